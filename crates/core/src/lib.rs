@@ -1,1 +1,18 @@
-//! (see ARCHITECTURE.md)
+//! Decisions of the kubelet.
+//!
+//! Everything here is a value or a pure function of values: no async, no I/O, no clock, no chance, no logging, no
+//! globals. What time it is, what the runtime said, which gates are on: all of it arrives as an argument, so that every
+//! decision can be run in a table. `engine` asks; this crate answers.
+#![warn(missing_docs)]
+#![deny(clippy::wildcard_enum_match_arm)]
+
+pub mod backoff;
+pub mod id;
+pub mod launch;
+pub mod observe;
+pub mod plan;
+pub mod pod;
+pub mod qos;
+pub mod reason;
+pub mod status;
+pub mod time;

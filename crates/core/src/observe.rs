@@ -1,0 +1,306 @@
+//! What the runtime says of a pod: the observed world, as opposed to the desired one.
+//!
+//! `PodObservation` is a full look at one pod; `PodSummary` is the little that a list of all pods gives. Neither is the
+//! API's `PodStatus`: that one is a decision (`core::status`), these are facts.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+
+use crate::id::{ContainerId, PodRef, PodUid, SandboxId};
+use crate::launch::NamespaceMode;
+use crate::time::Instant;
+
+/// A full look at one pod: every sandbox and container that the runtime still knows of it.
+#[doc(alias = "kubecontainer.PodStatus")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodObservation {
+    /// The pod, as its sandboxes and containers are labelled.
+    pub pod: PodRef,
+    /// Newest first.
+    pub sandboxes: Vec<SandboxObservation>,
+    /// Newest first; several of one name are instances of one container.
+    pub containers: Vec<ContainerObservation>,
+    /// When the look began: what was started later cannot be in it.
+    pub at: Instant,
+}
+
+impl PodObservation {
+    /// A pod of which the runtime knows nothing.
+    pub fn nothing(pod: PodRef, at: Instant) -> Self {
+        Self { pod, sandboxes: Vec::new(), containers: Vec::new(), at }
+    }
+
+    /// The newest instance of the container called `name`.
+    #[doc(alias = "FindContainerStatusByName")]
+    pub fn newest(&self, name: &str) -> Option<&ContainerObservation> {
+        self.containers.iter().find(|c| c.name == name)
+    }
+
+    /// Every instance of the container called `name`, newest first.
+    pub fn instances<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a ContainerObservation> {
+        self.containers.iter().filter(move |c| c.name == name)
+    }
+
+    /// Containers that run now.
+    pub fn running(&self) -> impl Iterator<Item = &ContainerObservation> {
+        self.containers.iter().filter(|c| c.state.is_running())
+    }
+
+    /// The newest sandbox, if it is ready.
+    pub fn ready_sandbox(&self) -> Option<&SandboxObservation> {
+        self.sandboxes.first().filter(|s| s.state == SandboxState::Ready)
+    }
+
+    /// The addresses of the newest sandbox that has any: a pod keeps its address after it has ended (PLEG-06).
+    pub fn ips(&self) -> &[IpAddr] {
+        self.sandboxes.iter().map(|s| s.ips.as_slice()).find(|ips| !ips.is_empty()).unwrap_or_default()
+    }
+
+    /// Nothing runs and no sandbox is ready: the pod holds no process on this node.
+    pub fn is_stopped(&self) -> bool {
+        self.running().next().is_none() && self.sandboxes.iter().all(|s| s.state == SandboxState::NotReady)
+    }
+}
+
+/// One sandbox of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxObservation {
+    /// The runtime's id.
+    pub id: SandboxId,
+    /// How many sandboxes the pod had before this one.
+    pub attempt: u32,
+    /// Whether it can hold containers.
+    pub state: SandboxState,
+    /// When the runtime made it.
+    pub created_at: Timestamp,
+    /// Whose network it lives in.
+    pub network: NamespaceMode,
+    /// Addresses in the pod's own network; empty on the node's.
+    pub ips: Vec<IpAddr>,
+    /// The runtime handler it was made with; empty for the default one.
+    pub runtime_handler: String,
+}
+
+/// Whether a sandbox can hold containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxState {
+    /// Its pause process runs and its network is set up.
+    Ready,
+    /// It ended, or is half made.
+    NotReady,
+}
+
+/// One instance of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerObservation {
+    /// The runtime's id.
+    pub id: ContainerId,
+    /// The sandbox it lives in.
+    pub sandbox: SandboxId,
+    /// Name in the pod's spec, from the label.
+    pub name: String,
+    /// Where it is in its life.
+    pub state: ContainerState,
+    /// When the runtime made it.
+    pub created_at: Timestamp,
+    /// Image as the spec wrote it.
+    pub image: String,
+    /// The runtime's reference of the image that it runs.
+    pub image_id: String,
+    /// What the kubelet wrote on it when making it.
+    pub marks: ContainerMarks,
+    /// Log file on the host, as the runtime tells it.
+    pub log_path: String,
+    /// Resources in force, if the runtime tells them.
+    pub resources: Option<ObservedResources>,
+    /// User that its first process runs as, if the runtime tells it.
+    pub user: Option<ContainerUser>,
+}
+
+/// Annotations by which a kubelet remembers things across its own restart (section 7.8).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerMarks {
+    /// `io.kubernetes.container.hash`: the definition it was made from. `None` if absent or not hexadecimal.
+    pub hash: Option<u64>,
+    /// `io.kubernetes.container.restartCount`.
+    pub restart_count: u32,
+    /// `io.kubernetes.container.terminationMessagePath`.
+    pub termination_message_path: String,
+    /// `io.kubernetes.container.terminationMessagePolicy`.
+    pub termination_message_policy: String,
+    /// `io.kubernetes.container.preStopHandler`, JSON.
+    pub pre_stop: Option<String>,
+    /// `io.kubernetes.container.ports`, JSON.
+    pub ports: Option<String>,
+    /// `io.kubernetes.pod.terminationGracePeriod`, seconds.
+    pub pod_grace: Option<i64>,
+    /// `io.kubernetes.pod.deletionGracePeriod`, seconds.
+    pub deletion_grace: Option<i64>,
+    /// Host path mounted at the termination message path, if the runtime lists mounts.
+    pub termination_message_host_path: Option<String>,
+}
+
+/// Where a container instance is in its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerState {
+    /// Made, never started.
+    Created,
+    /// Its first process runs.
+    Running {
+        /// When it was started.
+        started_at: Timestamp,
+    },
+    /// Its first process has ended.
+    Exited(Exit),
+    /// The runtime has lost track of it.
+    Unknown,
+}
+
+impl ContainerState {
+    /// Its first process runs.
+    pub fn is_running(&self) -> bool {
+        matches!(self, Self::Running { .. })
+    }
+
+    /// How it ended, if it did.
+    pub fn exit(&self) -> Option<&Exit> {
+        match self {
+            Self::Exited(exit) => Some(exit),
+            Self::Created | Self::Running { .. } | Self::Unknown => None,
+        }
+    }
+
+    /// The state without its details: what a list of containers tells, and what PLEG compares.
+    pub fn kind(&self) -> ContainerStateKind {
+        match self {
+            Self::Created => ContainerStateKind::Created,
+            Self::Running { .. } => ContainerStateKind::Running,
+            Self::Exited(_) => ContainerStateKind::Exited,
+            Self::Unknown => ContainerStateKind::Unknown,
+        }
+    }
+}
+
+/// How a container instance ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Exit code of its first process.
+    pub code: i32,
+    /// When it was started; the epoch if it never was.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// The runtime's word for it: `Completed`, `Error`, `OOMKilled`, `StartError` … (RT-111).
+    pub reason: String,
+    /// The runtime's message, completed with the termination message (RT-110).
+    pub message: String,
+}
+
+/// `ContainerState` without details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ContainerStateKind {
+    /// Made, never started.
+    Created,
+    /// Runs.
+    Running,
+    /// Has ended.
+    Exited,
+    /// Lost.
+    Unknown,
+}
+
+/// CPU and memory settings that the runtime reports as in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedResources {
+    /// CPU shares (v1 scale).
+    pub cpu_shares: Option<i64>,
+    /// CFS quota in microseconds per period.
+    pub cpu_quota: Option<i64>,
+    /// CFS period in microseconds.
+    pub cpu_period: Option<i64>,
+    /// Memory limit in bytes.
+    pub memory_limit: Option<i64>,
+}
+
+/// User that a container's first process runs as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerUser {
+    /// User id.
+    pub uid: i64,
+    /// Primary group id.
+    pub gid: i64,
+    /// Supplementary group ids.
+    pub supplemental_groups: Vec<i64>,
+}
+
+/// One pod in a list of all pods: enough to see that something changed, too little to act on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodSummary {
+    /// The pod, as labelled.
+    pub pod: PodRef,
+    /// Its sandboxes.
+    pub sandboxes: BTreeMap<SandboxId, SandboxSummary>,
+    /// Its containers.
+    pub containers: BTreeMap<ContainerId, ContainerSummary>,
+}
+
+impl PodSummary {
+    /// Something of the pod may hold a process.
+    pub fn is_running(&self) -> bool {
+        self.sandboxes.values().any(|s| s.state == SandboxState::Ready)
+            || self.containers.values().any(|c| c.state == ContainerStateKind::Running)
+    }
+}
+
+/// A sandbox in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxSummary {
+    /// Whether it can hold containers.
+    pub state: SandboxState,
+    /// How many came before it.
+    pub attempt: u32,
+    /// When the runtime made it.
+    pub created_at: Timestamp,
+}
+
+/// A container in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerSummary {
+    /// Name in the spec.
+    pub name: String,
+    /// The sandbox it lives in.
+    pub sandbox: SandboxId,
+    /// Where it is in its life.
+    pub state: ContainerStateKind,
+    /// When the runtime made it.
+    pub created_at: Timestamp,
+    /// Restart count, from the annotation; names its log file.
+    pub restart_count: u32,
+    /// The runtime's reference of its image.
+    pub image_id: String,
+}
+
+/// "Look at this pod": all that an event of the runtime, or a difference between two lists, may mean (rule 3 of the house).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// The pod to look at.
+    pub uid: PodUid,
+    /// What seems to have happened: for the log, the timeline and dead-container pruning, never for a decision.
+    pub kind: HintKind,
+}
+
+/// What seems to have happened.
+#[doc(alias = "PodLifecycleEventType")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HintKind {
+    /// A container or sandbox runs that did not.
+    ContainerStarted,
+    /// One ended.
+    ContainerDied,
+    /// One is gone from the runtime.
+    ContainerRemoved,
+    /// One is in a state that means neither.
+    ContainerChanged,
+}

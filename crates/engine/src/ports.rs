@@ -1,0 +1,26 @@
+//! What the engine needs of the world: one small trait per need, spoken in `core`'s types.
+//!
+//! Adapters implement them for the real thing, `testkit` for the simulation, and `testkit::contract` checks that both
+//! obey the same laws. Every method that waits may be dropped at any moment; the caller then looks again.
+
+mod cgroups;
+mod chance;
+mod events;
+mod files;
+mod host;
+mod images;
+mod runtime;
+mod source;
+mod status;
+mod volumes;
+
+pub use cgroups::*;
+pub use chance::*;
+pub use events::*;
+pub use files::*;
+pub use host::*;
+pub use images::*;
+pub use runtime::*;
+pub use source::*;
+pub use status::*;
+pub use volumes::*;

@@ -1,0 +1,61 @@
+//! The pod's directories, its generated files and its logs on disk.
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use rubelet_core::id::{PodRef, PodUid};
+
+/// A file or directory of a pod could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{action} {path}")]
+pub struct FileError {
+    /// What was tried, such as `make directory`.
+    pub action: &'static str,
+    /// Where.
+    pub path: PathBuf,
+    /// Why not.
+    #[source]
+    pub source: std::io::Error,
+}
+
+/// Directories and generated files below the root directory (section 30.1).
+#[async_trait]
+pub trait PodDirs: Send + Sync {
+    /// `pods/<uid>` with `volumes` and `plugins`, all 0750 (SYNC-09). Answers with the pod's directory.
+    async fn make(&self, uid: &PodUid) -> Result<PathBuf, FileError>;
+    /// Writes `etc-hosts`, 0644 (HOST-01), and answers with its path.
+    async fn write_hosts(&self, uid: &PodUid, content: &str) -> Result<PathBuf, FileError>;
+    /// Makes an empty file for the termination message, 0666 (MNT-05), and answers with its path.
+    async fn make_termination_file(&self, uid: &PodUid, container: &str, name: &str) -> Result<PathBuf, FileError>;
+    /// The first `limit` bytes of a termination message; empty if there is none. The file is the container's: it may be
+    /// anything by now, and is read without following links.
+    async fn read_termination_file(&self, uid: &PodUid, path: &str, limit: usize) -> Result<Vec<u8>, FileError>;
+    /// The pods that have a directory.
+    async fn list(&self) -> Result<Vec<PodUid>, FileError>;
+    /// Removes the directory, never crossing into another file system and never emptying a volume (HK-06). An error
+    /// says what is in the way.
+    async fn remove(&self, uid: &PodUid) -> Result<(), FileError>;
+}
+
+/// Container logs (LOG-01, LOG-02).
+#[async_trait]
+pub trait PodLogs: Send + Sync {
+    /// The pod's log directory, whether it exists or not.
+    fn dir(&self, pod: &PodRef) -> PathBuf;
+    /// Makes the directory of a container's logs, 0755, and answers with the greatest `N` of its `N.log`, if any (RT-41).
+    async fn make(&self, pod: &PodRef, container: &str) -> Result<Option<u32>, FileError>;
+    /// Links `/var/log/containers/…` to the log, if the log exists (RT-49).
+    async fn link(&self, pod: &PodRef, container: &str, id: &str, restart_count: u32) -> Result<(), FileError>;
+    /// The last `lines` lines of a log in at most `bytes` bytes, without timestamps and stream names (RT-110).
+    async fn tail(&self, log: &str, lines: usize, bytes: usize) -> Result<Vec<u8>, FileError>;
+    /// Removes one instance's log, its rotated files and its link (GC-07).
+    async fn remove_container(
+        &self,
+        pod: &PodRef,
+        container: &str,
+        id: &str,
+        restart_count: u32,
+    ) -> Result<(), FileError>;
+    /// Removes the log directories of pods that `keep` refuses, and links that lead nowhere (GC-04).
+    async fn remove_except(&self, keep: &(dyn for<'a> Fn(&'a PodUid) -> bool + Sync)) -> Result<(), FileError>;
+}

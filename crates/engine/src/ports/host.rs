@@ -1,0 +1,37 @@
+//! What the node is.
+
+use std::net::IpAddr;
+
+/// Facts of the node that do not change while it is up. Read once at start by the binary and handed around as a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Name of the node, lower case (BOOT-03).
+    pub name: String,
+    /// Hostname of the machine.
+    pub hostname: String,
+    /// Addresses of the node, primary family first.
+    pub ips: Vec<IpAddr>,
+    /// CPUs in thousandths.
+    pub cpu_millis: i64,
+    /// Memory in bytes.
+    pub memory_bytes: i64,
+    /// Swap in bytes.
+    pub swap_bytes: i64,
+    /// Huge page sizes that the host knows, as the kernel's directory names give them, in bytes.
+    pub hugepage_sizes: Vec<u64>,
+    /// Which cgroup layout pods live in.
+    pub cgroups: CgroupVersion,
+    /// Path of the node's resolv.conf content: read anew for each sandbox (DNS-03), so only the path is a fact.
+    pub resolv_conf: String,
+    /// AppArmor is enabled.
+    pub apparmor: bool,
+}
+
+/// The kernel's cgroup layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupVersion {
+    /// One tree per controller.
+    V1,
+    /// One tree for all.
+    V2,
+}

@@ -1,0 +1,77 @@
+//! The runtime's images.
+
+use async_trait::async_trait;
+use rubelet_core::launch::{ImageSpec, SandboxConfig};
+
+use super::RpcError;
+
+/// Images on the node.
+#[async_trait]
+pub trait Images: Send + Sync {
+    /// The image, if it is here.
+    async fn image_status(&self, image: &ImageSpec) -> Result<Option<Image>, RpcError>;
+    /// Fetches it and answers with the runtime's reference. Has no deadline: drop the future to give up.
+    async fn pull_image(
+        &self,
+        image: &ImageSpec,
+        auth: Option<&RegistryAuth>,
+        sandbox: Option<&SandboxConfig>,
+    ) -> Result<String, RpcError>;
+    /// Every image.
+    async fn list_images(&self) -> Result<Vec<Image>, RpcError>;
+    /// Removes it. Removing what is gone succeeds.
+    async fn remove_image(&self, image: &ImageSpec) -> Result<(), RpcError>;
+    /// How much room images take, per file system.
+    async fn image_fs_info(&self) -> Result<Vec<FsUsage>, RpcError>;
+}
+
+/// An image on the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// The runtime's id.
+    pub id: String,
+    /// Names with tags.
+    pub repo_tags: Vec<String>,
+    /// Names with digests.
+    pub repo_digests: Vec<String>,
+    /// Size in bytes.
+    pub size: u64,
+    /// User id that it asks to run as.
+    pub uid: Option<i64>,
+    /// User name that it asks to run as; empty if `uid` is set or it asks for nothing.
+    pub username: String,
+    /// Must not be collected.
+    pub pinned: bool,
+}
+
+/// Credentials for a registry. Its `Debug` hides the secrets: no log may hold them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct RegistryAuth {
+    /// User name.
+    pub username: String,
+    /// Password.
+    pub password: String,
+    /// Registry that it is for.
+    pub server_address: String,
+    /// Token to be exchanged for an access token.
+    pub identity_token: String,
+    /// Bearer token.
+    pub registry_token: String,
+}
+
+impl std::fmt::Debug for RegistryAuth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RegistryAuth").field("server_address", &self.server_address).finish_non_exhaustive()
+    }
+}
+
+/// Room taken on one file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FsUsage {
+    /// Where it is mounted.
+    pub mountpoint: String,
+    /// Bytes used.
+    pub used_bytes: u64,
+    /// Inodes used.
+    pub inodes_used: u64,
+}

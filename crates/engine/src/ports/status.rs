@@ -1,0 +1,34 @@
+//! Where pod statuses go.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+
+/// Takes the newest status of a pod. Never waits; a later report of the same pod replaces an earlier one.
+#[doc(alias = "statusManager")]
+pub trait StatusSink: Send + Sync {
+    /// Takes one.
+    fn report(&self, report: StatusReport);
+}
+
+/// A pod's status as this node sees it now.
+#[derive(Clone, Debug)]
+pub struct StatusReport {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// Its status.
+    pub status: Arc<PodStatus>,
+    /// How far its end has come: decides when a terminal phase may be shown and the object deleted (TRAP-01).
+    pub progress: EndProgress,
+}
+
+/// How far a pod's end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EndProgress {
+    /// Containers may run.
+    MayRun,
+    /// No container runs, nor will one.
+    Stopped,
+    /// Nothing of the pod is left but its logs: the object may go.
+    Finished,
+}
