@@ -9,6 +9,7 @@
 pub mod backoff;
 pub mod id;
 pub mod launch;
+pub mod lifecycle;
 pub mod observe;
 pub mod plan;
 pub mod pod;
