@@ -25,7 +25,7 @@ stop() {
   # shellcheck disable=SC2086
   remove_cgroups $ids
   # shellcheck disable=SC2086
-  remove_shim_sockets $ids
+  remove_shared_files $ids
   unmount_below
   remove_network
   rm -rf --one-file-system "$dir"
@@ -84,12 +84,13 @@ remove_cgroups() {
   done
 }
 
-# A shim's socket lies in a directory that all containerds share, under a hash of whose it is.
-remove_shim_sockets() {
+# A shim's socket lies in a directory that all containerds share, under a hash of whose it is;
+# the network library keeps its answers in another.
+remove_shared_files() {
   local id hash
   for id in "$@"; do
     hash=$(printf '%s/k8s.io/%s' "$dir/containerd.sock" "$id" | sha256sum)
-    rm -f "/run/containerd/s/${hash%% *}"
+    rm -f "/run/containerd/s/${hash%% *}" /var/lib/cni/results/*-"$id"-*
   done
 }
 
@@ -104,7 +105,6 @@ remove_network() {
   local name
   for name in $(bridges_of "$dir"); do
     ip link del "$name"
-    rm -f /var/lib/cni/results/"$name"-*
   done
   restore_forwarding
 }
