@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|tools|all]`
+# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|tools|lint|all]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
-#   tools    cargo-nextest and cargo-deny, if not on PATH (built once, some minutes)
+#   tools    cargo-nextest, if not on PATH (built once, some minutes)
+#   lint     cargo-deny and shellcheck, if not on PATH
 #
 # A second run finds everything there and is done in a moment.
 set -euo pipefail
@@ -23,44 +24,39 @@ cni            bookworm containernetworking-plugins usr/lib/cni/bridge
 busybox        bookworm busybox-static              bin/busybox
 "
 
-# Ordinary programs, installed as packages in the ordinary way: PROGRAM PACKAGE.
-SYSTEM="
-curl curl
-jq jq
-ip iproute2
-cc gcc
-flock util-linux
-"
-
 main() {
   mkdir -p "$CACHE"
   # Two runs at once would fetch and build the same things twice.
   exec 9>"$CACHE/install.lock"
   flock 9
   case ${1:-all} in
-    runtime) system_packages && runtime ;;
-    tools) tools ;;
-    all) system_packages && runtime && tools ;;
-    *) die "usage: install.sh [runtime|tools|all]" ;;
+    runtime) runtime ;;
+    tools) nextest ;;
+    lint) lint ;;
+    all) runtime && nextest && lint ;;
+    *) die "usage: install.sh [runtime|tools|lint|all]" ;;
   esac
 }
 
-system_packages() {
-  local program package missing=()
-  while read -r program package; do
-    [[ -z $program ]] || type -P "$program" >/dev/null || missing+=("$package")
-  done <<<"$SYSTEM"
-  # The pause program is linked statically.
-  [[ -n $(find /usr/lib -name libc.a -print -quit) ]] || missing+=(libc6-dev)
-  # runc's only library beside libc.
-  ldconfig -p | grep -q 'libseccomp\.so\.2' || missing+=(libseccomp2)
-  ((${#missing[@]})) || return 0
-  need_apt
-  [[ $EUID == 0 ]] || die "not there: ${missing[*]}; only root may install packages"
-  step "installing packages: ${missing[*]}"
-  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null ||
-    { apt-get update -qq && apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null; }
+# Ordinary programs are installed as packages in the ordinary way: `programs PROGRAM:PACKAGE…`
+programs() {
+  local pair missing=()
+  for pair in "$@"; do
+    type -P "${pair%:*}" >/dev/null || missing+=("${pair#*:}")
+  done
+  packages "${missing[@]}"
 }
+
+packages() {
+  (($#)) || return 0
+  need_apt
+  [[ $EUID == 0 ]] || die "not there: $*; only root may install packages"
+  step "installing packages: $*"
+  # The first attempt fails on a machine that has no package index, or an old one.
+  apt_install "$@" 2>/dev/null || { apt-get update -qq && apt_install "$@"; }
+}
+
+apt_install() { DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null; }
 
 need_apt() {
   command -v apt-get >/dev/null || die "this machine has no apt-get: the test environment is made for Debian"
@@ -68,6 +64,11 @@ need_apt() {
 
 runtime() {
   local dir suite package proof
+  programs curl:curl jq:jq ip:iproute2 cc:gcc
+  # The pause program is linked statically.
+  [[ -n $(find /usr/lib -name libc.a -print -quit) ]] || packages libc6-dev
+  # runc's only library beside libc.
+  ldconfig -p | grep -q 'libseccomp\.so\.2' || packages libseccomp2
   while read -r dir suite package proof; do
     [[ -z $dir || -x $CACHE/$dir/$proof ]] || unpack "$dir" "$suite" "$package"
   done <<<"$UNPACK"
@@ -124,9 +125,13 @@ debian_mirror() {
     sed -n 1p
 }
 
-tools() {
+nextest() {
   # The update check of nextest is left out; it would need the network and half of its dependencies.
   cargo_tool cargo-nextest "$NEXTEST_VERSION" --no-default-features --features default-no-update
+}
+
+lint() {
+  programs shellcheck:shellcheck
   cargo_tool cargo-deny "$DENY_VERSION"
 }
 
@@ -134,11 +139,13 @@ tools() {
 cargo_tool() {
   local name=$1 version=$2
   shift 2
-  ! command -v "$name" >/dev/null || return 0
+  ! type -P "$name" >/dev/null || return 0
+  type -P cargo >/dev/null || die "cargo is not there: install Rust (rustup, or your distribution's packages)"
   step "building $name $version (some minutes, once)"
   CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
     CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols \
     CARGO_TARGET_DIR=$CACHE/build cargo install --quiet --locked --root "$CACHE/tools" "$@" "$name@$version"
+  rm -rf "$CACHE/build"
 }
 
 main "$@"
