@@ -16,10 +16,10 @@ check() {
 documentation() { RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps --document-private-items; }
 
 dependencies() {
-  cargo deny --log-level warn --locked check licenses bans sources || return
+  cargo deny --log-level warn --locked check --hide-inclusion-graph licenses bans sources || return
   # The advisory database is a repository of its own, and not every machine may fetch it.
   if cargo deny --log-level error fetch db >/dev/null 2>&1; then
-    cargo deny --log-level warn --locked check --disable-fetch advisories
+    cargo deny --log-level warn --locked check --hide-inclusion-graph --disable-fetch advisories
   else
     warn "advisories were not checked: their database cannot be fetched from here"
   fi

@@ -13,9 +13,7 @@ fn containerd_socket() -> PathBuf {
         std::env::var_os("RUBELET_NODE_TESTS").is_some(),
         "node tests need a machine prepared for them: run `make test`"
     );
-    std::env::var_os("RUBELET_TEST_CONTAINERD_SOCK")
-        .expect("set by tests/env/test.sh")
-        .into()
+    std::env::var_os("RUBELET_TEST_CONTAINERD_SOCK").expect("set by tests/env/test.sh").into()
 }
 
 #[test]
