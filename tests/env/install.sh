@@ -89,6 +89,8 @@ unpack() {
   dpkg-deb -f "$deb" Version >"$work/root/version"
   mv "$work/root" "$CACHE/$dir"
   rm -rf "$work"
+  [[ $dir != containerd-* || $(<"$CACHE/$dir/version") == "${dir#containerd-}".* ]] ||
+    warn "$suite has gone on to another containerd than ${dir#containerd-}; the tests will call it that"
   say "    $package $(<"$CACHE/$dir/version") in $CACHE/$dir"
 }
 
