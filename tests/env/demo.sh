@@ -25,7 +25,7 @@ main() {
   "$ENV_DIR/images.sh"
   build
 
-  work=$(mktemp -d /tmp/rubelet-demo.XXXXXX)
+  work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-demo.XXXXXX")
   trap clean EXIT
   trap 'exit 130' INT TERM HUP
   step "starting a private containerd $CONTAINERD"
