@@ -79,7 +79,7 @@ may_lower_oom_score() { (echo -500 >/proc/self/oom_score_adj) 2>/dev/null; }
 launch() {
   local bin=$CACHE/containerd-$version/usr/bin
   # A clean environment: proxies and the like of the caller are no part of the test.
-  env -i HOME=/root PATH="$bin:$CACHE/runc/usr/sbin:/usr/sbin:/usr/bin:/sbin:/bin" \
+  env -i HOME="$dir" PATH="$bin:$CACHE/runc/usr/sbin:/usr/sbin:/usr/bin:/sbin:/bin" \
     setsid "$bin/containerd" --config "$dir/config.toml" </dev/null >"$dir/containerd.log" 2>&1 &
   pid=$!
   echo "$pid" >"$dir/containerd.pid"
