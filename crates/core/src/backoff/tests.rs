@@ -83,7 +83,11 @@ fn the_configured_maximum_lowers_the_first_delay_too() {
         (Some(300), true, 1, 300),
     ] {
         let policy = BackoffPolicy::crash(max.map(secs), reduced);
-        assert_eq!((policy.initial, policy.max, policy.reset), (secs(first), secs(longest), secs(600)), "{max:?} {reduced}");
+        assert_eq!(
+            (policy.initial, policy.max, policy.reset),
+            (secs(first), secs(longest), secs(600)),
+            "{max:?} {reduced}"
+        );
     }
 }
 
@@ -206,9 +210,6 @@ fn the_newest_ended_instance_counts_and_the_message_is_upstreams() {
     ];
     assert_eq!(crash_since(&seen, "c"), Some(at(20)));
     assert_eq!(crash_since(&seen, "d"), None);
-    assert_eq!(
-        crash_message(secs(20), "c", &pod),
-        "back-off 20s restarting failed container=c pod=web_ns(u1)"
-    );
+    assert_eq!(crash_message(secs(20), "c", &pod), "back-off 20s restarting failed container=c pod=web_ns(u1)");
     assert_eq!(crash_event_message("c", &pod), "Back-off restarting failed container c in pod web_ns(u1)");
 }

@@ -23,7 +23,7 @@ fn fnv_vectors() {
 // RT-71; upstream: container/container_hash_test.go TestConsistentHashContainer, helpers_test.go TestHashContainer (v1.36)
 #[test]
 fn container_hash_is_upstreams() {
-    for (name, image, hash) in [("test_container", "foo/image:v1", "8e45cbd0")] {
+    for (name, image, hash) in [("test_container", "foo/image:v1", "8e45cbd0"), ("foo", "bar", "11a6d6d6")] {
         assert_eq!(container_hash_hex(&container(name, image)), hash);
     }
 }
