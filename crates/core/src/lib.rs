@@ -7,6 +7,8 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod backoff;
+pub mod gc;
+pub mod hash;
 pub mod id;
 pub mod launch;
 pub mod lifecycle;
