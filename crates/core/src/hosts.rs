@@ -1,0 +1,1 @@
+//! The pod's hosts file (section 10.2).
