@@ -14,6 +14,7 @@ pub mod dns;
 pub mod env;
 pub mod hostname;
 pub mod hosts;
+pub mod desired;
 pub mod id;
 pub mod image;
 pub mod launch;
