@@ -1,1 +1,19 @@
-//! (see ARCHITECTURE.md)
+//! What the node's kernel does for us: cgroups, directories, mounts, logs on disk, and the facts of the host.
+//!
+//! Every call that may block runs behind `spawn_blocking`: a hung mount costs one thread, not the node. Names and
+//! contents below the root directory come from manifests and containers, so paths there are resolved by descriptor
+//! (see [`beneath`]), never by text. Nothing here decides what a pod needs.
+
+mod beneath;
+mod blocking;
+pub mod cgroups;
+pub mod host;
+mod kernel_mounts;
+pub mod logs;
+pub mod pod_dirs;
+pub mod probe;
+pub mod subpaths;
+#[cfg(test)]
+mod testing;
+mod tree;
+pub mod volume_dirs;

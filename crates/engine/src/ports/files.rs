@@ -27,8 +27,9 @@ pub trait PodDirs: Send + Sync {
     async fn write_hosts(&self, uid: &PodUid, content: &str) -> Result<PathBuf, FileError>;
     /// Makes an empty file for the termination message, 0666 (MNT-05), and answers with its path.
     async fn make_termination_file(&self, uid: &PodUid, container: &str, name: &str) -> Result<PathBuf, FileError>;
-    /// The first `limit` bytes of a termination message; empty if there is none. The file is the container's: it may be
-    /// anything by now, and is read without following links.
+    /// The last `limit` bytes of a termination message; empty if there is none. The file is the container's: it may be
+    /// anything by now, and is read without following links. `path` is the host's, as the runtime lists it.
+    /// upstream: tail.go ReadAtMost (v1.36) reads from the end.
     async fn read_termination_file(&self, uid: &PodUid, path: &str, limit: usize) -> Result<Vec<u8>, FileError>;
     /// The pods that have a directory.
     async fn list(&self) -> Result<Vec<PodUid>, FileError>;
@@ -37,12 +38,46 @@ pub trait PodDirs: Send + Sync {
     async fn remove(&self, uid: &PodUid) -> Result<(), FileError>;
 }
 
+/// Parts of a volume that a container mounts alone (MNT-02).
+///
+/// What lies in the volume belongs to containers: between any two looks at it a directory may have become a link that
+/// leads out of the volume. So the part is opened once, and what was opened is what is bound (CVE-2021-25741).
+#[doc(alias = "subpath.Interface")]
+#[async_trait]
+pub trait Subpaths: Send + Sync {
+    /// Binds the part to `<pod>/volume-subpaths/<volume>/<container>/<index>` and answers with that path. Directories
+    /// that are missing are made with the mode of the volume's root. Doing so again is harmless.
+    #[doc(alias = "PrepareSafeSubpath")]
+    async fn bind(&self, request: &SubpathRequest) -> Result<PathBuf, FileError>;
+    /// Undoes every binding of a pod. Must come before its volumes are torn down. Doing so again succeeds.
+    #[doc(alias = "CleanSubPaths")]
+    async fn unbind_all(&self, uid: &PodUid) -> Result<(), FileError>;
+}
+
+/// A part of a volume that a container wants mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubpathRequest {
+    /// The pod.
+    pub uid: PodUid,
+    /// Name of the volume in the pod's spec.
+    pub volume: String,
+    /// Where the volume is on the node.
+    pub volume_path: PathBuf,
+    /// The container that mounts it.
+    pub container: String,
+    /// Which of the container's mounts it is.
+    pub index: usize,
+    /// The part: relative, without `..`, its variables expanded.
+    pub subpath: String,
+}
+
 /// Container logs (LOG-01, LOG-02).
 #[async_trait]
 pub trait PodLogs: Send + Sync {
     /// The pod's log directory, whether it exists or not.
     fn dir(&self, pod: &PodRef) -> PathBuf;
     /// Makes the directory of a container's logs, 0755, and answers with the greatest `N` of its `N.log`, if any (RT-41).
+    /// With an empty container name only the pod's own directory is made, as a sandbox needs it.
     async fn make(&self, pod: &PodRef, container: &str) -> Result<Option<u32>, FileError>;
     /// Links `/var/log/containers/…` to the log, if the log exists (RT-49).
     async fn link(&self, pod: &PodRef, container: &str, id: &str, restart_count: u32) -> Result<(), FileError>;

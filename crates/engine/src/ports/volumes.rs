@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use rubelet_core::id::PodUid;
 
+use super::FileError;
+
 /// One kind of volume.
 #[async_trait]
 pub trait VolumePlugin: Send + Sync {
@@ -48,5 +50,86 @@ pub enum VolumeError {
         /// Why not.
         #[source]
         source: std::io::Error,
+    },
+}
+
+/// The step on disk failed, and its error says all there is to say.
+impl From<FileError> for VolumeError {
+    fn from(err: FileError) -> Self {
+        Self::Io { action: err.action, path: err.path, source: err.source }
+    }
+}
+
+/// Directories of volumes below the root directory: the one place where a plugin's decisions touch the disk.
+///
+/// Containers write into these directories and names come from manifests, so nothing here follows a link or crosses
+/// into another file system (CVE-2017-1002102).
+#[async_trait]
+pub trait VolumeDirs: Send + Sync {
+    /// What is there now.
+    async fn look(&self, place: &VolumePlace) -> Result<VolumeState, FileError>;
+    /// Makes `pods/<uid>/volumes/<plugin>/<volume>` with exactly this mode, and answers with its path.
+    async fn make(&self, place: &VolumePlace, mode: u32) -> Result<PathBuf, FileError>;
+    /// Mounts an empty file system in memory on the directory.
+    async fn mount(&self, place: &VolumePlace, kind: &MemoryFs) -> Result<(), FileError>;
+    /// Gives all in it to the group: files g+rw, directories g+rwxs (VOL-09).
+    #[doc(alias = "SetVolumeOwnership")]
+    async fn give_to_group(&self, place: &VolumePlace, group: u32) -> Result<(), FileError>;
+    /// Writes the marker `plugins/<plugin>/<volume>/ready`: the volume was set up in full.
+    #[doc(alias = "SetReady")]
+    async fn mark_ready(&self, place: &VolumePlace) -> Result<(), FileError>;
+    /// Removes the marker, unmounts the file system in memory if there is one, and removes the directory with all in
+    /// it. Removing what is gone succeeds; another file system in the way is an error that names it.
+    async fn remove(&self, place: &VolumePlace) -> Result<(), FileError>;
+}
+
+/// Which volume of which pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumePlace {
+    /// The pod.
+    pub uid: PodUid,
+    /// The plugin's name, such as `kubernetes.io/empty-dir`.
+    pub plugin: &'static str,
+    /// The volume's name in the spec.
+    pub volume: String,
+}
+
+/// What is at a volume's place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeState {
+    /// The directory exists.
+    pub exists: bool,
+    /// The marker says that it was set up in full.
+    pub ready: bool,
+    /// What is mounted on the directory.
+    pub mounted: Option<MountedFs>,
+}
+
+/// A file system mounted on a volume's directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountedFs {
+    /// Memory.
+    Tmpfs,
+    /// Huge pages of this many bytes.
+    Hugetlbfs {
+        /// Bytes per page.
+        page_size: u64,
+    },
+    /// Something that no plugin here mounts.
+    Other,
+}
+
+/// A file system in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryFs {
+    /// Memory, up to `size` bytes if given; never swapped where the kernel can do that.
+    Tmpfs {
+        /// Most bytes.
+        size: Option<u64>,
+    },
+    /// Huge pages of this many bytes.
+    Hugetlbfs {
+        /// Bytes per page.
+        page_size: u64,
     },
 }

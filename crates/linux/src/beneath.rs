@@ -1,0 +1,194 @@
+//! Paths below a directory in which containers or manifests have a say.
+//!
+//! A path as text is a promise that anyone with a write permission can break between two calls. Here a step is a name
+//! below an open directory: the kernel resolves it once, without links (`openat2`), and what was opened is what is used.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rubelet_engine::ports::FileError;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// Longest name that Linux file systems take.
+const NAME_MAX: usize = 255;
+
+/// Tries of a resolution that raced with a rename (`EAGAIN`). The kernel gives up quickly, and so do we: the pod's next
+/// sync comes again.
+const RESOLVE_TRIES: usize = 32;
+
+/// Neither a link nor a step upwards is ever taken.
+const STRICT: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// The text as one name in a directory: a UID or a container name from a manifest must not become a path.
+pub(crate) fn name(text: &str) -> io::Result<&str> {
+    let bad = text.is_empty() || text == "." || text == ".." || text.len() > NAME_MAX || text.contains(['/', '\0']);
+    if bad {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{text:?} is not a file name")));
+    }
+    Ok(text)
+}
+
+/// Opens a directory that the administrator named: links are his to use.
+pub(crate) fn open_root(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Opens the directory `path` below `at`.
+pub(crate) fn open_dir(at: impl AsFd, path: &str) -> io::Result<OwnedFd> {
+    Ok(resolve(at, path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), STRICT)?)
+}
+
+/// Opens the directory called `name` in `at` for reading, unless something is mounted on it.
+pub(crate) fn open_dir_same_mount(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+    resolve(at, name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), STRICT | ResolveFlags::NO_XDEV)
+}
+
+/// A handle on whatever is called `name` in `at`, without opening it: good for `stat`, `chmod` and mounts only.
+pub(crate) fn handle(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+    resolve(
+        at,
+        name,
+        OFlags::PATH | OFlags::NOFOLLOW,
+        Mode::empty(),
+        ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+    )
+}
+
+/// A handle on whatever `path` leads to below `at`. Links are followed as long as they stay below it: a volume may hold
+/// links of its own (every configMap does), and the kernel refuses each step that would leave.
+pub(crate) fn handle_inside(at: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+    resolve(at, path, OFlags::PATH, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
+}
+
+/// Opens the regular file `path` below `at`; anything else there, a FIFO above all, is an error and blocks nobody.
+pub(crate) fn open_file(at: impl AsFd, path: &str, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
+    // A mode may only be given together with O_CREAT.
+    let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o600) } else { Mode::empty() };
+    let fd = resolve(at, path, flags, mode, STRICT)?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(File::from(fd))
+}
+
+/// The directory called `name` in `at`, made if it is missing. Its mode is `mode` exactly, whatever the umask.
+pub(crate) fn ensure_dir(at: impl AsFd, text: &str, mode: u32) -> io::Result<OwnedFd> {
+    let mode = Mode::from_raw_mode(mode);
+    let text = name(text)?;
+    match rustix::fs::mkdirat(at.as_fd(), text, mode) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(err) => return Err(err.into()),
+    }
+    let dir = open_dir(at, text)?;
+    set_mode(&dir, mode)?;
+    Ok(dir)
+}
+
+/// Sets the mode of what is open, if it has another.
+pub(crate) fn set_mode(file: impl AsFd, mode: Mode) -> io::Result<()> {
+    let now = Mode::from_raw_mode(rustix::fs::fstat(file.as_fd())?.st_mode);
+    if now != mode {
+        rustix::fs::fchmod(file, mode)?;
+    }
+    Ok(())
+}
+
+/// Turns an error into one that says what was tried and where.
+pub(crate) fn failed<E: Into<io::Error>>(
+    action: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(E) -> FileError {
+    move |err| FileError { action, path: path.into(), source: err.into() }
+}
+
+fn resolve(
+    at: impl AsFd,
+    path: impl rustix::path::Arg + Copy,
+    flags: OFlags,
+    mode: Mode,
+    how: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    let mut result = Err(Errno::AGAIN);
+    for _ in 0..RESOLVE_TRIES {
+        result = rustix::fs::openat2(at.as_fd(), path, flags | OFlags::CLOEXEC, mode, how);
+        if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
+            break;
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+    use crate::testing::{TempDir, temp_dir};
+
+    fn root() -> (TempDir, OwnedFd) {
+        let dir = temp_dir();
+        let fd = open_root(dir.path()).unwrap();
+        (dir, fd)
+    }
+
+    #[test]
+    fn a_hostile_name_is_not_a_file_name() {
+        for bad in ["", ".", "..", "a/b", "../etc", "/etc", "a\0b", &"x".repeat(256)] {
+            assert!(name(bad).is_err(), "{bad:?}");
+        }
+        for good in ["a", "..a", "...", "kube-apiserver", &"x".repeat(255)] {
+            assert_eq!(name(good).unwrap(), good);
+        }
+    }
+
+    #[test]
+    fn links_are_not_followed_to_directories_or_files() {
+        let (dir, fd) = root();
+        symlink("/etc", dir.path().join("link")).unwrap();
+        symlink("/etc/passwd", dir.path().join("file")).unwrap();
+        assert!(open_dir(&fd, "link").is_err());
+        assert!(open_dir(&fd, "link/ssl").is_err());
+        assert!(open_dir(&fd, "..").is_err());
+        assert!(ensure_dir(&fd, "link", 0o750).is_err());
+        assert!(open_file(&fd, "file", OFlags::RDONLY).is_err());
+        assert!(open_file(&fd, "link/passwd", OFlags::RDONLY).is_err());
+    }
+
+    #[test]
+    fn a_fifo_is_refused_without_waiting_for_a_writer() {
+        let (_dir, fd) = root();
+        rustix::fs::mknodat(&fd, "fifo", FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+        let err = open_file(&fd, "fifo", OFlags::RDONLY).unwrap_err();
+        assert_eq!(err.to_string(), "not a regular file");
+        assert!(open_file(&fd, "fifo", OFlags::WRONLY).is_err());
+    }
+
+    #[test]
+    fn a_directory_has_its_mode_whatever_the_umask_and_whatever_it_was() {
+        let (dir, fd) = root();
+        for mode in [0o750, 0o777, 0o700, 0o2770] {
+            ensure_dir(&fd, "d", mode).unwrap();
+            let got = std::fs::metadata(dir.path().join("d")).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(got, mode, "{got:o}");
+        }
+    }
+
+    #[test]
+    fn a_link_inside_may_be_followed_but_never_out() {
+        let (dir, fd) = root();
+        std::fs::create_dir_all(dir.path().join("..data_1/sub")).unwrap();
+        symlink("..data_1", dir.path().join("..data")).unwrap();
+        symlink("..data/sub", dir.path().join("inside")).unwrap();
+        symlink("../../../../../etc", dir.path().join("up")).unwrap();
+        symlink("/etc", dir.path().join("absolute")).unwrap();
+        assert!(handle_inside(&fd, Path::new("inside")).is_ok());
+        assert_eq!(handle_inside(&fd, Path::new("up")).unwrap_err(), Errno::XDEV);
+        assert_eq!(handle_inside(&fd, Path::new("absolute")).unwrap_err(), Errno::XDEV);
+        assert!(handle_inside(&fd, Path::new("/etc")).is_err());
+    }
+}
