@@ -7,6 +7,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod backoff;
+pub mod config;
 pub mod id;
 pub mod launch;
 pub mod lifecycle;
