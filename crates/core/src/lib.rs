@@ -15,6 +15,7 @@ pub mod env;
 pub mod hostname;
 pub mod hosts;
 pub mod desired;
+pub mod config;
 pub mod id;
 pub mod image;
 pub mod launch;
