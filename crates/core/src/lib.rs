@@ -10,6 +10,7 @@ pub mod backoff;
 pub mod id;
 pub mod launch;
 pub mod lifecycle;
+pub mod manifest;
 pub mod observe;
 pub mod plan;
 pub mod pod;
