@@ -21,6 +21,7 @@ pub mod image;
 pub mod launch;
 pub mod lifecycle;
 pub mod mounts;
+pub mod manifest;
 pub mod observe;
 pub mod plan;
 pub mod pod;
