@@ -1,1 +1,274 @@
+//! The cgroup trees: one per controller (v1) or one for all (v2), written directly (the cgroupfs driver).
+//!
+//! A [`CgroupPath`] counts from the root of a tree; if the node has a `cgroupRoot` its names come first. What is written
+//! into a cgroup is decided in `core::qos`; here only the files' names and scales differ (CG-05).
 
+mod destroy;
+mod layout;
+mod values;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rubelet_core::id::PodUid;
+use rubelet_core::qos::{CgroupPath, CgroupValues};
+use rubelet_engine::ports::{CgroupDriver, CgroupError, CgroupVersion, Cgroups};
+
+pub use self::layout::{Hierarchy, Layout};
+use crate::beneath;
+use crate::blocking::blocking;
+
+/// Name of every pod's cgroup before its UID. upstream: pod_container_manager_linux.go podCgroupNamePrefix (v1.36)
+const POD: &str = "pod";
+
+/// The QoS levels that have a cgroup of their own; guaranteed pods live directly below `kubepods` (CG-01).
+const QOS_LEVELS: [&str; 2] = ["burstable", "besteffort"];
+
+/// Controllers that pods cannot do without, on v2 (CG-04). `hugetlb` is used where it exists.
+const NEEDED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
+
+/// v1 accounts CPU time in a controller of its own.
+const NEEDED_V1: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
+
+/// The trees in which a pod's cgroup must be for it to exist, where they are mounted.
+/// upstream: cgroup_v1_manager_linux.go Validate (v1.36)
+const EXISTS_V1: [&str; 7] = ["cpu", "cpuacct", "cpuset", "memory", "systemd", "pids", "hugetlb"];
+
+/// The host's cgroups.
+#[derive(Clone, Debug)]
+#[doc(alias = "cgroupManager")]
+pub struct KernelCgroups {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    layout: Layout,
+    driver: CgroupDriver,
+    /// The cgroup that holds all pods.
+    kubepods: CgroupPath,
+}
+
+impl KernelCgroups {
+    /// Cgroups in `layout`, spelt as `driver` does, with all pods below `kubepods` (`cgroupRoot`'s names, then
+    /// `kubepods`). The systemd driver's names can be found and removed; making them is systemd's work.
+    pub fn new(layout: Layout, driver: CgroupDriver, kubepods: CgroupPath) -> Self {
+        Self { inner: Arc::new(Inner { layout, driver, kubepods }) }
+    }
+
+    /// Fails with the first controller that pods need and the host lacks (CG-04).
+    #[doc(alias = "validateSystemRequirements")]
+    pub async fn check(&self) -> Result<(), CgroupError> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || match inner.layout.missing_controllers().map_err(error("read controllers of", "/"))? {
+            missing if missing.is_empty() => Ok(()),
+            missing => Err(CgroupError::MissingController { controller: missing.join(", ") }),
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Cgroups for KernelCgroups {
+    async fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
+        let (inner, path, values) = (Arc::clone(&self.inner), path.clone(), values.clone());
+        blocking(move || inner.ensure(&path, &values)).await
+    }
+
+    async fn exists(&self, path: &CgroupPath) -> bool {
+        let (inner, path) = (Arc::clone(&self.inner), path.clone());
+        blocking(move || inner.exists(&path)).await
+    }
+
+    async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError> {
+        let spelt = self.inner.spell(path)?;
+        destroy::destroy(Arc::clone(&self.inner), spelt).await
+    }
+
+    async fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || inner.pods()).await
+    }
+}
+
+impl Inner {
+    fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
+        if self.driver == CgroupDriver::Systemd {
+            let unsupported = io::Error::new(io::ErrorKind::Unsupported, "the systemd driver is not there yet");
+            return Err(error("make", path.cgroupfs())(unsupported));
+        }
+        let spelt = self.spell(path)?;
+        match self.layout.version() {
+            CgroupVersion::V1 => {
+                self.make_v1(&spelt)?;
+                values::write_v1(&self.layout, &spelt, values)
+            }
+            CgroupVersion::V2 => {
+                let dir = self.make_v2(&spelt)?;
+                values::write_v2(&dir, values)
+            }
+        }
+    }
+
+    fn make_v1(&self, spelt: &Path) -> Result<(), CgroupError> {
+        for tree in self.layout.own_trees() {
+            let dir = tree.root.join(spelt);
+            std::fs::create_dir_all(&dir).map_err(error("make", dir.display().to_string()))?;
+            if tree.controllers.contains("cpuset") {
+                inherit_cpuset(&tree.root, spelt)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// On the way down each cgroup hands all its controllers on to its children.
+    /// upstream: opencontainers/cgroups fs2 CreateCgroupPath, as of v1.36
+    fn make_v2(&self, spelt: &Path) -> Result<PathBuf, CgroupError> {
+        let tree = self.layout.unified().ok_or_else(|| missing("cgroup2"))?;
+        let mut dir = tree.root.clone();
+        for name in spelt {
+            enable_controllers(&dir);
+            dir.push(name);
+            match std::fs::create_dir(&dir) {
+                Ok(()) => {}
+                Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(err) => return Err(error("make", dir.display().to_string())(err)),
+            }
+        }
+        let has = layout::v2_controllers(&dir).map_err(error("read controllers of", dir.display().to_string()))?;
+        match NEEDED.into_iter().find(|needed| !has.contains(*needed)) {
+            Some(controller) => Err(missing(controller)),
+            None => Ok(dir),
+        }
+    }
+
+    fn exists(&self, path: &CgroupPath) -> bool {
+        let Ok(spelt) = self.spell(path) else { return false };
+        match self.layout.version() {
+            CgroupVersion::V1 => {
+                let must = |tree: &&Hierarchy| EXISTS_V1.iter().any(|name| tree.controllers.contains(*name));
+                self.layout.own_trees().filter(must).all(|tree| tree.root.join(&spelt).is_dir())
+            }
+            CgroupVersion::V2 => self.layout.unified().is_some_and(|tree| {
+                layout::v2_controllers(&tree.root.join(&spelt))
+                    .is_ok_and(|has| NEEDED.iter().all(|needed| has.contains(*needed)))
+            }),
+        }
+    }
+
+    /// A pod that has a cgroup in any tree is found: what a failed removal left is removed by the next.
+    /// upstream: pod_container_manager_linux.go GetAllPodsFromCgroups (v1.36)
+    fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
+        let mut found = std::collections::BTreeMap::new();
+        let levels = QOS_LEVELS.iter().map(|level| self.kubepods.child(*level));
+        for level in levels.chain([self.kubepods.clone()]) {
+            let spelt = self.spell(&level)?;
+            for tree in self.layout.trees() {
+                let dir = tree.root.join(&spelt);
+                let names = dir_names(&dir).map_err(error("list", dir.display().to_string()))?;
+                for name in names {
+                    if let Some(uid) = self.pod_uid(&level, &name) {
+                        found.insert(PodUid::from(&*uid), level.child(format!("{POD}{uid}")));
+                    }
+                }
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    fn pod_uid(&self, level: &CgroupPath, name: &str) -> Option<String> {
+        let uid = match self.driver {
+            CgroupDriver::Cgroupfs => name.strip_prefix(POD)?.to_owned(),
+            CgroupDriver::Systemd => {
+                let prefix = format!("{}-{POD}", slice_stem(level.names()));
+                name.strip_prefix(&prefix)?.strip_suffix(".slice")?.replace('_', "-")
+            }
+        };
+        (!uid.is_empty()).then_some(uid)
+    }
+
+    /// The path on disk, relative to the root of a tree. A name that would lead elsewhere, or no name at all, is
+    /// refused: a UID may come from a manifest, and the root itself is nobody's to make or destroy.
+    fn spell(&self, path: &CgroupPath) -> Result<PathBuf, CgroupError> {
+        let refuse = |err| error("spell", path.cgroupfs())(err);
+        if path.names().is_empty() {
+            return Err(refuse(io::Error::new(io::ErrorKind::InvalidInput, "the root is not a cgroup of ours")));
+        }
+        path.names().iter().try_for_each(|name| beneath::name(name).map(drop)).map_err(refuse)?;
+        Ok(match self.driver {
+            CgroupDriver::Cgroupfs => path.names().iter().collect(),
+            CgroupDriver::Systemd => (1..=path.names().len())
+                .map(|upto| format!("{}.slice", slice_stem(path.names().get(..upto).unwrap_or_default())))
+                .collect(),
+        })
+    }
+}
+
+/// systemd reads `-` in a slice's name as a step down, so ours become `_` (CG-01).
+fn slice_stem(names: &[String]) -> String {
+    let escaped: Vec<_> = names.iter().map(|name| name.replace('-', "_")).collect();
+    escaped.join("-")
+}
+
+/// A new v1 cpuset has no CPUs and no memory, and no process can enter it: it gets its parent's, from the top down.
+fn inherit_cpuset(root: &Path, spelt: &Path) -> Result<(), CgroupError> {
+    let mut dir = root.to_path_buf();
+    for name in spelt {
+        let parent = dir.clone();
+        dir.push(name);
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            let read = |dir: &Path| std::fs::read_to_string(dir.join(file)).unwrap_or_default();
+            if read(&dir).trim().is_empty() {
+                values::write(&dir, file, read(&parent).trim())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All at once, or one by one if the kernel refuses some. What is really needed is checked further down.
+fn enable_controllers(dir: &Path) {
+    let (Ok(can), Ok(does)) = (layout::v2_controllers(dir), layout::v2_subtree(dir)) else { return };
+    let wanted: Vec<_> = can.difference(&does).map(|name| format!("+{name}")).collect();
+    if wanted.is_empty() || values::write(dir, layout::SUBTREE_CONTROL, &wanted.join(" ")).is_ok() {
+        return;
+    }
+    for one in wanted {
+        if let Err(err) = values::write(dir, layout::SUBTREE_CONTROL, &one) {
+            tracing::debug!(controller = one, dir = %dir.display(), err = %err, "Controller cannot be handed on");
+        }
+    }
+}
+
+/// Names of the directories in `dir`; none if it does not exist.
+fn dir_names(dir: &Path) -> io::Result<Vec<String>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(err) => return Err(err),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && let Ok(name) = entry.file_name().into_string()
+        {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn missing(controller: &str) -> CgroupError {
+    CgroupError::MissingController { controller: controller.to_owned() }
+}
+
+fn error(action: &'static str, path: impl Into<String>) -> impl FnOnce(io::Error) -> CgroupError {
+    move |source| CgroupError::Io { action, path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! Which cgroup trees this host has, and where.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rubelet_engine::ports::CgroupVersion;
+
+use super::{NEEDED, NEEDED_V1};
+use crate::kernel_mounts::{MountLine, mount_table};
+
+/// Where every distribution mounts cgroups.
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+
+const CONTROLLERS: &str = "cgroup.controllers";
+pub(super) const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
+
+/// Every v1 controller. Other options of a v1 mount are not.
+const V1_CONTROLLERS: [&str; 14] = [
+    "blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "misc", "net_cls", "net_prio",
+    "perf_event", "pids", "rdma",
+];
+
+/// One mounted tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Where it is mounted.
+    pub root: PathBuf,
+    /// The v1 controllers bound to it; `systemd` for its named tree. A v2 tree tells them itself.
+    pub controllers: BTreeSet<String>,
+}
+
+/// The trees of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    version: CgroupVersion,
+    v1: Vec<Hierarchy>,
+    unified: Option<Hierarchy>,
+}
+
+impl Layout {
+    /// The trees of this machine, by its mount table.
+    pub fn discover(proc: &Path) -> io::Result<Self> {
+        Ok(Self::from_mounts(&mount_table(proc)?))
+    }
+
+    /// v1: these trees. `cpu` and `cpuacct` may share one.
+    pub fn v1(trees: Vec<Hierarchy>) -> Self {
+        Self { version: CgroupVersion::V1, v1: trees, unified: None }
+    }
+
+    /// v2: one tree.
+    pub fn v2(root: PathBuf) -> Self {
+        let unified = Hierarchy { root, controllers: BTreeSet::new() };
+        Self { version: CgroupVersion::V2, v1: Vec::new(), unified: Some(unified) }
+    }
+
+    /// A host is v2 if the usual place is: beside v1 trees (hybrid) a v2 tree may be mounted that has no controllers.
+    /// upstream: opencontainers/cgroups IsCgroup2UnifiedMode, as of v1.36
+    pub(crate) fn from_mounts(table: &[MountLine]) -> Self {
+        let unified = table.iter().filter(|line| line.fs_type == "cgroup2");
+        if unified.clone().any(|line| line.point == Path::new(CGROUP_ROOT)) {
+            return Self::v2(CGROUP_ROOT.into());
+        }
+        let mut seen = BTreeSet::new();
+        let mut v1 = Vec::new();
+        for line in table.iter().filter(|line| line.fs_type == "cgroup") {
+            let named = |option: &String| match option.as_str() {
+                "name=systemd" => Some("systemd".to_owned()),
+                known if V1_CONTROLLERS.contains(&known) => Some(known.to_owned()),
+                _ => None,
+            };
+            let controllers: BTreeSet<_> = line.super_options.iter().filter_map(named).collect();
+            // The same tree may be mounted twice; the first place is as good as any.
+            if !controllers.is_empty() && controllers.iter().all(|name| seen.insert(name.clone())) {
+                v1.push(Hierarchy { root: line.point.clone(), controllers });
+            }
+        }
+        let unified = unified.last().map(|line| Hierarchy { root: line.point.clone(), controllers: BTreeSet::new() });
+        Self { version: CgroupVersion::V1, v1, unified }
+    }
+
+    /// Which layout pods live in.
+    pub fn version(&self) -> CgroupVersion {
+        self.version
+    }
+
+    /// The trees in which we make cgroups.
+    pub(super) fn own_trees(&self) -> impl Iterator<Item = &Hierarchy> {
+        self.v1.iter().chain(self.unified.iter().filter(|_| self.version == CgroupVersion::V2))
+    }
+
+    /// Every tree: a runtime may leave something of a pod in any, the v2 tree of a hybrid host included.
+    pub(super) fn trees(&self) -> impl Iterator<Item = &Hierarchy> {
+        self.v1.iter().chain(&self.unified)
+    }
+
+    pub(super) fn unified(&self) -> Option<&Hierarchy> {
+        self.unified.as_ref()
+    }
+
+    /// The v1 tree of a controller.
+    pub(super) fn v1_tree(&self, controller: &str) -> Option<&Hierarchy> {
+        self.v1.iter().find(|tree| tree.controllers.contains(controller))
+    }
+
+    /// Controllers that pods need and this host lacks (CG-04).
+    pub fn missing_controllers(&self) -> io::Result<Vec<&'static str>> {
+        Ok(match self.version {
+            CgroupVersion::V1 => NEEDED_V1.into_iter().filter(|name| self.v1_tree(name).is_none()).collect(),
+            CgroupVersion::V2 => {
+                let has = self.unified.as_ref().map(|tree| v2_controllers(&tree.root)).transpose()?.unwrap_or_default();
+                NEEDED.into_iter().filter(|name| !has.contains(*name)).collect()
+            }
+        })
+    }
+}
+
+/// Controllers that a v2 cgroup has.
+pub(super) fn v2_controllers(dir: &Path) -> io::Result<BTreeSet<String>> {
+    words(&dir.join(CONTROLLERS))
+}
+
+/// Controllers that a v2 cgroup hands on.
+pub(super) fn v2_subtree(dir: &Path) -> io::Result<BTreeSet<String>> {
+    words(&dir.join(SUBTREE_CONTROL))
+}
+
+fn words(file: &Path) -> io::Result<BTreeSet<String>> {
+    Ok(std::fs::read_to_string(file)?.split_whitespace().map(str::to_owned).collect())
+}
