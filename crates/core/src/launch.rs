@@ -3,6 +3,22 @@
 //! The builders turn a pod and the node's settings into these; `crates/cri` puts them on the wire field by field and
 //! decides nothing.
 
+mod container;
+mod context;
+mod error;
+mod linux;
+mod sandbox;
+mod security;
+#[cfg(test)]
+mod tests;
 mod types;
 
+pub use container::{as_container, container_config, container_of};
+pub use context::*;
+pub use error::LaunchError;
+pub use linux::oom_score_adj;
+pub use sandbox::{
+    CONTAINER_NAME_LABEL, POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL, log_directory, normal_sysctl,
+    sandbox_config,
+};
 pub use types::*;

@@ -6,13 +6,27 @@
 #![warn(missing_docs)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod admit;
 pub mod backoff;
+pub mod gc;
+pub mod hash;
+pub mod dns;
+pub mod env;
+pub mod hostname;
+pub mod hosts;
+pub mod desired;
+pub mod config;
 pub mod id;
+pub mod image;
 pub mod launch;
+pub mod lifecycle;
+pub mod mounts;
+pub mod manifest;
 pub mod observe;
 pub mod plan;
 pub mod pod;
 pub mod qos;
 pub mod reason;
+pub mod resources;
 pub mod status;
 pub mod time;

@@ -38,6 +38,14 @@ impl PodObservation {
         self.containers.iter().find(|c| c.name == name)
     }
 
+    /// The instance of the container called `name` that counts: the newest that runs, else the newest.
+    ///
+    /// They differ only in a world that should not be (a clock set back between two starts, a lost reply), and there
+    /// what runs is the truth: deciding on the other would start the container twice.
+    pub fn current<'a>(&'a self, name: &'a str) -> Option<&'a ContainerObservation> {
+        self.instances(name).find(|c| c.state.is_running()).or_else(|| self.newest(name))
+    }
+
     /// Every instance of the container called `name`, newest first.
     pub fn instances<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a ContainerObservation> {
         self.containers.iter().filter(move |c| c.name == name)

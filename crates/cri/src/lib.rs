@@ -1,1 +1,45 @@
-//! (see ARCHITECTURE.md)
+//! The container runtime behind CRI v1: containerd, CRI-O.
+//!
+//! [`CriRuntime`] and [`CriImages`] implement the engine's ports over gRPC on a Unix socket. This crate puts `core`'s
+//! configurations on the wire (`to_wire`), turns answers into `core`'s observations (`from_wire`) and failures into
+//! [`RpcError`](rubelet_engine::ports::RpcError)s. It decides nothing, retries nothing and logs no failure: a caller
+//! gets each one. What it does own is the connection: every call has a deadline, and a runtime that went away is dialled
+//! again, no faster than a growing pause allows.
+//!
+//! One verb of the protocol per file; `runtime.rs` and `images.rs` tie them to the ports.
+
+mod cgroup_driver;
+mod connection;
+mod container_create;
+mod container_remove;
+mod container_start;
+mod container_stop;
+mod dial;
+mod endpoint;
+mod error;
+mod exec_sync;
+mod from_wire;
+mod hints;
+mod image_fs_info;
+mod image_list;
+mod image_pull;
+mod image_remove;
+mod image_status;
+mod images;
+mod inspect;
+mod list;
+mod log_reopen;
+mod metrics;
+mod runtime;
+mod sandbox_remove;
+mod sandbox_run;
+mod sandbox_stop;
+mod status;
+mod to_wire;
+mod version;
+
+pub use connection::{Connection, ConnectionOptions, ListMode, Monotonic};
+pub use endpoint::{Endpoint, EndpointError};
+pub use images::CriImages;
+pub use metrics::{BUCKETS_MICROS, OperationCounts, OperationMetrics};
+pub use runtime::CriRuntime;

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+pub use rubelet_core::qos::CgroupVersion;
+
 /// Facts of the node that do not change while it is up. Read once at start by the binary and handed around as a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
@@ -25,13 +27,4 @@ pub struct NodeFacts {
     pub resolv_conf: String,
     /// AppArmor is enabled.
     pub apparmor: bool,
-}
-
-/// The kernel's cgroup layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CgroupVersion {
-    /// One tree per controller.
-    V1,
-    /// One tree for all.
-    V2,
 }

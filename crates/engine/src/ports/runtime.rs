@@ -9,6 +9,8 @@ use rubelet_core::launch::{ContainerConfig, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 
+pub use rubelet_core::qos::CgroupDriver;
+
 /// A call to the runtime that did not succeed.
 ///
 /// The detail is for people only (it becomes part of a container's status); decisions are made on `kind`.
@@ -147,15 +149,6 @@ pub struct RuntimeHandler {
     pub recursive_read_only_mounts: bool,
     /// It can give a pod its own user namespace.
     pub user_namespaces: bool,
-}
-
-/// Who writes to the cgroup tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CgroupDriver {
-    /// We write to it directly.
-    Cgroupfs,
-    /// systemd does.
-    Systemd,
 }
 
 /// What a command printed and how it ended.

@@ -1,0 +1,29 @@
+# The commands of this repository. Plain `make` lists them.
+# Each does its work in a script or in cargo; this file only gives them names.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt build bench-core clean-env
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Run the pods of examples/ on this machine, look at them, clean up (needs root)
+	@tests/env/demo.sh
+
+test: ## Install what the tests need and run them all; TIERS="fast doc node" chooses
+	@tests/env/test.sh
+
+lint: ## Formatting, clippy, docs, licences and sources of dependencies, shell scripts
+	@tests/env/lint.sh
+
+fmt: ## Format the code
+	@cargo fmt --all
+
+build: ## Build the program as it is shipped: target/release/rubelet
+	@cargo build --release --locked -p rubelet
+
+bench-core: ## Cost of decisions and of an idle engine with 1,000 fake pods
+	@cargo bench --locked --profile bench-quick -p rubelet-engine --bench core
+
+clean-env: ## Stop private containerds that were left behind and remove the cache of the tests
+	@tests/env/clean.sh

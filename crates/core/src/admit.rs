@@ -1,0 +1,1 @@
+//! Whether a pod may run here (section 15).

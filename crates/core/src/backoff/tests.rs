@@ -1,0 +1,215 @@
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::id::ContainerId;
+use crate::observe::{ContainerMarks, ContainerObservation, ContainerState, Exit};
+use crate::time::Instant;
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_second(secs).expect("in range")
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// Runs a container that ends `ran` seconds after each start, and tells how long it waits each time.
+fn check_crashes(policy: BackoffPolicy, ran: &[i64], expected: &Expect) {
+    let mut backoffs = Backoffs::new(policy);
+    let mut now = 0;
+    let mut out = String::new();
+    for &run in ran {
+        let ended = now + run;
+        let left = backoffs.wait_left("k", at(ended), at(ended));
+        now = ended + left.map_or(0, |left| i64::try_from(left.as_secs()).expect("small"));
+        assert_eq!(backoffs.wait_left("k", at(ended), at(now)), None, "the wait is over when it said");
+        let _ = writeln!(out, "ran {run}s, waits {}", left.map_or("not".to_owned(), go_duration));
+        backoffs.next("k", at(ended), at(now));
+    }
+    expected.assert_eq(&out);
+}
+
+// RT-60: the first restart is immediate; then 10 s, doubling to 5 min.
+// upstream: kuberuntime_manager.go doBackOff, client-go flowcontrol backoff_test.go TestSlowBackoff (v1.36)
+#[test]
+fn a_crash_loop_waits_10s_doubling_to_5m() {
+    check_crashes(
+        BackoffPolicy::default(),
+        &[1; 8],
+        &expect![[r#"
+            ran 1s, waits not
+            ran 1s, waits 10s
+            ran 1s, waits 20s
+            ran 1s, waits 40s
+            ran 1s, waits 1m20s
+            ran 1s, waits 2m40s
+            ran 1s, waits 5m0s
+            ran 1s, waits 5m0s
+        "#]],
+    );
+}
+
+// RT-60: reset after 600 s, fixed, not twice the maximum; exactly 600 s does not reset.
+#[test]
+fn a_run_of_more_than_600s_forgets_the_crashes() {
+    check_crashes(
+        BackoffPolicy::crash(Some(secs(20)), false),
+        &[1, 1, 1, 1, 600, 601, 1, 1],
+        &expect![[r#"
+            ran 1s, waits not
+            ran 1s, waits 10s
+            ran 1s, waits 20s
+            ran 1s, waits 20s
+            ran 600s, waits 20s
+            ran 601s, waits not
+            ran 1s, waits 10s
+            ran 1s, waits 20s
+        "#]],
+    );
+}
+
+// RT-62; upstream: kubelet_test.go TestNewCrashLoopBackOff (v1.36)
+#[test]
+fn the_configured_maximum_lowers_the_first_delay_too() {
+    for (max, reduced, first, longest) in [
+        (None, false, 10, 300),
+        (Some(300), false, 10, 300),
+        (Some(15), false, 10, 15),
+        (Some(5), false, 5, 5),
+        (Some(1), false, 1, 1),
+        (None, true, 1, 60),
+        (Some(300), true, 1, 300),
+    ] {
+        let policy = BackoffPolicy::crash(max.map(secs), reduced);
+        assert_eq!(
+            (policy.initial, policy.max, policy.reset),
+            (secs(first), secs(longest), secs(600)),
+            "{max:?} {reduced}"
+        );
+    }
+}
+
+// The wait counts from the end of the container, however late we look.
+#[test]
+fn the_wait_counts_from_the_end() {
+    let mut backoffs = Backoffs::default();
+    backoffs.next("k", at(0), at(0));
+    for (since, now, left) in [
+        (5, 5, Some(10)),
+        (5, 12, Some(3)),
+        (5, 14, Some(1)),
+        (5, 15, None),
+        (5, 100, None),
+        // Seen before it is said to have ended: clocks that differ a little.
+        (5, 4, Some(11)),
+        // The clock was set back by hours.
+        (10_000, 5, None),
+    ] {
+        // The last row would otherwise count as a long run.
+        let since = at(since);
+        assert_eq!(backoffs.wait_left("k", since, at(now)), left.map(secs), "{since} {now}");
+    }
+    assert_eq!(backoffs.wait_left("other", at(5), at(5)), None);
+    assert_eq!(backoffs.delay("k"), secs(10));
+    backoffs.reset("k");
+    assert_eq!(backoffs.delay("k"), Duration::ZERO);
+}
+
+#[test]
+fn a_clock_set_back_does_not_strand_a_container() {
+    let mut backoffs = Backoffs::default();
+    backoffs.next("k", at(100_000), at(100_000));
+    // It ended at 100 005 by the old clock; by the new one that is a day ahead.
+    assert_eq!(backoffs.wait_left("k", at(100_005), at(13_600)), None);
+    assert_eq!(backoffs.wait_left_since_update("k", at(13_600)), Some(secs(10)));
+}
+
+// IMG-04; upstream: images/image_manager.go pullImage uses IsInBackOffSinceUpdate (v1.36)
+#[test]
+fn image_back_off_counts_from_the_last_try() {
+    let mut backoffs = Backoffs::new(BackoffPolicy::image());
+    assert_eq!(backoffs.wait_left_since_update("k", at(0)), None);
+    backoffs.next("k", at(0), at(0));
+    assert_eq!(backoffs.wait_left_since_update("k", at(4)), Some(secs(6)));
+    assert_eq!(backoffs.wait_left_since_update("k", at(10)), None);
+    backoffs.next("k", at(10), at(10));
+    assert_eq!(backoffs.wait_left_since_update("k", at(10)), Some(secs(20)));
+    // Ten minutes of quiet: the count is forgotten.
+    backoffs.next("k", at(611), at(611));
+    assert_eq!(backoffs.delay("k"), secs(10));
+}
+
+// upstream: client-go flowcontrol backoff_test.go TestBackoffGC (v0.36)
+#[test]
+fn gc_drops_only_what_has_expired() {
+    let mut backoffs = Backoffs::default();
+    backoffs.next("old", at(0), at(0));
+    backoffs.next("new", at(100), at(100));
+    backoffs.gc(at(600));
+    assert_eq!(backoffs.len(), 2);
+    backoffs.gc(at(601));
+    assert_eq!((backoffs.len(), backoffs.delay("new")), (1, secs(10)));
+    assert!(!backoffs.is_empty());
+}
+
+#[test]
+fn durations_print_as_gos() {
+    for (millis, text) in [
+        (0, "0s"),
+        (1, "1ms"),
+        (1_500, "1.5s"),
+        (10_000, "10s"),
+        (80_000, "1m20s"),
+        (300_000, "5m0s"),
+        (3_600_000, "1h0m0s"),
+        (3_661_001, "1h1m1.001s"),
+    ] {
+        assert_eq!(go_duration(Duration::from_millis(millis)), text);
+    }
+    assert_eq!(go_duration(Duration::from_nanos(1_500)), "1.5µs");
+    assert_eq!(go_duration(Duration::from_nanos(999)), "999ns");
+}
+
+fn instance(id: &str, state: ContainerState) -> ContainerObservation {
+    ContainerObservation {
+        id: ContainerId::from(id),
+        sandbox: "s".into(),
+        name: "c".into(),
+        state,
+        created_at: at(0),
+        image: String::new(),
+        image_id: String::new(),
+        marks: ContainerMarks::default(),
+        log_path: String::new(),
+        resources: None,
+        user: None,
+    }
+}
+
+// RT-60, RT-61
+#[test]
+fn the_newest_ended_instance_counts_and_the_message_is_upstreams() {
+    let pod = PodRef { namespace: "ns".into(), name: "web".into(), uid: "u1".into() };
+    let exited = |secs| {
+        ContainerState::Exited(Exit {
+            code: 1,
+            started_at: at(0),
+            finished_at: at(secs),
+            reason: "Error".into(),
+            message: String::new(),
+        })
+    };
+    let mut seen = PodObservation::nothing(pod.clone(), Instant::START);
+    assert_eq!(crash_since(&seen, "c"), None);
+    seen.containers = vec![
+        instance("3", ContainerState::Running { started_at: at(30) }),
+        instance("2", exited(20)),
+        instance("1", exited(10)),
+    ];
+    assert_eq!(crash_since(&seen, "c"), Some(at(20)));
+    assert_eq!(crash_since(&seen, "d"), None);
+    assert_eq!(crash_message(secs(20), "c", &pod), "back-off 20s restarting failed container=c pod=web_ns(u1)");
+    assert_eq!(crash_event_message("c", &pod), "Back-off restarting failed container c in pod web_ns(u1)");
+}

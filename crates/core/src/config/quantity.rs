@@ -1,0 +1,36 @@
+//! Just enough of Kubernetes quantities to check a configuration: is this text one, and is it above, at or below zero?
+//! What a quantity is worth is decided where it is used.
+//!
+//! upstream: apimachinery/pkg/api/resource ParseQuantity (v1.36).
+
+use std::cmp::Ordering;
+
+/// What a quantity is compared with zero, or none if the text is no quantity.
+pub(super) fn sign(text: &str) -> Option<Ordering> {
+    let (negative, rest) = match text.as_bytes().first()? {
+        b'-' => (true, text.get(1..)?),
+        b'+' => (false, text.get(1..)?),
+        _ => (false, text),
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let (number, suffix) = rest.split_at(end);
+    let points = number.matches('.').count();
+    if points > 1 || number.len() == points || !is_suffix(suffix) {
+        return None;
+    }
+    Some(match (number.bytes().all(|b| matches!(b, b'0' | b'.')), negative) {
+        (true, _) => Ordering::Equal,
+        (false, true) => Ordering::Less,
+        (false, false) => Ordering::Greater,
+    })
+}
+
+fn is_suffix(suffix: &str) -> bool {
+    const BINARY_AND_DECIMAL: [&str; 15] =
+        ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "n", "u", "m", "k", "M", "G", "T", "P"];
+    if BINARY_AND_DECIMAL.contains(&suffix) || suffix == "E" {
+        return true;
+    }
+    let exponent = suffix.strip_prefix(['e', 'E']).map(|e| e.strip_prefix(['-', '+']).unwrap_or(e));
+    exponent.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+}

@@ -1,0 +1,102 @@
+//! What is accepted but does nothing yet. A drop-in takes every field and gate; honesty demands that one without effect
+//! is named once at start-up instead of being passed over in silence.
+//!
+//! The two tables list what rubelet does act on today. When a part starts to honour a field, its line is added in the
+//! same change. `logging.flushFrequency` is honoured because no line is ever held back.
+
+use serde_json::Value;
+
+use super::gates::Gate;
+use super::given::Given;
+use super::kubelet::KubeletConfiguration;
+
+/// Fields that rubelet acts on, as top-level names or dotted paths. A name covers all that is inside it.
+pub const ACTED_FIELDS: &[&str] = &[
+    "apiVersion",
+    "cgroupDriver",
+    "cgroupRoot",
+    "cgroupsPerQOS",
+    "clusterDNS",
+    "clusterDomain",
+    "containerRuntimeEndpoint",
+    "cpuCFSQuota",
+    "cpuCFSQuotaPeriod",
+    "crashLoopBackOff",
+    "featureGates",
+    "fileCheckFrequency",
+    "healthzBindAddress",
+    "healthzPort",
+    "httpCheckFrequency",
+    "imageServiceEndpoint",
+    "kind",
+    "logging.flushFrequency",
+    "logging.format",
+    "logging.verbosity",
+    "logging.vmodule",
+    "maxParallelImagePulls",
+    "maxPods",
+    "podLogsDir",
+    "podPidsLimit",
+    "registryBurst",
+    "registryPullQPS",
+    "resolvConf",
+    "runOnce",
+    "runtimeRequestTimeout",
+    "serializeImagePulls",
+    "staticPodPath",
+    "staticPodURL",
+    "staticPodURLHeader",
+    "syncFrequency",
+];
+
+/// Gates whose value changes what rubelet does.
+pub const ACTED_GATES: &[Gate] =
+    &[Gate::KubeletCrashLoopBackOffMax, Gate::LoggingAlphaOptions, Gate::ReduceDefaultCrashLoopBackOffDecay];
+
+/// The fields and gates that were set by hand and have no effect yet: fields by their dotted path, gates as
+/// `featureGates.<Gate>`.
+///
+/// A field set to nothing (false, zero, empty) where nothing is the default is left out: tools that write files, kubeadm
+/// above all, spell out many of those.
+#[must_use]
+pub fn unacted(config: &KubeletConfiguration, given: &Given) -> Vec<String> {
+    let now = serde_json::to_value(config).unwrap_or_default();
+    let default = serde_json::to_value(KubeletConfiguration::default()).unwrap_or_default();
+    given
+        .iter()
+        .filter(|path| match path.strip_prefix("featureGates.") {
+            Some(name) => !ACTED_GATES.iter().any(|gate| gate.as_str() == name),
+            None if is_acted(path) => false,
+            None => !is_nothing(lookup(&now, path)) || !is_nothing(lookup(&default, path)),
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+fn is_acted(path: &str) -> bool {
+    let covers = |acted: &str| path.strip_prefix(acted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    ACTED_FIELDS.iter().any(|acted| covers(acted))
+}
+
+fn is_nothing(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null | Value::Bool(false)) => true,
+        Some(Value::Bool(true)) => false,
+        Some(Value::String(text)) => matches!(text.as_str(), "" | "0" | "0s"),
+        Some(Value::Number(number)) => number.as_i64() == Some(0),
+        Some(Value::Array(list)) => list.is_empty(),
+        Some(Value::Object(map)) => map.is_empty(),
+    }
+}
+
+/// The value at a dotted path; keys may contain dots themselves.
+fn lookup<'a>(root: &'a Value, path: &str) -> Option<&'a Value> {
+    let object = root.as_object()?;
+    if let Some(found) = object.get(path) {
+        return Some(found);
+    }
+    path.match_indices('.').find_map(|(at, _)| {
+        let (head, tail) = path.split_at(at);
+        lookup(object.get(head)?, tail.strip_prefix('.')?)
+    })
+}

@@ -1,0 +1,351 @@
+//! A container's environment (section 10.1).
+//!
+//! Three layers, each hiding the ones before: variables that tell of services, `envFrom`, `env`. What has to be fetched
+//! for it (config maps, secrets, files) is told by [`references`] and handed in as [`EnvSources`].
+
+mod expand;
+mod fields;
+mod file;
+mod service;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{Container, EnvVarSource, FileKeySelector, Pod, Service};
+
+pub use expand::expand;
+pub use fields::{field_value, resource_value, sorted_ips};
+pub use file::{EnvFileError, env_file_value};
+
+use crate::pod::PodExt;
+use crate::resources::Amounts;
+
+/// What an environment is made from, besides the pod and the container.
+#[derive(Clone, Copy, Debug)]
+pub struct EnvView<'a> {
+    /// Every service of the cluster.
+    pub services: Services<'a>,
+    /// Addresses of the node, primary family first.
+    pub host_ips: &'a [IpAddr],
+    /// Addresses of the pod.
+    pub pod_ips: &'a [IpAddr],
+    /// What the node offers to pods: stands in for limits that a container lacks.
+    pub allocatable: &'a Amounts,
+    /// What was fetched for it.
+    pub sources: &'a EnvSources,
+}
+
+/// What is known of the cluster's services.
+#[derive(Clone, Copy, Debug)]
+pub enum Services<'a> {
+    /// There is no API server: no variables.
+    Standalone,
+    /// They have not been read yet: a pod of the API's has to wait (ENV-03).
+    Unread,
+    /// These are all.
+    Known(&'a [Service]),
+}
+
+/// Objects and files that an environment refers to. What is not listed is taken for absent.
+#[derive(Clone, Debug, Default)]
+pub struct EnvSources {
+    /// There is an API server to ask.
+    pub api: bool,
+    /// Data of config maps in the pod's namespace, by name.
+    pub config_maps: BTreeMap<String, Fetched<BTreeMap<String, String>>>,
+    /// Data of secrets in the pod's namespace, by name.
+    pub secrets: BTreeMap<String, Fetched<BTreeMap<String, Vec<u8>>>>,
+    /// Content of files, by volume and path in it.
+    pub files: BTreeMap<(String, String), Fetched<String>>,
+}
+
+/// What came of fetching something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fetched<T> {
+    /// It is there.
+    Found(T),
+    /// It does not exist.
+    Absent,
+    /// It could not be fetched; the text says why.
+    Failed(String),
+}
+
+/// What has to be fetched before a container's environment can be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvReferences {
+    /// Names of config maps.
+    pub config_maps: BTreeSet<String>,
+    /// Names of secrets.
+    pub secrets: BTreeSet<String>,
+    /// Volume and path of files.
+    pub files: BTreeSet<(String, String)>,
+}
+
+/// An environment that cannot be made. The text is what people see after `CreateContainerConfigError`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvError {
+    /// ENV-02: the pod was not defaulted.
+    #[error("nil pod.spec.enableServiceLinks encountered, cannot construct envvars")]
+    NoServiceLinks,
+    /// ENV-03.
+    #[error("services have not yet been read at least once, cannot construct envvars")]
+    ServicesUnread,
+    /// There is no API server to ask for an object.
+    #[error("couldn't get {kind} {namespace}/{name}, no kubeClient defined")]
+    NoApi {
+        /// `configMap` or `secret`.
+        kind: &'static str,
+        /// Namespace of the object.
+        namespace: String,
+        /// Name of the object.
+        name: String,
+    },
+    /// The object does not exist.
+    #[error("{kind} {name:?} not found")]
+    NotFound {
+        /// `configmap` or `secret`.
+        kind: &'static str,
+        /// Name of the object.
+        name: String,
+    },
+    /// The object could not be fetched.
+    #[error("{0}")]
+    Fetch(String),
+    /// The object has no such key (ENV-05).
+    #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
+    NoKey {
+        /// The key.
+        key: String,
+        /// `ConfigMap` or `Secret`.
+        kind: &'static str,
+        /// Namespace of the object.
+        namespace: String,
+        /// Name of the object.
+        name: String,
+    },
+    /// A `fieldRef` that cannot be followed.
+    #[error("{0}")]
+    Field(String),
+    /// A `resourceFieldRef` that cannot be followed.
+    #[error("{0}")]
+    Resource(String),
+    /// A file's volume is not mounted.
+    #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
+    NoFileVolume(String),
+    /// A file could not be read or understood. Why is in the log only: the file is the container's.
+    #[error("couldn't parse env file")]
+    File,
+    /// A file has no such key.
+    #[error("environment variable key {key:?} not found in file {path:?}")]
+    NoFileKey {
+        /// The key.
+        key: String,
+        /// The file.
+        path: String,
+    },
+}
+
+/// What has to be fetched before `container`'s environment can be made.
+pub fn references(container: &Container) -> EnvReferences {
+    let mut found = EnvReferences::default();
+    for from in container.env_from.iter().flatten() {
+        found.config_maps.extend(from.config_map_ref.as_ref().map(|r| r.name.clone()));
+        found.secrets.extend(from.secret_ref.as_ref().map(|r| r.name.clone()));
+    }
+    let sources = container.env.iter().flatten().filter_map(|var| var.value_from.as_ref());
+    for source in sources {
+        found.config_maps.extend(source.config_map_key_ref.as_ref().map(|r| r.name.clone()));
+        found.secrets.extend(source.secret_key_ref.as_ref().map(|r| r.name.clone()));
+        found.files.extend(source.file_key_ref.as_ref().map(|r| (r.volume_name.clone(), r.path.clone())));
+    }
+    found
+}
+
+/// The environment of `container`, in order of definition, each name once.
+///
+/// upstream: kubelet_pods.go makeEnvironmentVariables (v1.36)
+#[doc(alias = "makeEnvironmentVariables")]
+pub fn container_env(pod: &Pod, container: &Container, view: &EnvView<'_>) -> Result<Vec<(String, String)>, EnvError> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let links = pod.pod_spec().and_then(|spec| spec.enable_service_links).ok_or(EnvError::NoServiceLinks)?;
+    let services = match view.services {
+        Services::Known(services) => service::service_env(services, namespace, links),
+        // A static pod may be what brings the API server up.
+        Services::Unread if !pod.is_static() => return Err(EnvError::ServicesUnread),
+        Services::Unread | Services::Standalone => Vec::new(),
+    };
+    let mut env = Env::default();
+    env_from(container, namespace, view.sources, &mut env)?;
+    for var in container.env.iter().flatten() {
+        let text = var.value.as_deref().unwrap_or_default();
+        let value = if !text.is_empty() {
+            Some(expand(text, &mut |name| env.get(name).or_else(|| find(&services, name)).map(str::to_owned)))
+        } else if let Some(source) = &var.value_from {
+            value_from(pod, container, view, source)?
+        } else {
+            Some(String::new())
+        };
+        if let Some(value) = value {
+            env.set(&var.name, value);
+        }
+    }
+    for (name, value) in services {
+        if env.get(&name).is_none() {
+            env.set(&name, value);
+        }
+    }
+    Ok(env.0)
+}
+
+/// Variables in order of definition; a later value takes the place of an earlier one.
+#[derive(Default)]
+struct Env(Vec<(String, String)>);
+
+impl Env {
+    fn get(&self, name: &str) -> Option<&str> {
+        find(&self.0, name)
+    }
+
+    fn set(&mut self, name: &str, value: String) {
+        match self.0.iter_mut().find(|(key, _)| key == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+}
+
+fn find<'a>(list: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    list.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+}
+
+fn env_from(container: &Container, namespace: &str, sources: &EnvSources, env: &mut Env) -> Result<(), EnvError> {
+    for from in container.env_from.iter().flatten() {
+        let prefix = from.prefix.as_deref().unwrap_or_default();
+        if let Some(wanted) = &from.config_map_ref {
+            let object = Object { kind: Kind::ConfigMap, namespace, name: &wanted.name };
+            let data = object.data(sources.api, &sources.config_maps, wanted.optional)?;
+            for (key, value) in data.into_iter().flatten() {
+                env.set(&format!("{prefix}{key}"), value.clone());
+            }
+        } else if let Some(wanted) = &from.secret_ref {
+            let object = Object { kind: Kind::Secret, namespace, name: &wanted.name };
+            let data = object.data(sources.api, &sources.secrets, wanted.optional)?;
+            for (key, value) in data.into_iter().flatten() {
+                env.set(&format!("{prefix}{key}"), String::from_utf8_lossy(value).into_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The value of a variable that is not written out; `None` if it is optional and not there.
+fn value_from(
+    pod: &Pod,
+    container: &Container,
+    view: &EnvView<'_>,
+    source: &EnvVarSource,
+) -> Result<Option<String>, EnvError> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let sources = view.sources;
+    if let Some(field) = &source.field_ref {
+        field_value(pod, view, field).map(Some)
+    } else if let Some(resource) = &source.resource_field_ref {
+        resource_value(pod, container, view.allocatable, resource).map(Some)
+    } else if let Some(wanted) = &source.config_map_key_ref {
+        let object = Object { kind: Kind::ConfigMap, namespace, name: &wanted.name };
+        object.key(object.data(sources.api, &sources.config_maps, wanted.optional)?, &wanted.key, wanted.optional)
+    } else if let Some(wanted) = &source.secret_key_ref {
+        let object = Object { kind: Kind::Secret, namespace, name: &wanted.name };
+        let data = object.data(sources.api, &sources.secrets, wanted.optional)?;
+        let value = object.key(data, &wanted.key, wanted.optional)?;
+        Ok(value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    } else if let Some(wanted) = &source.file_key_ref {
+        file_value(sources, wanted)
+    } else {
+        Ok(Some(String::new()))
+    }
+}
+
+fn file_value(sources: &EnvSources, wanted: &FileKeySelector) -> Result<Option<String>, EnvError> {
+    let place = (wanted.volume_name.clone(), wanted.path.clone());
+    let text = match sources.files.get(&place) {
+        None => return Err(EnvError::NoFileVolume(place.0)),
+        Some(Fetched::Found(text)) => text,
+        Some(Fetched::Absent | Fetched::Failed(_)) => return Err(EnvError::File),
+    };
+    let value = env_file_value(text, &wanted.key).map_err(|_| EnvError::File)?;
+    match value.filter(|value| !value.is_empty()) {
+        Some(value) => Ok(Some(value)),
+        None if wanted.optional.unwrap_or_default() => Ok(None),
+        None => Err(EnvError::NoFileKey { key: wanted.key.clone(), path: wanted.path.clone() }),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    ConfigMap,
+    Secret,
+}
+
+/// An object of the API's that an environment refers to.
+struct Object<'a> {
+    kind: Kind,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Object<'_> {
+    /// Its data; `None` if it is optional and does not exist.
+    fn data<'a, T>(
+        &self,
+        api: bool,
+        objects: &'a BTreeMap<String, Fetched<T>>,
+        optional: Option<bool>,
+    ) -> Result<Option<&'a T>, EnvError> {
+        if !api {
+            let kind = match self.kind {
+                Kind::ConfigMap => "configMap",
+                Kind::Secret => "secret",
+            };
+            let (namespace, name) = (self.namespace.to_owned(), self.name.to_owned());
+            return Err(EnvError::NoApi { kind, namespace, name });
+        }
+        match objects.get(self.name) {
+            Some(Fetched::Found(data)) => Ok(Some(data)),
+            Some(Fetched::Failed(why)) => Err(EnvError::Fetch(why.clone())),
+            Some(Fetched::Absent) | None if optional.unwrap_or_default() => Ok(None),
+            Some(Fetched::Absent) | None => {
+                let kind = match self.kind {
+                    Kind::ConfigMap => "configmap",
+                    Kind::Secret => "secret",
+                };
+                Err(EnvError::NotFound { kind, name: self.name.to_owned() })
+            }
+        }
+    }
+
+    /// One value of it; `None` if it is optional and not there.
+    fn key<V: Clone>(
+        &self,
+        data: Option<&BTreeMap<String, V>>,
+        key: &str,
+        optional: Option<bool>,
+    ) -> Result<Option<V>, EnvError> {
+        let Some(data) = data else { return Ok(None) };
+        match data.get(key) {
+            Some(value) => Ok(Some(value.clone())),
+            None if optional.unwrap_or_default() => Ok(None),
+            None => Err(EnvError::NoKey {
+                key: key.to_owned(),
+                kind: match self.kind {
+                    Kind::ConfigMap => "ConfigMap",
+                    Kind::Secret => "Secret",
+                },
+                namespace: self.namespace.to_owned(),
+                name: self.name.to_owned(),
+            }),
+        }
+    }
+}

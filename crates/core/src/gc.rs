@@ -1,0 +1,1 @@
+//! Which dead containers and sandboxes are removed (section 18).

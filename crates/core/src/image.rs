@@ -1,0 +1,1 @@
+//! Names of images, and when they are pulled (section 8.1).

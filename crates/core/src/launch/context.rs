@@ -1,0 +1,192 @@
+//! What a launch is made from, besides the pod: the node's facts and settings, and what the engine found out or prepared
+//! for this one sandbox or container.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::{Device, DnsConfig, ImageSpec, Mount, UserNamespace};
+use crate::id::ContainerId;
+use crate::qos::{CgroupTree, CgroupVersion, CpuPolicy, PodCgroupPolicy};
+
+/// The node's facts and settings that decide how pods are launched. Made once at start-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchContext {
+    /// Where pods live in the cgroup tree.
+    pub tree: CgroupTree,
+    /// The kernel's cgroup layout.
+    pub cgroups: CgroupVersion,
+    /// Memory of the node in bytes.
+    pub memory_bytes: i64,
+    /// Huge page sizes that the host knows, in bytes.
+    pub hugepage_sizes: Vec<u64>,
+    /// How much swap containers get.
+    pub swap: SwapPolicy,
+    /// CFS quota.
+    pub cpu: CpuPolicy,
+    /// `singleProcessOOMKill`; `None` is the default of the cgroup version (RT-93).
+    pub single_process_oom_kill: Option<bool>,
+    /// `podPidsLimit`; zero or less is no limit (CG-12).
+    pub pod_pids_limit: i64,
+    /// Directory of pod logs, usually `/var/log/pods`.
+    pub pod_logs_dir: PathBuf,
+    /// Directory of seccomp profiles, `<root>/seccomp`.
+    pub seccomp_dir: PathBuf,
+    /// `seccompDefault`: what asks for no profile gets the runtime's (RT-97).
+    pub seccomp_default: bool,
+    /// SELinux is enabled.
+    pub selinux: bool,
+    /// Paths that are hidden in containers besides the fixed ones: those `thermal_throttle` directories of
+    /// `/sys/devices/system/cpu/cpu*` that exist (RT-98).
+    pub masked_paths: Vec<String>,
+    /// `clusterDomain`.
+    pub cluster_domain: String,
+    /// What each runtime handler can do, by name; the empty name is the default one.
+    pub handlers: BTreeMap<String, HandlerFeatures>,
+    /// Feature gates that change launches.
+    pub gates: LaunchGates,
+}
+
+impl LaunchContext {
+    /// What decides the values of pods' cgroups.
+    pub fn pod_cgroup_policy(&self) -> PodCgroupPolicy {
+        PodCgroupPolicy { cpu: self.cpu, pids_limit: self.pod_pids_limit, hugepage_sizes: self.hugepage_sizes.clone() }
+    }
+
+    /// What the handler called `name` can do; nothing beyond the basics if the runtime does not tell.
+    pub fn handler(&self, name: &str) -> HandlerFeatures {
+        self.handlers.get(name).copied().unwrap_or_default()
+    }
+}
+
+/// How much swap containers get (RT-94).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SwapPolicy {
+    /// `memorySwap.swapBehavior` is `LimitedSwap`.
+    pub limited: bool,
+    /// Swap of the node in bytes.
+    pub bytes: i64,
+    /// The kernel can limit swap per cgroup; where it cannot, nothing is said about swap.
+    pub controller: bool,
+}
+
+/// What a runtime handler can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct HandlerFeatures {
+    /// It can make mounts read-only all the way down.
+    pub recursive_read_only_mounts: bool,
+    /// It can give a pod its own user namespace.
+    pub user_namespaces: bool,
+}
+
+/// Feature gates that change launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchGates {
+    /// `ContainerStopSignals`.
+    pub stop_signals: bool,
+    /// `HostnameOverride`.
+    pub hostname_override: bool,
+}
+
+impl Default for LaunchGates {
+    /// As in 1.36.
+    fn default() -> Self {
+        Self { stop_signals: false, hostname_override: true }
+    }
+}
+
+/// What a sandbox is made from, besides the node and the pod.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct SandboxInputs {
+    /// How many sandboxes the pod had before.
+    pub attempt: u32,
+    /// Handler of the pod's RuntimeClass; empty for the default one.
+    pub runtime_handler: String,
+    /// What goes into `/etc/resolv.conf`: `core::dns` made it.
+    pub dns: Option<DnsConfig>,
+    /// The ids set aside for the pod, if it asks for a user namespace of its own.
+    pub user_namespace: Option<UserNamespace>,
+    /// Groups that the pod's persistent volumes ask for.
+    pub volume_groups: Vec<i64>,
+    /// The pod has CPUs of its own: no quota then (RT-90).
+    pub exclusive_cpus: bool,
+}
+
+/// What a container is made from, besides the node and the pod. Borrowed: the engine owns the parts.
+#[derive(Clone, Copy, Debug)]
+pub struct ContainerInputs<'a> {
+    /// The container; an ephemeral one goes through [`super::as_container`].
+    pub container: &'a Container,
+    /// How often it ran before.
+    pub restart_count: u32,
+    /// Hash of its definition (RT-71).
+    pub hash: u64,
+    /// The runtime's reference of its image.
+    pub image_ref: &'a str,
+    /// Who the image runs as.
+    pub image_user: &'a ImageUser,
+    /// Its environment, from `core::env`.
+    pub envs: &'a [(String, String)],
+    /// Addresses of the pod; empty on the node's network or while unknown.
+    pub pod_ips: &'a [IpAddr],
+    /// Where the pod's volumes are mounted, by name.
+    pub volumes: &'a BTreeMap<String, PathBuf>,
+    /// Where its `subPath` mounts were made ready, by index of the mount (MNT-02).
+    pub subpaths: &'a BTreeMap<usize, PathBuf>,
+    /// Images of the pod's image volumes, by name (MNT-07).
+    pub image_volumes: &'a BTreeMap<String, ImageSpec>,
+    /// Device nodes of the pod's block volumes, by name.
+    pub block_devices: &'a BTreeMap<String, BlockDevice>,
+    /// The hosts file written for the pod; not mounted where the rules say no (MNT-04).
+    pub hosts_file: Option<&'a Path>,
+    /// The empty file for the termination message, if one could be made (MNT-05).
+    pub termination_file: Option<&'a Path>,
+    /// The container whose processes an ephemeral one is to see.
+    pub target: Option<&'a ContainerId>,
+    /// What device plugins and resource claims add.
+    pub extra: &'a ExtraOptions,
+    /// Handler of the pod's RuntimeClass; empty for the default one.
+    pub runtime_handler: &'a str,
+    /// The ids set aside for the pod, if it asks for a user namespace of its own.
+    pub user_namespace: Option<&'a UserNamespace>,
+    /// Groups that the pod's persistent volumes ask for.
+    pub volume_groups: &'a [i64],
+    /// It has CPUs of its own: no quota then (RT-90).
+    pub exclusive_cpus: bool,
+}
+
+/// Who an image runs as: at most one of the two. Neither means root.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ImageUser {
+    /// By number.
+    pub uid: Option<i64>,
+    /// By name.
+    pub username: String,
+}
+
+/// A block volume's device node on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockDevice {
+    /// Path on the node.
+    pub host_path: PathBuf,
+    /// The volume is read-only.
+    pub readonly: bool,
+}
+
+/// What device plugins and resource claims add to a container. The kubelet's own entries win over these.
+#[doc(alias = "RunContainerOptions")]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ExtraOptions {
+    /// Environment, before the container's own.
+    pub envs: Vec<(String, String)>,
+    /// Mounts, before the container's own.
+    pub mounts: Vec<Mount>,
+    /// Device nodes.
+    pub devices: Vec<Device>,
+    /// Names of CDI devices.
+    pub cdi_devices: Vec<String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+}

@@ -1,0 +1,276 @@
+//! The life of one pod on this node, as a state machine.
+//!
+//! ```text
+//!  Waiting ──name free──► Syncing ──deleted, removed, killed, ended──► Terminating ──► Terminated ──► Finished
+//!     └───────────────────────deleted, removed, killed──────────────────────┘
+//! ```
+//!
+//! It owns where the pod is and what has to be done next; it knows nothing of how. The driver feeds it events and carries
+//! out its commands: start a job, or cancel the one in flight. At most one job is in flight; the pod only ever moves to
+//! the right; grace only shrinks. A restart of the process begins with a new machine, and the first job, by looking at the
+//! runtime, finds everything as it was left.
+
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+pub use types::*;
+
+use crate::pod::PodExt;
+use crate::time::Instant;
+
+/// One pod's life. `step` is the only way to change it.
+#[doc(alias = "podSyncStatus")]
+#[derive(Clone, Debug)]
+pub struct PodLifecycle {
+    subject: Subject,
+    stage: Stage,
+    pace: Pace,
+    job: Option<JobInFlight>,
+    /// When to act again with no event at all.
+    due: Option<Instant>,
+    /// Jobs in a row that failed or were lost, for the log and for `explain`.
+    failures: u32,
+    /// The same UID was asked for again while this one was on its way out (WORK-06).
+    reborn: Option<Arc<Pod>>,
+}
+
+#[derive(Clone, Debug)]
+struct JobInFlight {
+    job: Job,
+    /// The newest event that the job cannot have taken into account, if there is one.
+    news: Option<Instant>,
+    /// The spec changed since the job began.
+    stale: bool,
+    cancelled: bool,
+}
+
+impl PodLifecycle {
+    /// A pod that a source asks for. It waits until its name is free ([`Event::NameFree`]).
+    pub fn new(pod: Arc<Pod>, pace: Pace) -> Self {
+        Self::with(Subject::Pod(pod), Stage::Waiting, pace)
+    }
+
+    /// A pod that runs here though no source asks for it: it is ended at once, with the shortest grace (HK-10, TERM-10).
+    pub fn orphan(orphan: crate::pod::OrphanPod, pace: Pace, now: Instant) -> (Self, Vec<Command>) {
+        let stage = Stage::Terminating { since: now, grace: Grace::MIN, cause: Cause::Orphaned };
+        let mut life = Self::with(Subject::Orphan(orphan), stage, pace);
+        let commands = life.start_job();
+        (life, commands)
+    }
+
+    fn with(subject: Subject, stage: Stage, pace: Pace) -> Self {
+        Self { subject, stage, pace, job: None, due: None, failures: 0, reborn: None }
+    }
+
+    /// Where the pod is.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    /// What is known of the pod.
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// The job in flight.
+    pub fn job(&self) -> Option<&Job> {
+        self.job.as_ref().map(|j| &j.job)
+    }
+
+    /// When [`Event::Deadline`] is due.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// How many jobs in a row did not succeed.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// The pod to begin anew with, now that this life is over (WORK-06).
+    pub fn into_reborn(self) -> Option<Arc<Pod>> {
+        self.reborn
+    }
+
+    /// Takes one event and answers with what to do. `jitter` is a random number from 0 up to 1.
+    pub fn step(&mut self, event: Event, now: Instant, jitter: f64) -> Vec<Command> {
+        match event {
+            Event::Desired { pod, how } => self.desired(pod, how, now),
+            Event::NameFree => self.name_free(now),
+            Event::Removed => {
+                self.reborn = None;
+                self.terminate(Cause::Removed, None, now)
+            }
+            Event::Kill { cause, grace } => self.terminate(cause, grace, now),
+            Event::Hint => self.look_sooner(now),
+            Event::Deadline => self.deadline(now),
+            Event::Done(end) => self.done(end, now, jitter),
+        }
+    }
+
+    fn desired(&mut self, pod: Arc<Pod>, how: Arrival, now: Instant) -> Vec<Command> {
+        if self.stage.is_past_syncing() {
+            return self.desired_too_late(pod, how, now);
+        }
+        let ended = if pod.is_deleted() {
+            Some(Cause::Deleted)
+        } else if pod.is_terminal() {
+            Some(Cause::Ended)
+        } else {
+            None
+        };
+        self.subject = Subject::Pod(pod);
+        if let Some(cause) = ended {
+            return self.terminate(cause, None, now);
+        }
+        match (&self.stage, &mut self.job) {
+            (Stage::Waiting, _) => Vec::new(),
+            (_, Some(flight)) => {
+                flight.stale = true;
+                Vec::new()
+            }
+            (_, None) => self.start_job(),
+        }
+    }
+
+    /// No update reverses an end. A shorter grace counts; a new pod of the same UID gets its own life after this one.
+    fn desired_too_late(&mut self, pod: Arc<Pod>, how: Arrival, now: Instant) -> Vec<Command> {
+        let comes_back = how == Arrival::Added || self.reborn.is_some();
+        if comes_back && !pod.is_deleted() && !pod.is_terminal() {
+            self.reborn = Some(pod);
+            return Vec::new();
+        }
+        let deletion = pod.is_deleted().then_some(Cause::Deleted);
+        self.subject = Subject::Pod(pod);
+        match deletion {
+            Some(cause) => self.terminate(cause, None, now),
+            None => Vec::new(),
+        }
+    }
+
+    fn name_free(&mut self, now: Instant) -> Vec<Command> {
+        if self.stage != Stage::Waiting {
+            return Vec::new();
+        }
+        self.stage = Stage::Syncing { since: now };
+        self.start_job()
+    }
+
+    fn terminate(&mut self, cause: Cause, asked: Option<Duration>, now: Instant) -> Vec<Command> {
+        let grace = self.subject.grace(asked);
+        match &mut self.stage {
+            Stage::Waiting | Stage::Syncing { .. } => {
+                self.stage = Stage::Terminating { since: now, grace, cause };
+                self.restart_job()
+            }
+            Stage::Terminating { grace: current, cause: first, .. } => {
+                // A deletion is the user's own wish and outranks what the node did by itself: it decides when the API
+                // object may go.
+                if cause == Cause::Deleted {
+                    *first = cause;
+                }
+                if asked.is_none() && !self.subject.is_deleted() || grace >= *current {
+                    return Vec::new();
+                }
+                // Grace may shrink, never grow: a later, longer delete must not reprieve containers already told to
+                // stop. upstream: pod_workers.go calculateEffectiveGracePeriod (v1.36)
+                *current = grace;
+                self.restart_job()
+            }
+            Stage::Terminated { .. } | Stage::Finished => Vec::new(),
+        }
+    }
+
+    /// Something may have changed: look, if nobody is looking.
+    fn look_sooner(&mut self, now: Instant) -> Vec<Command> {
+        match (&self.stage, &mut self.job) {
+            (Stage::Waiting | Stage::Finished, _) => Vec::new(),
+            (_, Some(flight)) => {
+                flight.news = Some(now);
+                Vec::new()
+            }
+            (_, None) => self.start_job(),
+        }
+    }
+
+    fn deadline(&mut self, now: Instant) -> Vec<Command> {
+        if self.job.is_some() || self.due.is_none_or(|due| due > now) {
+            return Vec::new();
+        }
+        self.start_job()
+    }
+
+    fn done(&mut self, end: JobEnd, now: Instant, jitter: f64) -> Vec<Command> {
+        let Some(flight) = self.job.take() else { return Vec::new() };
+        if matches!(end, JobEnd::Failed(_)) {
+            self.failures = self.failures.saturating_add(1);
+        } else {
+            self.failures = 0;
+        }
+        // The pod moved on, or its grace shrank, while the job ran: what it achieved no longer matters.
+        if flight.job.kind() != self.stage.job_kind() || flight.job.grace() != self.stage.grace() {
+            return self.start_job();
+        }
+        match end {
+            JobEnd::Synced { terminal: true, .. } => self.terminate(Cause::Ended, None, now),
+            JobEnd::Synced { looked_at, again_in, terminal: false } => {
+                if flight.stale || flight.cancelled || flight.news.is_some_and(|news| news > looked_at) {
+                    return self.start_job();
+                }
+                self.due = Some(now + self.pace.after_success(again_in, jitter));
+                Vec::new()
+            }
+            JobEnd::Stopped => {
+                self.stage = Stage::Terminated { since: now };
+                self.start_job()
+            }
+            JobEnd::CleanedUp => {
+                self.stage = Stage::Finished;
+                self.due = None;
+                vec![Command::Finish]
+            }
+            JobEnd::Failed(retry) => {
+                if flight.stale || flight.cancelled {
+                    return self.start_job();
+                }
+                // An event that came during a failed job may well be the cure; but a job that fails at once and causes
+                // an event itself must not spin, so it waits a moment.
+                let wait = self.pace.after_failure(retry, jitter);
+                let wait = if flight.news.is_some() { wait.min(self.pace.soon) } else { wait };
+                self.due = Some(now + wait);
+                Vec::new()
+            }
+        }
+    }
+
+    fn start_job(&mut self) -> Vec<Command> {
+        self.due = None;
+        let job = match (self.stage.job_kind(), self.stage.grace()) {
+            (Some(JobKind::Sync), _) => Job::Sync,
+            (Some(JobKind::Terminate), grace) => Job::Terminate { grace: grace.unwrap_or(Grace::MIN) },
+            (Some(JobKind::CleanUp), _) => Job::CleanUp,
+            (None, _) => return Vec::new(),
+        };
+        self.job = Some(JobInFlight { job: job.clone(), news: None, stale: false, cancelled: false });
+        vec![Command::Start(job)]
+    }
+
+    /// Cancels what is in flight, if anything is, and starts anew when it has come to rest (WORK-04).
+    fn restart_job(&mut self) -> Vec<Command> {
+        match &mut self.job {
+            Some(flight) if flight.cancelled => Vec::new(),
+            Some(flight) => {
+                flight.cancelled = true;
+                vec![Command::Cancel]
+            }
+            None => self.start_job(),
+        }
+    }
+}

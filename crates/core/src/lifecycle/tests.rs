@@ -1,0 +1,166 @@
+//! Laws of a pod's life, as tables. The always-true properties over random sequences are in `tests/lifecycle.rs`.
+
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use super::*;
+use crate::pod::OrphanPod;
+
+fn pod(grace: i64) -> Pod {
+    Pod {
+        metadata: ObjectMeta { uid: Some("u1".into()), name: Some("web".into()), ..Default::default() },
+        spec: Some(PodSpec { termination_grace_period_seconds: Some(grace), ..Default::default() }),
+        ..Default::default()
+    }
+}
+
+fn deleted(grace: i64) -> Arc<Pod> {
+    let mut pod = pod(30);
+    pod.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    pod.metadata.deletion_grace_period_seconds = Some(grace);
+    Arc::new(pod)
+}
+
+fn at(secs: u64) -> Instant {
+    Instant::from_secs(secs)
+}
+
+/// A pod that has been let in at 0 s and whose first sync is in flight.
+fn syncing() -> PodLifecycle {
+    let mut life = PodLifecycle::new(Arc::new(pod(30)), Pace::new(Duration::from_secs(60)));
+    assert_eq!(life.step(Event::NameFree, at(0), 0.0), [Command::Start(Job::Sync)]);
+    life
+}
+
+fn synced(looked_at: u64) -> Event {
+    Event::Done(JobEnd::Synced { looked_at: at(looked_at), again_in: None, terminal: false })
+}
+
+fn terminate(secs: i64) -> Command {
+    Command::Start(Job::Terminate { grace: Grace::secs(secs) })
+}
+
+#[test]
+fn a_pod_waits_for_its_name_work_08() {
+    let mut life = PodLifecycle::new(Arc::new(pod(30)), Pace::new(Duration::from_secs(60)));
+    let update = Event::Desired { pod: Arc::new(pod(5)), how: Arrival::Updated };
+    assert_eq!(life.step(update, at(0), 0.0), []);
+    assert_eq!(life.step(Event::Hint, at(0), 0.0), []);
+    assert_eq!(life.step(Event::NameFree, at(1), 0.0), [Command::Start(Job::Sync)]);
+}
+
+#[test]
+fn news_after_the_last_look_starts_another_sync() {
+    for (news, looked, again) in [(5, 4, true), (5, 5, false), (3, 4, false)] {
+        let mut life = syncing();
+        assert_eq!(life.step(Event::Hint, at(news), 0.0), []);
+        let commands = life.step(synced(looked), at(6), 0.0);
+        assert_eq!(!commands.is_empty(), again, "news at {news}, looked at {looked}");
+    }
+}
+
+#[test]
+fn a_newer_spec_replaces_an_unread_one_work_03() {
+    let mut life = syncing();
+    for grace in [5, 6] {
+        let update = Event::Desired { pod: Arc::new(pod(grace)), how: Arrival::Updated };
+        assert_eq!(life.step(update, at(1), 0.0), []);
+    }
+    assert_eq!(life.step(synced(2), at(2), 0.0), [Command::Start(Job::Sync)]);
+    let spec = life.subject().pod().and_then(|p| p.spec.as_ref()).and_then(|s| s.termination_grace_period_seconds);
+    assert_eq!(spec, Some(6));
+}
+
+#[test]
+fn pauses_are_upstreams_work_10() {
+    let ok = |again_in| JobEnd::Synced { looked_at: at(9), again_in, terminal: false };
+    let s = Duration::from_secs;
+    for (end, jitter, pause) in [
+        (ok(None), 0.0, s(60)),
+        (ok(None), 1.0, s(90)),
+        (ok(Some(s(20))), 0.0, s(20)),
+        (ok(Some(s(200))), 0.0, s(60)),
+        (JobEnd::Failed(Retry::Soon), 1.0, Duration::from_millis(1500)),
+        (JobEnd::Failed(Retry::Later), 0.0, s(10)),
+        (JobEnd::Failed(Retry::In(s(40))), 0.5, s(40)),
+        (JobEnd::Failed(Retry::In(s(300))), 0.5, s(60)),
+    ] {
+        let mut life = syncing();
+        assert_eq!(life.step(Event::Done(end.clone()), at(10), jitter), []);
+        assert_eq!(life.next_deadline(), Some(at(10) + pause), "{end:?}");
+    }
+}
+
+#[test]
+fn deletion_cancels_the_sync_and_then_terminates_work_04() {
+    let mut life = syncing();
+    let delete = Event::Desired { pod: deleted(7), how: Arrival::Updated };
+    assert_eq!(life.step(delete, at(1), 0.0), [Command::Cancel]);
+    assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(2), 0.0), [terminate(7)]);
+    assert_eq!(life.step(Event::Done(JobEnd::Stopped), at(3), 0.0), [Command::Start(Job::CleanUp)]);
+    assert_eq!(life.step(Event::Done(JobEnd::CleanedUp), at(4), 0.0), [Command::Finish]);
+    assert_eq!(*life.stage(), Stage::Finished);
+}
+
+#[test]
+fn grace_shrinks_and_never_grows_work_05() {
+    let mut life = syncing();
+    assert_eq!(life.step(Event::Removed, at(1), 0.0), [Command::Cancel]);
+    assert_eq!(life.step(synced(1), at(1), 0.0), [terminate(30)]);
+    for (event, restarts) in [
+        (Event::Kill { cause: Cause::Evicted, grace: Some(Duration::from_secs(40)) }, false),
+        (Event::Kill { cause: Cause::Evicted, grace: None }, false),
+        (Event::Desired { pod: deleted(5), how: Arrival::Updated }, true),
+        (Event::Desired { pod: deleted(9), how: Arrival::Updated }, false),
+        (Event::Kill { cause: Cause::Evicted, grace: Some(Duration::ZERO) }, true),
+    ] {
+        let shown = format!("{event:?}");
+        let commands = life.step(event, at(2), 0.0);
+        assert_eq!(commands.contains(&Command::Cancel), restarts, "{shown}");
+        if restarts {
+            assert!(matches!(
+                life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(2), 0.0)[..],
+                [Command::Start(_)]
+            ));
+        }
+    }
+    assert!(matches!(life.stage(), Stage::Terminating { grace: Grace::MIN, cause: Cause::Deleted, .. }));
+}
+
+#[test]
+fn a_pod_added_again_while_ending_gets_a_life_of_its_own_work_06() {
+    let mut life = syncing();
+    life.step(synced(0), at(0), 0.0);
+    assert_eq!(life.step(Event::Removed, at(1), 0.0), [terminate(30)]);
+    let again = Event::Desired { pod: Arc::new(pod(8)), how: Arrival::Added };
+    assert_eq!(life.step(again, at(2), 0.0), []);
+    assert!(life.stage().is_past_syncing());
+    assert!(life.clone().into_reborn().is_some());
+    life.step(Event::Removed, at(3), 0.0);
+    assert!(life.into_reborn().is_none());
+}
+
+#[test]
+fn an_orphan_is_ended_at_once_with_the_least_grace_term_10() {
+    let orphan = OrphanPod { pod: crate::id::PodRef::of(&pod(30)) };
+    let (life, commands) = PodLifecycle::orphan(orphan, Pace::new(Duration::from_secs(60)), at(0));
+    assert_eq!(commands, [terminate(1)]);
+    assert!(matches!(life.stage(), Stage::Terminating { cause: Cause::Orphaned, .. }));
+}
+
+#[test]
+fn a_pod_whose_containers_have_ended_for_good_is_terminated() {
+    let mut life = syncing();
+    let end = JobEnd::Synced { looked_at: at(1), again_in: None, terminal: true };
+    assert_eq!(life.step(Event::Done(end), at(1), 0.0), [terminate(30)]);
+}
+
+#[test]
+fn a_termination_that_failed_is_tried_again_at_the_next_event() {
+    let mut life = syncing();
+    life.step(synced(0), at(0), 0.0);
+    life.step(Event::Removed, at(1), 0.0);
+    assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(2), 0.0), []);
+    assert_eq!(life.next_deadline(), Some(at(12)));
+    assert_eq!(life.step(Event::Hint, at(3), 0.0), [terminate(30)]);
+}

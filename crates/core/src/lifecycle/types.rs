@@ -1,0 +1,322 @@
+//! Stages, events, commands and times of a pod's life.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::id::PodRef;
+use crate::pod::{OrphanPod, PodExt};
+use crate::time::Instant;
+
+/// Where a pod is on this node. A pod only ever moves down this list.
+#[doc(alias = "PodWorkerState")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Known, but an older pod of the same name has not left yet (WORK-08).
+    Waiting,
+    /// It is kept as its spec says.
+    #[doc(alias = "SyncPod")]
+    Syncing {
+        /// When it was let in.
+        since: Instant,
+    },
+    /// No container may start from here on. `grace` can only shrink.
+    Terminating {
+        /// When it was told to end.
+        since: Instant,
+        /// What its containers are given to end by themselves.
+        grace: Grace,
+        /// Who or what ended it.
+        cause: Cause,
+    },
+    /// No container runs; mounts and cgroups may remain.
+    Terminated {
+        /// When the last container was known to have stopped.
+        since: Instant,
+    },
+    /// Nothing is left but what garbage collection takes: dead containers and logs.
+    Finished,
+}
+
+impl Stage {
+    /// The pod is on its way out, or out.
+    pub fn is_past_syncing(&self) -> bool {
+        !matches!(self, Self::Waiting | Self::Syncing { .. })
+    }
+
+    /// A container of it may run (WORK-12).
+    #[doc(alias = "CouldHaveRunningContainers")]
+    pub fn may_have_running_containers(&self) -> bool {
+        matches!(self, Self::Syncing { .. } | Self::Terminating { .. })
+    }
+
+    /// One word for people.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Waiting => "Waiting",
+            Self::Syncing { .. } => "Syncing",
+            Self::Terminating { .. } => "Terminating",
+            Self::Terminated { .. } => "Terminated",
+            Self::Finished => "Finished",
+        }
+    }
+
+    pub(super) fn job_kind(&self) -> Option<JobKind> {
+        match self {
+            Self::Waiting | Self::Finished => None,
+            Self::Syncing { .. } => Some(JobKind::Sync),
+            Self::Terminating { .. } => Some(JobKind::Terminate),
+            Self::Terminated { .. } => Some(JobKind::CleanUp),
+        }
+    }
+
+    pub(super) fn grace(&self) -> Option<Grace> {
+        match self {
+            Self::Terminating { grace, .. } => Some(*grace),
+            Self::Waiting | Self::Syncing { .. } | Self::Terminated { .. } | Self::Finished => None,
+        }
+    }
+}
+
+/// Who or what ended a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A person or controller deleted it.
+    Deleted,
+    /// Its source no longer has it.
+    Removed,
+    /// All its containers ended for good, or its deadline passed.
+    Ended,
+    /// The node needed its resources.
+    Evicted,
+    /// It ran here though no source asks for it.
+    Orphaned,
+}
+
+/// Time given to containers to end by themselves: at least a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Grace(Duration);
+
+impl Grace {
+    /// The least that is ever given (WORK-05).
+    pub const MIN: Self = Self(Duration::from_secs(1));
+
+    /// `secs` seconds, but at least [`Grace::MIN`].
+    pub fn secs(secs: i64) -> Self {
+        Self::of(Duration::from_secs(u64::try_from(secs).unwrap_or_default()))
+    }
+
+    /// `time`, but at least [`Grace::MIN`].
+    pub fn of(time: Duration) -> Self {
+        Self(time).max(Self::MIN)
+    }
+
+    /// As a duration.
+    pub fn get(self) -> Duration {
+        self.0
+    }
+}
+
+/// What is known of a pod: what a source asks for, or only what the runtime says.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A source asks for it.
+    Pod(Arc<Pod>),
+    /// Only the runtime knows it.
+    Orphan(OrphanPod),
+}
+
+impl Subject {
+    /// Its names.
+    pub fn reference(&self) -> PodRef {
+        match self {
+            Self::Pod(pod) => PodRef::of(pod),
+            Self::Orphan(orphan) => orphan.pod.clone(),
+        }
+    }
+
+    /// The pod, if a source asks for it.
+    pub fn pod(&self) -> Option<&Arc<Pod>> {
+        match self {
+            Self::Pod(pod) => Some(pod),
+            Self::Orphan(_) => None,
+        }
+    }
+
+    pub(super) fn is_deleted(&self) -> bool {
+        self.pod().is_some_and(|pod| pod.is_deleted())
+    }
+
+    /// The grace that is due: what the API server fixed, shortened by what the node `asked` for; without either, what
+    /// the spec wishes. upstream: pod_workers.go calculateEffectiveGracePeriod (v1.36), WORK-05
+    pub(super) fn grace(&self, asked: Option<Duration>) -> Grace {
+        let Some(pod) = self.pod() else { return Grace::MIN };
+        let fixed = pod.metadata.deletion_grace_period_seconds.map(Grace::secs);
+        let wished = pod.pod_spec().and_then(|s| s.termination_grace_period_seconds).map(Grace::secs);
+        [fixed, asked.map(Grace::of)].into_iter().flatten().min().or(wished).unwrap_or(Grace::MIN)
+    }
+}
+
+/// Something happened.
+#[doc(alias = "UpdatePodOptions")]
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A source asks for the pod to be like this.
+    Desired {
+        /// The pod.
+        pod: Arc<Pod>,
+        /// Whether it is new to its source.
+        how: Arrival,
+    },
+    /// No other pod of its name is left: it may start.
+    NameFree,
+    /// Its source no longer has it.
+    Removed,
+    /// The node wants it gone.
+    #[doc(alias = "killPodNow")]
+    Kill {
+        /// Why.
+        cause: Cause,
+        /// How long its containers may take; `None` for what the pod says.
+        grace: Option<Duration>,
+    },
+    /// Look at it sooner than planned.
+    Hint,
+    /// [`PodLifecycle::next_deadline`](super::PodLifecycle::next_deadline) has come.
+    Deadline,
+    /// The job in flight has come to rest.
+    Done(JobEnd),
+}
+
+/// Whether a pod is new to its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It was not there before.
+    Added,
+    /// It was, and has changed.
+    Updated,
+}
+
+/// What the driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Start this job. None is in flight.
+    Start(Job),
+    /// Bring the job in flight to rest soon; its end is still awaited.
+    Cancel,
+    /// The pod's life here is over.
+    Finish,
+}
+
+impl Command {
+    /// A container may come to life by it.
+    pub fn starts_container(&self) -> bool {
+        matches!(self, Self::Start(Job::Sync))
+    }
+}
+
+/// Long work on a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// Make it as its spec says.
+    Sync,
+    /// Stop its containers and sandboxes.
+    Terminate {
+        /// What its containers are given.
+        grace: Grace,
+    },
+    /// Undo its mounts and cgroups.
+    CleanUp,
+}
+
+impl Job {
+    pub(super) fn kind(&self) -> Option<JobKind> {
+        Some(match self {
+            Self::Sync => JobKind::Sync,
+            Self::Terminate { .. } => JobKind::Terminate,
+            Self::CleanUp => JobKind::CleanUp,
+        })
+    }
+
+    pub(super) fn grace(&self) -> Option<Grace> {
+        match self {
+            Self::Terminate { grace } => Some(*grace),
+            Self::Sync | Self::CleanUp => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobKind {
+    Sync,
+    Terminate,
+    CleanUp,
+}
+
+/// How a job came to rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobEnd {
+    /// The pod is as it should be, as far as it can be now.
+    Synced {
+        /// When its last look at the runtime began: events from before are taken into account.
+        looked_at: Instant,
+        /// A time is known at which something will be due: a restart out of back-off, the pod's deadline.
+        again_in: Option<Duration>,
+        /// All is over: no container runs or will.
+        terminal: bool,
+    },
+    /// Every container and sandbox is known to have stopped.
+    Stopped,
+    /// Nothing is left.
+    CleanedUp,
+    /// It could not be done.
+    Failed(Retry),
+}
+
+/// When to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// The trouble is known to pass soon: the network is not ready, a slot was not free.
+    Soon,
+    /// The usual pause.
+    Later,
+    /// At a known time: a back-off expires.
+    In(Duration),
+}
+
+/// How often to act with no event (WORK-10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// After success; half as much again is added at random.
+    pub resync: Duration,
+    /// After trouble that is known to pass.
+    pub soon: Duration,
+    /// After other trouble.
+    pub later: Duration,
+}
+
+impl Pace {
+    /// Upstream's, for the configured `syncFrequency`. upstream: pod_workers.go completeWork (v1.36)
+    pub fn new(sync_frequency: Duration) -> Self {
+        Self { resync: sync_frequency, soon: Duration::from_secs(1), later: Duration::from_secs(10) }
+    }
+
+    pub(super) fn after_success(&self, again_in: Option<Duration>, jitter: f64) -> Duration {
+        let resync = spread(self.resync, jitter);
+        again_in.map_or(resync, |due| due.min(resync))
+    }
+
+    pub(super) fn after_failure(&self, retry: Retry, jitter: f64) -> Duration {
+        match retry {
+            Retry::Soon => spread(self.soon, jitter),
+            Retry::Later => spread(self.later, jitter),
+            Retry::In(due) => due.min(self.resync),
+        }
+    }
+}
+
+/// `base` and up to half as much again, so that many pods do not act in step.
+fn spread(base: Duration, jitter: f64) -> Duration {
+    base + base.mul_f64(0.5 * jitter.clamp(0.0, 1.0))
+}

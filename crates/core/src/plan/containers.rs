@@ -1,0 +1,85 @@
+//! Regular containers: which of them stay, stop, start (RT-20 … RT-22).
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::restart::{restarts_while_running, should_start};
+use super::{KillContainer, KillReason, PodView, ProbeView, Verdict};
+use crate::hash::container_hash;
+use crate::observe::{ContainerObservation, ContainerStateKind, PodObservation};
+use crate::pod::PodExt;
+
+/// What becomes of the regular containers.
+pub(super) struct RegularStep {
+    /// How many run and stay.
+    pub(super) keep: usize,
+    /// Those to stop.
+    pub(super) kill: Vec<KillContainer>,
+    /// Those to start, by their place in the spec.
+    pub(super) start: Vec<usize>,
+}
+
+pub(super) fn plan_regular(view: &PodView<'_>, seen: &PodObservation) -> RegularStep {
+    let mut step = RegularStep { keep: 0, kill: Vec::new(), start: Vec::new() };
+    for (index, container) in view.pod.regular().iter().enumerate() {
+        match seen.current(&container.name) {
+            Some(running) if running.state.is_running() => {
+                let Some((reason, what)) = fault(container, running, view.probes) else {
+                    step.keep += 1;
+                    continue;
+                };
+                let mut message = format!("Container {} {what}", container.name);
+                // A changed definition restarts whatever the policy: the old one is not what was asked for.
+                if reason == KillReason::Changed || restarts_while_running(view, container) {
+                    message.push_str(", will be restarted");
+                    step.start.push(index);
+                }
+                step.kill.push(kill(running, reason, message));
+            }
+            at_rest => {
+                if should_start(view.pod, container, at_rest, view.gates) {
+                    step.start.push(index);
+                    step.kill.extend(at_rest.and_then(|c| kill_if_unknown(c, "Container")));
+                }
+            }
+        }
+    }
+    step
+}
+
+/// What is wrong with a running container, in words that follow its name.
+fn fault(
+    container: &Container,
+    running: &ContainerObservation,
+    probes: &ProbeView,
+) -> Option<(KillReason, &'static str)> {
+    if is_changed(container, running) {
+        Some((KillReason::Changed, DEFINITION_CHANGED))
+    } else if probes.liveness.get(&running.id) == Some(&Verdict::Failure) {
+        Some((KillReason::Liveness, FAILED_LIVENESS))
+    } else if probes.startup.get(&running.id) == Some(&Verdict::Failure) {
+        Some((KillReason::Startup, FAILED_STARTUP))
+    } else {
+        None
+    }
+}
+
+pub(super) const DEFINITION_CHANGED: &str = "definition changed";
+pub(super) const FAILED_LIVENESS: &str = "failed liveness probe";
+pub(super) const FAILED_STARTUP: &str = "failed startup probe";
+
+/// It was made from another definition. A container without a readable hash was not made by us (RT-71).
+#[doc(alias = "containerChanged")]
+pub(super) fn is_changed(container: &Container, seen: &ContainerObservation) -> bool {
+    seen.marks.hash != Some(container_hash(container))
+}
+
+pub(super) fn kill(seen: &ContainerObservation, reason: KillReason, message: String) -> KillContainer {
+    KillContainer { id: seen.id.clone(), name: seen.name.clone(), reason, message }
+}
+
+/// A container that the runtime has lost track of may still run: it is stopped before another instance starts (RT-21).
+pub(super) fn kill_if_unknown(seen: &ContainerObservation, what: &str) -> Option<KillContainer> {
+    (seen.state.kind() == ContainerStateKind::Unknown).then(|| {
+        kill(seen, KillReason::Unknown, format!("{what} is in \"unknown\" state, try killing it before restart"))
+    })
+}

@@ -1,0 +1,151 @@
+//! Init containers and sidecars (RT-30 … RT-33).
+//!
+//! They are read from last to first: the last one that was ever made tells how far the pod has come, so that it does no
+//! harm when the records of earlier ones have been collected. Those before it only matter if they are sidecars.
+//! upstream: `kuberuntime_container.go` `computeInitContainerActions` (v1.36)
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::containers::{DEFINITION_CHANGED, FAILED_LIVENESS, FAILED_STARTUP, is_changed, kill, kill_if_unknown};
+use super::restart::{restarts_while_running, should_start};
+use super::{KillContainer, KillReason, PodView, Verdict};
+use crate::observe::{ContainerObservation, ContainerState, ContainerStateKind, Exit, PodObservation};
+use crate::pod::{PodExt, is_sidecar};
+
+/// What becomes of the init containers.
+#[derive(Default)]
+pub(super) struct InitStep {
+    /// Regular containers may run.
+    pub(super) done: bool,
+    /// One failed for good: the pod is over.
+    pub(super) failed: bool,
+    /// Those to stop, in order of the spec.
+    pub(super) kill: Vec<KillContainer>,
+    /// Those to start, by their place in the spec, in order.
+    pub(super) start: Vec<usize>,
+}
+
+/// What one init container, seen at `index`, means for the pod.
+#[derive(Default)]
+struct Finding {
+    /// It ran to its end, or is a sidecar that has started: the next may start.
+    passed: bool,
+    /// It failed and is not to be tried again.
+    fatal: bool,
+    kill: Option<KillContainer>,
+    /// It is to be started, for the first time or again.
+    restart: bool,
+}
+
+pub(super) fn plan_init(view: &PodView<'_>, seen: &PodObservation) -> InitStep {
+    let init = view.pod.init();
+    let mut step = InitStep { done: init.is_empty() || regular_is_up(view, seen), ..InitStep::default() };
+    // From here on down, containers have had their turn.
+    let mut past = step.done;
+    for (index, container) in init.iter().enumerate().rev() {
+        let Some(at) = seen.current(&container.name) else {
+            // Its record is gone. A sidecar has to run all the same; an ordinary one has done its work (RT-33).
+            if past && is_sidecar(container) {
+                step.start.push(index);
+            }
+            continue;
+        };
+        if past && !is_sidecar(container) {
+            continue;
+        }
+        let finding = if is_sidecar(container) { sidecar(view, container, at) } else { ordinary(view, container, at) };
+        if finding.fatal {
+            return InitStep { failed: true, ..InitStep::default() };
+        }
+        if finding.passed {
+            if index + 1 == init.len() {
+                step.done = true;
+            } else if !past {
+                step.start.push(index + 1);
+            }
+        }
+        if finding.restart {
+            step.start.push(index);
+        }
+        step.kill.extend(finding.kill);
+        past = true;
+    }
+    if !past {
+        step.start.push(0);
+    }
+    step.start.reverse();
+    step.kill.reverse();
+    step
+}
+
+/// A regular container is up, so the init containers have all had their turn. One that has ended proves nothing: it may
+/// have lived in the sandbox before a reboot (RT-30).
+fn regular_is_up(view: &PodView<'_>, seen: &PodObservation) -> bool {
+    view.pod.regular().iter().filter_map(|c| seen.current(&c.name)).any(|c| match c.state.kind() {
+        ContainerStateKind::Created | ContainerStateKind::Running => true,
+        ContainerStateKind::Exited | ContainerStateKind::Unknown => false,
+    })
+}
+
+/// An ordinary init container (RT-31).
+fn ordinary(view: &PodView<'_>, container: &Container, at: &ContainerObservation) -> Finding {
+    match &at.state {
+        // Made but never started: the start failed, and is tried again.
+        ContainerState::Created => Finding { restart: true, ..Finding::default() },
+        ContainerState::Running { .. } => Finding::default(),
+        ContainerState::Exited(exit) if !is_failure(exit) => Finding { passed: true, ..Finding::default() },
+        ContainerState::Exited(_) => {
+            let again = if view.gates.container_restart_rules {
+                should_start(view.pod, container, Some(at), view.gates)
+            } else {
+                restarts_while_running(view, container)
+            };
+            Finding { fatal: !again, restart: again, ..Finding::default() }
+        }
+        // It may not have ended, so there is no exit code that a rule could look at.
+        ContainerState::Unknown => {
+            let again = restarts_while_running(view, container);
+            Finding { fatal: !again, restart: again, kill: kill_if_unknown(at, "Init container"), ..Finding::default() }
+        }
+    }
+}
+
+/// Ended badly: by its exit code, or killed for lack of memory, which some runtimes report with code 0.
+#[doc(alias = "isInitContainerFailed")]
+fn is_failure(exit: &Exit) -> bool {
+    exit.code != 0 || exit.reason == "OOMKilled"
+}
+
+/// A sidecar (RT-32).
+fn sidecar(view: &PodView<'_>, container: &Container, at: &ContainerObservation) -> Finding {
+    match &at.state {
+        ContainerState::Created | ContainerState::Exited(_) => Finding { restart: true, ..Finding::default() },
+        ContainerState::Unknown => {
+            Finding { restart: true, kill: kill_if_unknown(at, "Init container"), ..Finding::default() }
+        }
+        ContainerState::Running { .. } => running_sidecar(view, container, at),
+    }
+}
+
+fn running_sidecar(view: &PodView<'_>, container: &Container, at: &ContainerObservation) -> Finding {
+    let stop = |reason, what: &str| Some(kill(at, reason, format!("Init container {} {what}", container.name)));
+    if container.startup_probe.is_some() {
+        match view.probes.startup.get(&at.id) {
+            Some(Verdict::Success) => {}
+            Some(Verdict::Failure) => {
+                let kill = stop(KillReason::Startup, FAILED_STARTUP);
+                return Finding { restart: true, kill, ..Finding::default() };
+            }
+            Some(Verdict::Unknown) | None => return Finding::default(),
+        }
+    }
+    let kill = if is_changed(container, at) {
+        stop(KillReason::Changed, DEFINITION_CHANGED)
+    } else if container.liveness_probe.is_some() && view.probes.liveness.get(&at.id) == Some(&Verdict::Failure) {
+        stop(KillReason::Liveness, FAILED_LIVENESS)
+    } else {
+        None
+    };
+    // It has started, and that counts for the next one even if it is restarted now.
+    Finding { passed: true, restart: kill.is_some(), kill, ..Finding::default() }
+}

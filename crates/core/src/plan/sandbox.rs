@@ -1,0 +1,99 @@
+//! Whether the pod's sandbox serves, and what happens to the pod if it does not (RT-10 … RT-12).
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::{PlanGates, PodPlan, PodView, SandboxPlan, StartContainer, init_role};
+use crate::id::{ContainerId, SandboxId};
+use crate::launch::NamespaceMode;
+use crate::observe::{ContainerStateKind, PodObservation, SandboxState};
+use crate::pod::{PodExt, RestartPolicy, Role};
+
+/// Whether a pod can go on in the sandbox that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SandboxNeed {
+    /// The newest one serves.
+    Keep(SandboxId),
+    /// Another one is needed, if any container is to run.
+    New {
+        /// Its number.
+        attempt: u32,
+        /// An older one exists.
+        replaces: bool,
+    },
+}
+
+/// Whether the newest sandbox serves (RT-10).
+#[doc(alias = "PodSandboxChanged")]
+pub fn sandbox_need(pod: &Pod, seen: &PodObservation) -> SandboxNeed {
+    let Some(newest) = seen.sandboxes.first() else {
+        return SandboxNeed::New { attempt: 0, replaces: false };
+    };
+    let ready = seen.sandboxes.iter().filter(|s| s.state == SandboxState::Ready).count();
+    let host_network = pod.host_network();
+    let wanted = if host_network { NamespaceMode::Node } else { NamespaceMode::Pod };
+    // An address is set up with the sandbox: one without it will never get one.
+    let unusable = ready > 1
+        || newest.state != SandboxState::Ready
+        || newest.network != wanted
+        || (!host_network && newest.ips.is_empty());
+    if unusable {
+        SandboxNeed::New { attempt: newest.attempt.saturating_add(1), replaces: true }
+    } else {
+        SandboxNeed::Keep(newest.id.clone())
+    }
+}
+
+/// The plan for a pod that needs another sandbox: all of it stops, and what is still to be done starts over.
+pub(super) fn recreate(view: &PodView<'_>, seen: &PodObservation, attempt: u32, replaces: bool) -> PodPlan {
+    let kill = PodPlan { kill_pod: true, ..PodPlan::default() };
+    let pod = view.pod;
+    // A pod that never restarts and has had a container is over (RT-11).
+    if pod.restart_policy() == RestartPolicy::Never && attempt != 0 && !seen.containers.is_empty() {
+        return kill;
+    }
+    let open = unfinished(pod, seen, view.gates);
+    if open.is_empty() && was_initialised(pod, seen) {
+        return kill;
+    }
+    let start = if pod.init().is_empty() {
+        open.into_iter().map(|index| StartContainer { role: Role::Regular, index }).collect()
+    } else {
+        vec![StartContainer { role: init_role(pod, 0), index: 0 }]
+    };
+    PodPlan {
+        sandbox: SandboxPlan::Create { attempt, replaces },
+        // Init containers run again in the new sandbox, so their old runs must not count (RT-02).
+        remove: init_instances(pod, seen),
+        start,
+        ..kill
+    }
+}
+
+/// Regular containers that have not done their work: all but those that ended well under `OnFailure` (RT-12).
+fn unfinished(pod: &Pod, seen: &PodObservation, gates: PlanGates) -> Vec<usize> {
+    let succeeded = |name: &str| seen.current(name).and_then(|c| c.state.exit()).is_some_and(|exit| exit.code == 0);
+    let on_failure = |own: Option<&str>| match own {
+        Some(word) if gates.container_restart_rules => word == "OnFailure",
+        Some(_) | None => pod.restart_policy() == RestartPolicy::OnFailure,
+    };
+    pod.regular()
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| !(on_failure(c.restart_policy.as_deref()) && succeeded(&c.name)))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// A regular container has been made at some time, so the init containers had their turn.
+#[doc(alias = "HasAnyRegularContainerCreated")]
+fn was_initialised(pod: &Pod, seen: &PodObservation) -> bool {
+    pod.regular().iter().filter_map(|c| seen.current(&c.name)).any(|c| match c.state.kind() {
+        ContainerStateKind::Created | ContainerStateKind::Running | ContainerStateKind::Exited => true,
+        ContainerStateKind::Unknown => false,
+    })
+}
+
+#[doc(alias = "purgeInitContainers")]
+fn init_instances(pod: &Pod, seen: &PodObservation) -> Vec<ContainerId> {
+    pod.init().iter().flat_map(|c| seen.instances(&c.name)).map(|c| c.id.clone()).collect()
+}

@@ -1,0 +1,106 @@
+//! Which class a pod belongs to.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::pod::PodExt;
+use crate::resources::{Amount, Amounts, CPU, MEMORY};
+
+/// Priority from which on a pod is critical to the system.
+const SYSTEM_CRITICAL_PRIORITY: i32 = 2_000_000_000;
+/// The priority class of pods without which the node does not work.
+const NODE_CRITICAL_CLASS: &str = "system-node-critical";
+
+/// How firmly a pod holds what it uses when the node runs short.
+#[doc(alias = "PodQOSClass")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QosClass {
+    /// It asks for exactly what it may use, CPU and memory, in every container.
+    Guaranteed,
+    /// It asks for something.
+    Burstable,
+    /// It asks for nothing.
+    BestEffort,
+}
+
+impl QosClass {
+    /// The word of the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Guaranteed => "Guaranteed",
+            Self::Burstable => "Burstable",
+            Self::BestEffort => "BestEffort",
+        }
+    }
+
+    /// Reads the API's word.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Guaranteed, Self::Burstable, Self::BestEffort].into_iter().find(|class| class.as_str() == word)
+    }
+}
+
+/// The class of a pod: the one its status states, for it never changes, or else computed.
+#[doc(alias = "GetPodQOS")]
+pub fn qos_class(pod: &Pod) -> QosClass {
+    let stated = pod.status.as_ref().and_then(|status| status.qos_class.as_deref()).and_then(QosClass::parse);
+    stated.unwrap_or_else(|| computed_qos_class(pod))
+}
+
+/// The class of a pod by its spec. Pod-level resources, where stated, decide alone.
+///
+/// upstream: pkg/apis/core/v1/helper/qos/qos.go ComputePodQOS (v1.36)
+#[doc(alias = "ComputePodQOS")]
+pub fn computed_qos_class(pod: &Pod) -> QosClass {
+    let mut requests = Amounts::new();
+    let mut limits = Amounts::new();
+    let mut all_limited = true;
+    if let Some(own) = pod.pod_spec().and_then(|spec| spec.resources.as_ref()) {
+        collect(&mut requests, own.requests.as_ref());
+        if own.limits.as_ref().is_some_and(|limits| !limits.is_empty()) {
+            all_limited = collect(&mut limits, own.limits.as_ref()) == 2;
+        }
+    } else {
+        for container in pod.regular().iter().chain(pod.init()) {
+            let resources = container.resources.as_ref();
+            collect(&mut requests, resources.and_then(|r| r.requests.as_ref()));
+            all_limited &= collect(&mut limits, resources.and_then(|r| r.limits.as_ref())) == 2;
+        }
+    }
+    if requests.is_empty() && limits.is_empty() {
+        QosClass::BestEffort
+    } else if all_limited && requests == limits {
+        QosClass::Guaranteed
+    } else {
+        QosClass::Burstable
+    }
+}
+
+/// Adds what `list` says of CPU and memory, and answers how many of the two it says something about.
+fn collect(sum: &mut Amounts, list: Option<&BTreeMap<String, Quantity>>) -> usize {
+    let mut found = 0;
+    for (name, quantity) in list.into_iter().flatten() {
+        let amount = Amount::of(quantity);
+        if (name == CPU || name == MEMORY) && amount.is_positive() {
+            let entry = sum.entry(name.clone()).or_default();
+            *entry = *entry + amount;
+            found += 1;
+        }
+    }
+    found
+}
+
+/// The pod must run for the cluster to work: it is static, mirrors a static one, or its priority says so (ADM-30).
+#[doc(alias = "IsCriticalPod")]
+pub fn is_critical(pod: &Pod) -> bool {
+    let priority = pod.pod_spec().and_then(|spec| spec.priority);
+    pod.is_static() || pod.is_mirror() || priority.is_some_and(|priority| priority >= SYSTEM_CRITICAL_PRIORITY)
+}
+
+/// A critical pod that this very node cannot do without (RT-92).
+#[doc(alias = "IsNodeCriticalPod")]
+pub fn is_node_critical(pod: &Pod) -> bool {
+    let class = pod.pod_spec().and_then(|spec| spec.priority_class_name.as_deref());
+    is_critical(pod) && class == Some(NODE_CRITICAL_CLASS)
+}

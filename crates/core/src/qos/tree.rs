@@ -1,0 +1,198 @@
+//! Where pods live in the cgroup tree, and how the drivers spell it.
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::class::{QosClass, qos_class};
+use crate::id::PodUid;
+
+/// What the names of pods' cgroups begin with.
+const POD_PREFIX: &str = "pod";
+/// The cgroup that holds all pods.
+const PODS_NAME: &str = "kubepods";
+/// What the names of systemd's groups end with.
+const SLICE: &str = ".slice";
+
+/// Who writes to the cgroup tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum CgroupDriver {
+    /// We write to it directly.
+    #[default]
+    Cgroupfs,
+    /// systemd does.
+    Systemd,
+}
+
+/// The kernel's cgroup layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupVersion {
+    /// One tree per controller.
+    V1,
+    /// One tree for all.
+    V2,
+}
+
+/// A cgroup by its logical names below the cgroup root, such as `kubepods / burstable / pod1234`.
+///
+/// How the names are spelt on disk depends on the driver (CG-01, CG-02).
+#[doc(alias = "CgroupName")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct CgroupPath(Vec<String>);
+
+impl CgroupPath {
+    /// The path with these names, outermost first.
+    pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self(names.into_iter().map(Into::into).collect())
+    }
+
+    /// The names, outermost first.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    /// The cgroup `name` below this one.
+    #[must_use]
+    pub fn child(&self, name: impl Into<String>) -> Self {
+        let mut names = self.0.clone();
+        names.push(name.into());
+        Self(names)
+    }
+
+    /// As the cgroupfs driver spells it: `/kubepods/burstable/pod1234`.
+    #[doc(alias = "ToCgroupfs")]
+    pub fn cgroupfs(&self) -> String {
+        format!("/{}", self.0.join("/"))
+    }
+
+    /// As systemd spells it: `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12_34.slice`. A dash
+    /// separates levels there, so that those within a name become underscores.
+    #[doc(alias = "ToSystemd")]
+    pub fn systemd(&self) -> String {
+        let mut path = String::new();
+        let mut slice = String::new();
+        for name in &self.0 {
+            if !slice.is_empty() {
+                slice.push('-');
+            }
+            slice.push_str(&name.replace('-', "_"));
+            path.push('/');
+            path.push_str(&slice);
+            path.push_str(SLICE);
+        }
+        if path.is_empty() { "/".to_owned() } else { path }
+    }
+
+    /// Reads the cgroupfs driver's spelling.
+    #[doc(alias = "ParseCgroupfsToCgroupName")]
+    pub fn parse_cgroupfs(path: &str) -> Self {
+        Self::new(path.split('/').filter(|name| !name.is_empty()))
+    }
+
+    /// Reads systemd's spelling: the last slice's name says it all.
+    #[doc(alias = "ParseSystemdToCgroupName")]
+    pub fn parse_systemd(path: &str) -> Self {
+        let base = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let slice = base.strip_suffix(SLICE).unwrap_or(base);
+        Self::new(slice.split('-').filter(|name| !name.is_empty()).map(|name| name.replace('_', "-")))
+    }
+}
+
+/// Where pods live in the cgroup tree (section 19.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupTree {
+    root: CgroupPath,
+    driver: CgroupDriver,
+    per_qos: bool,
+}
+
+impl CgroupTree {
+    /// The tree below `cgroupRoot`, with a level per class (`cgroupsPerQOS`) or without (CG-03).
+    pub fn new(cgroup_root: &str, driver: CgroupDriver, per_qos: bool) -> Self {
+        // Configuration names the root as a plain path under either driver.
+        let base = CgroupPath::parse_cgroupfs(cgroup_root);
+        let root = if per_qos { base.child(PODS_NAME) } else { base };
+        Self { root, driver, per_qos }
+    }
+
+    /// Who writes to it.
+    pub fn driver(&self) -> CgroupDriver {
+        self.driver
+    }
+
+    /// There is a level per class, and a cgroup per pod that is ours to make.
+    pub fn per_qos(&self) -> bool {
+        self.per_qos
+    }
+
+    /// The cgroup that holds all pods.
+    #[doc(alias = "NodeAllocatableRoot")]
+    pub fn root(&self) -> CgroupPath {
+        self.root.clone()
+    }
+
+    /// The cgroup that holds the pods of a class. Guaranteed pods have no level of their own (CG-01).
+    pub fn level(&self, class: QosClass) -> CgroupPath {
+        match class {
+            QosClass::Guaranteed => self.root.clone(),
+            QosClass::Burstable => self.root.child("burstable"),
+            QosClass::BestEffort => self.root.child("besteffort"),
+        }
+    }
+
+    /// The cgroup of a pod of this class; without levels per class, the one that holds all pods (CG-03).
+    pub fn pod(&self, class: QosClass, uid: &PodUid) -> CgroupPath {
+        if self.per_qos { self.level(class).child(format!("{POD_PREFIX}{uid}")) } else { self.root.clone() }
+    }
+
+    /// The cgroup of a pod.
+    #[doc(alias = "GetPodContainerName")]
+    pub fn of_pod(&self, pod: &Pod) -> CgroupPath {
+        let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
+        self.pod(qos_class(pod), &uid)
+    }
+
+    /// Its path below the mount point of the hierarchy, as the driver spells it.
+    pub fn literal(&self, path: &CgroupPath) -> String {
+        match self.driver {
+            CgroupDriver::Cgroupfs => path.cgroupfs(),
+            CgroupDriver::Systemd => path.systemd(),
+        }
+    }
+
+    /// The parent cgroup that the runtime is given for a pod (CG-02).
+    ///
+    /// upstream: kubelet_pods.go GetPodCgroupParent (v1.36) gives systemd's slices with their whole path; runtimes look
+    /// at the last one only.
+    #[doc(alias = "GetPodCgroupParent")]
+    pub fn cgroup_parent(&self, pod: &Pod) -> String {
+        self.literal(&self.of_pod(pod))
+    }
+
+    /// The directories, below the mount point, that hold pods' cgroups: with the class of the pods in each.
+    pub fn levels(&self) -> Vec<(QosClass, String)> {
+        [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort]
+            .into_iter()
+            .map(|class| (class, self.literal(&self.level(class))))
+            .collect()
+    }
+
+    /// The pod whose cgroup is the directory `name` in the level of `class`; `None` if it is no pod's (HK-01).
+    ///
+    /// upstream: pod_container_manager_linux.go GetAllPodsFromCgroups (v1.36)
+    #[doc(alias = "IsPodCgroup")]
+    pub fn pod_at(&self, class: QosClass, name: &str) -> Option<(PodUid, CgroupPath)> {
+        if !self.per_qos {
+            return None;
+        }
+        let level = self.level(class);
+        let last = match self.driver {
+            CgroupDriver::Cgroupfs => name.to_owned(),
+            CgroupDriver::Systemd => {
+                let names = CgroupPath::parse_systemd(name.strip_suffix(SLICE).map(|_| name)?);
+                let (last, above) = names.names().split_last()?;
+                (above == level.names()).then(|| last.clone())?
+            }
+        };
+        let uid = last.strip_prefix(POD_PREFIX).filter(|uid| !uid.is_empty())?;
+        Some((PodUid::from(uid), level.child(last.as_str())))
+    }
+}

@@ -1,0 +1,54 @@
+//! Golden rows: upstream's facts as data. Each `golden/*/NAME.yaml` holds cases and says where they come from;
+//! `NAME.out` beside it holds what we decide. Run with `UPDATE_EXPECT=1` to write them anew, then read the difference.
+
+mod world;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use expect_test::expect_file;
+use rubelet_core::plan::{PodView, plan_pod};
+use serde::Deserialize;
+use world::Case;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Upstream's test or function that the cases come from.
+    origin: String,
+    /// Behaviour rows that they show.
+    rows: Vec<String>,
+    cases: Vec<Case>,
+}
+
+fn check(folder: &str, decide: impl Fn(&Case) -> String) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("it can be read").path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "yaml"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no rows in {}", folder.display());
+    for path in files {
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        let file: File = serde_saphyr::from_str(&text).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
+        assert!(!file.origin.is_empty() && !file.rows.is_empty(), "{} cites its origin", path.display());
+        let mut out = String::new();
+        for case in &file.cases {
+            let _ = writeln!(out, "# {}\n{}", case.name, decide(case));
+        }
+        expect_file![path.with_extension("out")].assert_eq(&out);
+    }
+}
+
+#[test]
+fn plans() {
+    check("plan", |case| {
+        let pod = case.pod();
+        let seen = case.seen(&pod);
+        let probes = case.probes(&seen);
+        let plan = plan_pod(&PodView { pod: &pod, probes: &probes, gates: case.gates() }, &seen);
+        world::show_plan(&pod, &plan)
+    });
+}

@@ -1,0 +1,238 @@
+//! A small world for golden rows and properties: pods and observations from short text, plans as text.
+#![allow(dead_code, reason = "each test binary uses its part of it")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rubelet_core::hash::container_hash;
+use rubelet_core::id::PodRef;
+use rubelet_core::launch::NamespaceMode;
+use rubelet_core::observe::{
+    ContainerMarks, ContainerObservation, ContainerState, Exit, PodObservation, SandboxObservation, SandboxState,
+};
+use rubelet_core::plan::{PodPlan, ProbeView, SandboxPlan, Verdict};
+use rubelet_core::pod::PodExt;
+use rubelet_core::time::Instant;
+use serde::Deserialize;
+
+/// The moment at which rows look at the world.
+pub(crate) fn now() -> Timestamp {
+    at(1_000)
+}
+
+/// `secs` after the hour at which rows begin.
+pub(crate) fn at(secs: i64) -> Timestamp {
+    Timestamp::from_second(1_767_225_600 + secs).expect("in range")
+}
+
+/// One case of a golden file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct Case {
+    /// What the case shows.
+    pub(crate) name: String,
+    /// The pod's spec.
+    pub(crate) spec: PodSpec,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) deleted: bool,
+    pub(crate) generation: Option<i64>,
+    /// Newest first; `ready`, `notready`, each with options.
+    pub(crate) sandboxes: Vec<Sandbox>,
+    /// `name state …`, newest first.
+    pub(crate) containers: Vec<String>,
+    /// `container: verdict`.
+    pub(crate) liveness: BTreeMap<String, String>,
+    pub(crate) readiness: BTreeMap<String, String>,
+    pub(crate) startup: BTreeMap<String, String>,
+    /// Gates that are off.
+    pub(crate) off: Vec<String>,
+    /// The status decided before.
+    pub(crate) previous: k8s_openapi::api::core::v1::PodStatus,
+    /// The status that the API had.
+    pub(crate) api: Option<k8s_openapi::api::core::v1::PodStatus>,
+    /// `container: "Reason: message"`.
+    pub(crate) failures: BTreeMap<String, String>,
+    /// `no`, `terminating` or `terminal`.
+    pub(crate) ending: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct Sandbox {
+    pub(crate) ready: bool,
+    pub(crate) attempt: u32,
+    pub(crate) ips: Vec<String>,
+    pub(crate) host_network: bool,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { ready: true, attempt: 0, ips: vec!["10.0.0.1".into()], host_network: false }
+    }
+}
+
+impl Case {
+    pub(crate) fn pod(&self) -> Pod {
+        let mut pod = pod(self.spec.clone());
+        pod.metadata.annotations = Some(self.annotations.clone());
+        pod.metadata.generation = self.generation;
+        pod.status = self.api.clone();
+        if self.deleted {
+            pod.metadata.deletion_timestamp = Some(Time(at(900)));
+        }
+        pod
+    }
+
+    pub(crate) fn seen(&self, pod: &Pod) -> PodObservation {
+        let mut seen = PodObservation::nothing(PodRef::of(pod), Instant::START);
+        for sandbox in &self.sandboxes {
+            seen.sandboxes.push(SandboxObservation {
+                id: format!("sandbox.{}", sandbox.attempt).into(),
+                attempt: sandbox.attempt,
+                state: if sandbox.ready { SandboxState::Ready } else { SandboxState::NotReady },
+                created_at: at(i64::from(sandbox.attempt)),
+                network: if sandbox.host_network { NamespaceMode::Node } else { NamespaceMode::Pod },
+                ips: sandbox.ips.iter().map(|ip| ip.parse().expect("an address")).collect(),
+                runtime_handler: String::new(),
+            });
+        }
+        for (place, text) in self.containers.iter().enumerate() {
+            let older = self.containers.iter().skip(place + 1).filter(|t| name_of(t) == name_of(text));
+            let count = u32::try_from(older.count()).expect("few");
+            seen.containers.push(container(pod, text, count));
+        }
+        seen
+    }
+
+    pub(crate) fn probes(&self, seen: &PodObservation) -> ProbeView {
+        let view = |from: &BTreeMap<String, String>| {
+            from.iter()
+                .map(|(name, verdict)| {
+                    let id = seen.current(name).expect("a probed container exists").id.clone();
+                    let verdict = match verdict.as_str() {
+                        "success" => Verdict::Success,
+                        "failure" => Verdict::Failure,
+                        "unknown" => Verdict::Unknown,
+                        other => panic!("no such verdict: {other}"),
+                    };
+                    (id, verdict)
+                })
+                .collect()
+        };
+        ProbeView { liveness: view(&self.liveness), readiness: view(&self.readiness), startup: view(&self.startup) }
+    }
+
+    pub(crate) fn gates(&self) -> rubelet_core::plan::PlanGates {
+        rubelet_core::plan::PlanGates {
+            container_restart_rules: !self.off.iter().any(|g| g == "ContainerRestartRules"),
+            restart_all_containers: !self.off.iter().any(|g| g == "RestartAllContainersOnContainerExits"),
+        }
+    }
+}
+
+/// The pod `web` with this spec; images that are not given are `img`.
+pub(crate) fn pod(mut spec: PodSpec) -> Pod {
+    let init = spec.init_containers.iter_mut().flatten();
+    for container in spec.containers.iter_mut().chain(init) {
+        container.image.get_or_insert_with(|| "img".into());
+    }
+    let mut pod = Pod { spec: Some(spec), ..Pod::default() };
+    pod.metadata.name = Some("web".into());
+    pod.metadata.namespace = Some("default".into());
+    pod.metadata.uid = Some("uid-1".into());
+    pod
+}
+
+fn name_of(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
+}
+
+/// `a running`, `a created`, `a unknown`, `a exited 1 OOMKilled`; then words: `changed`, `unmarked`, `old` (of the
+/// sandbox before), `ago=SECS` since it started or ended.
+fn container(pod: &Pod, text: &str, count: u32) -> ContainerObservation {
+    let mut words = text.split(' ');
+    let name = words.next().expect("a name");
+    let state = words.next().expect("a state");
+    let rest: Vec<&str> = words.collect();
+    let ago = rest.iter().find_map(|w| w.strip_prefix("ago=")).map_or(100, |w| w.parse().expect("seconds"));
+    let state = match state {
+        "created" => ContainerState::Created,
+        "running" => ContainerState::Running { started_at: at(1_000 - ago) },
+        "unknown" => ContainerState::Unknown,
+        "exited" => {
+            let code = rest.first().expect("a code").parse().expect("a number");
+            let reason = rest.get(1).filter(|w| w.starts_with(char::is_uppercase));
+            ContainerState::Exited(Exit {
+                code,
+                started_at: at(900 - ago),
+                finished_at: at(1_000 - ago),
+                reason: reason.map_or(if code == 0 { "Completed" } else { "Error" }, |r| r).to_owned(),
+                message: String::new(),
+            })
+        }
+        other => panic!("no such state: {other}"),
+    };
+    let hash = pod.init().iter().chain(pod.regular()).find(|c| c.name == name).map(container_hash);
+    let hash = if rest.contains(&"changed") { Some(1) } else { hash };
+    ContainerObservation {
+        id: format!("{name}.{count}").into(),
+        sandbox: "sandbox.0".into(),
+        name: name.into(),
+        state,
+        created_at: at(800 + i64::from(count)),
+        image: "img".into(),
+        image_id: "sha256:img".into(),
+        marks: ContainerMarks {
+            hash: hash.filter(|_| !rest.contains(&"unmarked")),
+            restart_count: count,
+            ..ContainerMarks::default()
+        },
+        log_path: String::new(),
+        resources: None,
+        user: None,
+    }
+}
+
+/// A plan, one step per line, in the order in which it is carried out.
+pub(crate) fn show_plan(pod: &Pod, plan: &PodPlan) -> String {
+    let mut out = String::new();
+    if plan.restart_all {
+        out.push_str("restart all\n");
+    }
+    if plan.kill_pod {
+        out.push_str("kill pod\n");
+    }
+    for kill in &plan.kill {
+        let _ = writeln!(out, "kill {} ({:?}): {}", kill.id, kill.reason, kill.message);
+    }
+    for id in &plan.remove {
+        let _ = writeln!(out, "remove {id}");
+    }
+    match &plan.sandbox {
+        SandboxPlan::None => {}
+        SandboxPlan::Keep(id) => {
+            let _ = writeln!(out, "keep {id}");
+        }
+        SandboxPlan::Create { attempt, replaces } => {
+            let _ = writeln!(out, "create sandbox.{attempt}{}", if *replaces { ", replacing one" } else { "" });
+        }
+    }
+    for start in &plan.start {
+        let _ = writeln!(out, "start {} ({:?})", name_at(pod, *start), start.role);
+    }
+    out
+}
+
+/// The name of the container that `start` means.
+pub(crate) fn name_at(pod: &Pod, start: rubelet_core::plan::StartContainer) -> &str {
+    use rubelet_core::pod::Role;
+    let name = match start.role {
+        Role::Init | Role::Sidecar => pod.init().get(start.index).map(|c| &c.name),
+        Role::Regular => pod.regular().get(start.index).map(|c| &c.name),
+        Role::Ephemeral => pod.ephemeral().get(start.index).map(|c| &c.name),
+    };
+    name.expect("a plan names containers of the spec")
+}

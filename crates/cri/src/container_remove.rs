@@ -1,0 +1,20 @@
+//! `RemoveContainer`.
+
+use rubelet_core::id::ContainerId;
+use rubelet_engine::ports::RpcError;
+use rubelet_proto::cri;
+
+use crate::connection::Connection;
+use crate::error::gone_is_done;
+use crate::metrics::Operation;
+
+pub(crate) async fn remove_container(connection: &Connection, id: &ContainerId) -> Result<(), RpcError> {
+    let request = cri::RemoveContainerRequest { container_id: id.to_string() };
+    let mut client = connection.runtime();
+    let answer = connection
+        .call(Operation::RemoveContainer, Some(connection.timeout()), request, |request| async move {
+            client.remove_container(request).await
+        })
+        .await;
+    gone_is_done(answer.map(|_| ()))
+}

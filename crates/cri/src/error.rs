@@ -1,0 +1,161 @@
+//! What went wrong, in the engine's terms.
+//!
+//! This is the border at which texts of runtimes and of the transport are read; nobody behind it does.
+
+use std::error::Error;
+
+use rubelet_engine::ports::{RpcError, RpcErrorKind};
+use tonic::{Code, Status};
+
+use crate::dial::DialError;
+use crate::metrics::Operation;
+
+/// How our own side's complaints about an answer begin. They carry the code `Internal`, which a runtime may send too.
+const UNREADABLE: [&str; 4] = [
+    "failed to decode Protobuf message",
+    "protocol error",
+    "Missing response message",
+    "Unexpected EOF decoding stream",
+];
+
+pub(crate) fn rpc_error(operation: Operation, kind: RpcErrorKind, detail: impl Into<String>) -> RpcError {
+    RpcError { operation: operation.as_str(), kind, detail: detail.into() }
+}
+
+/// An answer that came, but lacks what it must have.
+pub(crate) fn garbage(operation: Operation, detail: impl Into<String>) -> RpcError {
+    rpc_error(operation, RpcErrorKind::Garbage, detail)
+}
+
+pub(crate) fn from_status(operation: Operation, status: &Status) -> RpcError {
+    let kind = kind_of(status);
+    rpc_error(operation, kind, detail_of(status, kind))
+}
+
+/// "Not found" from a stop or removal means that it is done (CRI-05).
+pub(crate) fn gone_is_done(outcome: Result<(), RpcError>) -> Result<(), RpcError> {
+    match outcome {
+        Err(err) if err.kind == RpcErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn kind_of(status: &Status) -> RpcErrorKind {
+    // Only an error of the transport has a source; what the runtime sent has none.
+    match (status.code(), status.source()) {
+        (Code::DeadlineExceeded, _) => RpcErrorKind::Timeout,
+        (Code::NotFound, None) => RpcErrorKind::NotFound,
+        (Code::AlreadyExists, None) => RpcErrorKind::AlreadyExists,
+        (Code::Unimplemented, None) => RpcErrorKind::Unimplemented,
+        // Our limit on the size of an answer.
+        (Code::OutOfRange, None) => RpcErrorKind::Garbage,
+        (Code::Internal, None) if UNREADABLE.iter().any(|text| status.message().starts_with(text)) => {
+            RpcErrorKind::Garbage
+        }
+        // The transport's own clock for our deadline may strike first.
+        (Code::Cancelled, Some(source)) if chain(source).any(|err| err.is::<tonic::TimeoutExpired>()) => {
+            RpcErrorKind::Timeout
+        }
+        (_, Some(source)) if speaks_another_language(source) => RpcErrorKind::Garbage,
+        (_, Some(_)) => RpcErrorKind::Unavailable,
+        // A runtime that says "unavailable" is there: it is the shim of one sandbox that is not. That one sick pod must
+        // not look like a node without a runtime.
+        (_, None) if name_is_taken(status.message()) => RpcErrorKind::AlreadyExists,
+        (_, None) => RpcErrorKind::Failed,
+    }
+}
+
+/// containerd and CRI-O report a name that an earlier call still holds with the code `Unknown`.
+fn name_is_taken(message: &str) -> bool {
+    message.contains("failed to reserve") && message.contains("is reserved for") || message.contains("name is reserved")
+}
+
+/// Someone answered, but not in HTTP/2.
+fn speaks_another_language(source: &(dyn Error + 'static)) -> bool {
+    let broken = chain(source).any(|err| err.is::<DialError>() || err.is::<std::io::Error>());
+    // Neither hyper nor tonic gives these a type that can be asked for.
+    !broken
+        && chain(source).any(|err| {
+            let text = err.to_string();
+            text.contains("frame with invalid size") || text.contains("unspecific protocol error detected")
+        })
+}
+
+fn detail_of(status: &Status, kind: RpcErrorKind) -> String {
+    let Some(source) = status.source() else { return status.message().to_owned() };
+    if let Some(dial) = chain(source).find(|err| err.is::<DialError>()) {
+        return dial.to_string();
+    }
+    let last = chain(source).last().map_or_else(String::new, ToString::to_string);
+    match kind {
+        RpcErrorKind::Garbage => format!("who listens there does not speak CRI: {last}"),
+        RpcErrorKind::Timeout => "no answer from the runtime in time".to_owned(),
+        _ => format!("the connection to the runtime broke: {last}"),
+    }
+}
+
+fn chain<'a>(err: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(err), |err| (*err).source())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(status: &Status, expected: Expect) {
+        let err = from_status(Operation::CreateContainer, status);
+        expected.assert_eq(&format!("{:?} / {err}", err.kind));
+    }
+
+    #[test]
+    fn what_a_runtime_says_is_sorted_by_code() {
+        check(&Status::not_found("no container \"a\""), expect![[r#"NotFound / create_container: no container "a""#]]);
+        check(&Status::already_exists("it is"), expect!["AlreadyExists / create_container: it is"]);
+        check(&Status::unimplemented("unknown method"), expect!["Unimplemented / create_container: unknown method"]);
+        check(&Status::deadline_exceeded("context"), expect!["Timeout / create_container: context"]);
+        check(&Status::unknown("runc: exec failed"), expect!["Failed / create_container: runc: exec failed"]);
+        check(&Status::internal("a panic"), expect!["Failed / create_container: a panic"]);
+    }
+
+    #[test]
+    fn a_dead_shim_is_not_a_dead_runtime() {
+        check(&Status::unavailable("ttrpc: closed"), expect!["Failed / create_container: ttrpc: closed"]);
+    }
+
+    #[test]
+    fn a_name_that_an_earlier_call_holds_is_seen_whatever_its_code() {
+        let containerd =
+            r#"failed to reserve container name "app_web_ns_1_0": name "app_web_ns_1_0" is reserved for "4f2""#;
+        check(
+            &Status::unknown(containerd),
+            expect![[
+                r#"AlreadyExists / create_container: failed to reserve container name "app_web_ns_1_0": name "app_web_ns_1_0" is reserved for "4f2""#
+            ]],
+        );
+        check(
+            &Status::unknown("error reserving ctr name k8s_app for id 4f2: name is reserved"),
+            expect!["AlreadyExists / create_container: error reserving ctr name k8s_app for id 4f2: name is reserved"],
+        );
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_garbage() {
+        check(
+            &Status::internal("failed to decode Protobuf message: invalid wire type"),
+            expect!["Garbage / create_container: failed to decode Protobuf message: invalid wire type"],
+        );
+        check(
+            &Status::out_of_range("decoded message length too large"),
+            expect!["Garbage / create_container: decoded message length too large"],
+        );
+    }
+
+    #[test]
+    fn gone_is_done_cri_05() {
+        let lost = |kind| Err(rpc_error(Operation::StopContainer, kind, ""));
+        assert_eq!(gone_is_done(lost(RpcErrorKind::NotFound)), Ok(()));
+        assert_eq!(gone_is_done(lost(RpcErrorKind::Failed)), lost(RpcErrorKind::Failed));
+    }
+}

@@ -1,0 +1,79 @@
+//! `GetContainerEvents` as hints: which pod to look at, and nothing else.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt, TryStreamExt};
+use rubelet_core::id::PodUid;
+use rubelet_core::observe::{Hint, HintKind};
+use rubelet_engine::ports::RpcError;
+use rubelet_proto::cri;
+
+use crate::connection::Connection;
+use crate::error::from_status;
+use crate::from_wire::pod_of;
+use crate::metrics::Operation;
+
+/// How long to wait for the runtime to refuse. One that knows the call may say nothing at all before its first event
+/// (Go's servers send their headers with it), one that does not says so at once.
+const TIME_TO_REFUSE: Duration = Duration::from_millis(500);
+
+/// Opens the stream. It has no deadline: it ends when the connection does, and then says why.
+pub(crate) async fn hints(connection: &Connection) -> Result<BoxStream<'static, Result<Hint, RpcError>>, RpcError> {
+    let operation = Operation::GetContainerEvents;
+    let started = connection.now();
+    let mut client = connection.runtime();
+    let mut opening = Box::pin(async move { client.get_container_events(cri::GetEventsRequest {}).await });
+    let first = tokio::time::timeout(TIME_TO_REFUSE, &mut opening).await;
+    connection.record(operation, connection.now().since(started), matches!(first, Ok(Err(_))));
+
+    let events = match first {
+        Ok(Ok(answer)) => answer.into_inner().boxed(),
+        Ok(Err(status)) => return Err(from_status(operation, &status)),
+        Err(_elapsed) => stream::once(opening).map_ok(tonic::Response::into_inner).try_flatten().boxed(),
+    };
+    let mut owners = Owners::default();
+    let hints = events
+        .map_err(move |status| from_status(operation, &status))
+        .try_filter_map(move |event| std::future::ready(Ok(owners.hint(&event))));
+    Ok(hints.boxed())
+}
+
+/// Which pod the objects seen in this stream belong to. An event about a sandbox that is already gone names nothing but
+/// its id; what was said of it earlier tells the rest. An event that still cannot be placed is dropped: the next list
+/// shows what it meant.
+#[derive(Default)]
+struct Owners {
+    pods: BTreeMap<String, PodUid>,
+}
+
+impl Owners {
+    fn hint(&mut self, event: &cri::ContainerEventResponse) -> Option<Hint> {
+        let kind = hint_kind(event.container_event_type);
+        let told = owner(event);
+        let remembered = self.pods.get(&event.container_id).cloned();
+        let uid = told.or(remembered)?;
+        if kind == HintKind::ContainerRemoved {
+            self.pods.remove(&event.container_id);
+        } else {
+            self.pods.insert(event.container_id.clone(), uid.clone());
+        }
+        Some(Hint { uid, kind })
+    }
+}
+
+fn owner(event: &cri::ContainerEventResponse) -> Option<PodUid> {
+    let sandbox = event.pod_sandbox_status.iter().map(|status| &status.labels);
+    let containers = event.containers_statuses.iter().map(|status| &status.labels);
+    sandbox.chain(containers).find_map(pod_of).map(|pod| pod.uid)
+}
+
+fn hint_kind(event_type: i32) -> HintKind {
+    match cri::ContainerEventType::try_from(event_type) {
+        Ok(cri::ContainerEventType::ContainerStartedEvent) => HintKind::ContainerStarted,
+        Ok(cri::ContainerEventType::ContainerStoppedEvent) => HintKind::ContainerDied,
+        Ok(cri::ContainerEventType::ContainerDeletedEvent) => HintKind::ContainerRemoved,
+        Ok(cri::ContainerEventType::ContainerCreatedEvent) | Err(_) => HintKind::ContainerChanged,
+    }
+}

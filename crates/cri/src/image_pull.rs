@@ -1,0 +1,32 @@
+//! `PullImage`.
+
+use rubelet_core::launch::{ImageSpec, SandboxConfig};
+use rubelet_engine::ports::{RegistryAuth, RpcError};
+use rubelet_proto::cri;
+
+use crate::connection::Connection;
+use crate::error::garbage;
+use crate::metrics::Operation;
+use crate::to_wire::{auth_config, image_spec, sandbox_config};
+
+/// Has no deadline: an image may be large and the line thin (CRI-02). Dropping the future cancels the pull.
+pub(crate) async fn pull_image(
+    connection: &Connection,
+    image: &ImageSpec,
+    auth: Option<&RegistryAuth>,
+    sandbox: Option<&SandboxConfig>,
+) -> Result<String, RpcError> {
+    let operation = Operation::PullImage;
+    let request = cri::PullImageRequest {
+        image: Some(image_spec(image)),
+        auth: auth.map(auth_config),
+        sandbox_config: sandbox.map(|config| Box::new(sandbox_config(config))),
+    };
+    let mut client = connection.images();
+    let answer =
+        connection.call(operation, None, request, |request| async move { client.pull_image(request).await }).await?;
+    if answer.image_ref.is_empty() {
+        return Err(garbage(operation, format!("no reference of image {:?} in the answer", image.image)));
+    }
+    Ok(answer.image_ref)
+}

@@ -1,0 +1,21 @@
+//! `RemoveImage`.
+
+use rubelet_core::launch::ImageSpec;
+use rubelet_engine::ports::RpcError;
+use rubelet_proto::cri;
+
+use crate::connection::Connection;
+use crate::error::gone_is_done;
+use crate::metrics::Operation;
+use crate::to_wire::image_spec;
+
+pub(crate) async fn remove_image(connection: &Connection, image: &ImageSpec) -> Result<(), RpcError> {
+    let request = cri::RemoveImageRequest { image: Some(image_spec(image)) };
+    let mut client = connection.images();
+    let answer = connection
+        .call(Operation::RemoveImage, Some(connection.timeout()), request, |request| async move {
+            client.remove_image(request).await
+        })
+        .await;
+    gone_is_done(answer.map(|_| ()))
+}

@@ -1,0 +1,111 @@
+//! The ports of the runtime: `RuntimeInfo`, `RuntimeView`, `Sandboxes`, `Containers`.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use rubelet_core::id::{ContainerId, PodUid, SandboxId};
+use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::observe::{Hint, PodObservation, PodSummary};
+use rubelet_core::time::Instant;
+use rubelet_engine::ports::{
+    CgroupDriver, Containers, ExecOutput, RpcError, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
+};
+
+use crate::connection::Connection;
+use crate::version::VersionCache;
+use crate::{
+    cgroup_driver, container_create, container_remove, container_start, container_stop, exec_sync, hints, inspect,
+    list, log_reopen, sandbox_remove, sandbox_run, sandbox_stop, status,
+};
+
+/// A CRI runtime.
+#[doc(alias = "remoteRuntimeService")]
+pub struct CriRuntime {
+    connection: Connection,
+    version: VersionCache,
+}
+
+impl CriRuntime {
+    /// The runtime behind `connection`. Nothing is asked of it yet.
+    pub fn new(connection: Connection) -> Self {
+        Self { connection, version: VersionCache::default() }
+    }
+}
+
+#[async_trait]
+impl RuntimeInfo for CriRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RpcError> {
+        self.version.get(&self.connection).await
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RpcError> {
+        status::status(&self.connection).await
+    }
+
+    async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError> {
+        cgroup_driver::cgroup_driver(&self.connection).await
+    }
+}
+
+#[async_trait]
+impl RuntimeView for CriRuntime {
+    async fn list(&self) -> Result<Vec<PodSummary>, RpcError> {
+        list::list(&self.connection).await
+    }
+
+    async fn inspect(&self, uid: &PodUid, at: Instant) -> Result<PodObservation, RpcError> {
+        inspect::inspect(&self.connection, uid, at).await
+    }
+
+    async fn hints(&self) -> Result<BoxStream<'static, Result<Hint, RpcError>>, RpcError> {
+        hints::hints(&self.connection).await
+    }
+}
+
+#[async_trait]
+impl Sandboxes for CriRuntime {
+    async fn run_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RpcError> {
+        sandbox_run::run_sandbox(&self.connection, config).await
+    }
+
+    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), RpcError> {
+        sandbox_stop::stop_sandbox(&self.connection, id).await
+    }
+
+    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), RpcError> {
+        sandbox_remove::remove_sandbox(&self.connection, id).await
+    }
+}
+
+#[async_trait]
+impl Containers for CriRuntime {
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+        sandbox_config: &SandboxConfig,
+    ) -> Result<ContainerId, RpcError> {
+        container_create::create_container(&self.connection, sandbox, config, sandbox_config).await
+    }
+
+    async fn start_container(&self, id: &ContainerId) -> Result<(), RpcError> {
+        container_start::start_container(&self.connection, id).await
+    }
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RpcError> {
+        container_stop::stop_container(&self.connection, id, grace).await
+    }
+
+    async fn remove_container(&self, id: &ContainerId) -> Result<(), RpcError> {
+        container_remove::remove_container(&self.connection, id).await
+    }
+
+    async fn exec_sync(&self, id: &ContainerId, command: &[String], timeout: Duration) -> Result<ExecOutput, RpcError> {
+        exec_sync::exec_sync(&self.connection, id, command, timeout).await
+    }
+
+    async fn reopen_log(&self, id: &ContainerId) -> Result<(), RpcError> {
+        log_reopen::reopen_log(&self.connection, id).await
+    }
+}

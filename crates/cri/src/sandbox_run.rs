@@ -1,0 +1,31 @@
+//! `RunPodSandbox`.
+
+use rubelet_core::id::SandboxId;
+use rubelet_core::launch::SandboxConfig;
+use rubelet_engine::ports::RpcError;
+use rubelet_proto::cri;
+
+use crate::connection::Connection;
+use crate::error::garbage;
+use crate::metrics::Operation;
+use crate::to_wire::sandbox_config;
+
+/// Network plugins are slow, so it gets twice the time of other calls (CRI-02).
+const TIMES_TIMEOUT: u32 = 2;
+
+pub(crate) async fn run_sandbox(connection: &Connection, config: &SandboxConfig) -> Result<SandboxId, RpcError> {
+    let operation = Operation::RunPodSandbox;
+    let request = cri::RunPodSandboxRequest {
+        config: Some(Box::new(sandbox_config(config))),
+        runtime_handler: config.runtime_handler.clone(),
+    };
+    let mut client = connection.runtime();
+    let deadline = connection.timeout().saturating_mul(TIMES_TIMEOUT);
+    let answer = connection
+        .call(operation, Some(deadline), request, |request| async move { client.run_pod_sandbox(request).await })
+        .await?;
+    if answer.pod_sandbox_id.is_empty() {
+        return Err(garbage(operation, "no sandbox id in the answer"));
+    }
+    Ok(answer.pod_sandbox_id.into())
+}

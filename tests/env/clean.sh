@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Takes away what the scripts of this directory made and could not remove, having been killed: private
+# containerds, a demo's rubelet and cgroups; and the cache.
+set -euo pipefail
+# shellcheck source=tests/env/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/env/containerd-stop.sh
+. "$ENV_DIR/containerd-stop.sh"
+
+# A private containerd writes its directory on its bridge.
+containerds() {
+  type -P ip jq >/dev/null || return 0
+  ip -j link show type bridge | jq -r '.[].ifalias // "" | select(startswith("rubelet:")) | ltrimstr("rubelet:")'
+}
+
+while read -r at; do
+  step "stopping the containerd of $at"
+  # shellcheck disable=SC2046  # a list of words
+  kill_hard $(pids_with_argument "$(dirname "$at")/config.yaml")
+  "$ENV_DIR/containerd.sh" stop "$at"
+done < <(containerds)
+
+for at in "${TMPDIR:-/tmp}"/rubelet-{demo,test}.*; do
+  [[ -d $at ]] || continue
+  step "removing $at"
+  dir=$at
+  unmount_below
+  rm -rf --one-file-system "$at"
+done
+find /sys/fs/cgroup -depth -type d -path '*/rubelet-demo.*' -exec rmdir {} + 2>/dev/null || true
+
+step "removing $CACHE"
+rm -rf "${CACHE:?}"

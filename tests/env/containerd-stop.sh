@@ -1,0 +1,134 @@
+# shellcheck shell=bash
+# Taking a private containerd away again, whatever state it is in. Sourced by containerd.sh.
+#
+# Nothing here trusts a PID that was written down: a process is ours if its command line or its cgroup says so.
+
+# Set by containerd.sh.
+dir=''
+# Shows that a directory is ours to remove.
+MARK=.rubelet-containerd
+FORWARD=/proc/sys/net/ipv4/ip_forward
+FORWARD_WAS_OFF=/run/rubelet-env.ip_forward
+
+stop() {
+  if [[ -e $dir && ! -e $dir/$MARK ]]; then
+    [[ -z $(ls -A "$dir") ]] || die "$dir is not the directory of a private containerd: left alone"
+  fi
+  end_daemon
+  local ids
+  ids=$(task_ids)
+  # Twice: a shim that was just starting a container may have finished doing so.
+  for _ in 1 2; do
+    # shellcheck disable=SC2046,SC2086  # lists of words
+    kill_hard $(pids_in_cgroups $ids) $(pids_with_argument "$dir/containerd.sock" "$dir/runc")
+  done
+  # shellcheck disable=SC2086
+  remove_cgroups $ids
+  # shellcheck disable=SC2086
+  remove_shared_files $ids
+  unmount_below
+  remove_network
+  rm -rf --one-file-system "$dir"
+}
+
+end_daemon() {
+  local pids
+  pids=$(pids_with_argument "$dir/config.toml")
+  [[ -n $pids ]] || return 0
+  # shellcheck disable=SC2086
+  kill $pids 2>/dev/null || true
+  until_true 5 no_daemon || { # shellcheck disable=SC2046
+    kill_hard $(pids_with_argument "$dir/config.toml")
+  }
+}
+
+no_daemon() { [[ -z $(pids_with_argument "$dir/config.toml") ]]; }
+
+# Processes that have one of these among their arguments, as a whole word.
+pids_with_argument() {
+  # The words are not given as arguments: grep would find itself.
+  grep -lzxFs -f <(printf '%s\n' "$@") -- /proc/[0-9]*/cmdline | sed 's|/proc/\([0-9]*\)/.*|\1|' || true
+}
+
+# The names of all sandboxes and containers that have, or had, a process.
+task_ids() { find "$dir/state/io.containerd.runtime.v2.task" -mindepth 2 -maxdepth 2 -type d -printf '%f ' 2>/dev/null || true; }
+
+# Also finds what left its parent, or shares the host's process namespace.
+pids_in_cgroups() {
+  (($#)) || return 0
+  grep -lsF -f <(printf '%s\n' "$@") -- /proc/[0-9]*/cgroup | sed 's|/proc/\([0-9]*\)/.*|\1|' || true
+}
+
+kill_hard() {
+  (($#)) || return 0
+  kill -KILL "$@" 2>/dev/null || true
+  until_true 10 gone "$@" || warn "processes that do not die: $*"
+}
+
+# A zombie is gone: only its parent, perhaps a process we have just killed, has not looked yet.
+gone() {
+  local pid
+  for pid in "$@"; do
+    [[ ! -e /proc/$pid ]] || grep -qs '^State:.*[ZX]' "/proc/$pid/status" || return 1
+  done
+}
+
+# The cgroups of the containers, and of their pods if nothing else is in those.
+remove_cgroups() {
+  local id path
+  for id in "$@"; do
+    while read -r path; do
+      find "$path" -depth -type d -exec rmdir {} + 2>/dev/null || true
+      [[ $(basename "$(dirname "$path")") != *pod* ]] || rmdir "$(dirname "$path")" 2>/dev/null || true
+    done < <(find /sys/fs/cgroup -type d -name "*$id*" -prune 2>/dev/null)
+  done
+}
+
+# A shim's socket lies in a directory that all containerds share, under a hash of whose it is;
+# the network library keeps its answers in another.
+remove_shared_files() {
+  local id hash
+  for id in "$@"; do
+    hash=$(printf '%s/k8s.io/%s' "$dir/containerd.sock" "$id" | sha256sum)
+    rm -f "/run/containerd/s/${hash%% *}" /var/lib/cni/results/*-"$id"-*
+  done
+}
+
+unmount_below() {
+  local at
+  while read -r at; do
+    umount "$at" 2>/dev/null || umount -l "$at" || warn "cannot unmount $at"
+  done < <(cut -d' ' -f5 /proc/self/mountinfo | grep -F "$dir/" | grep "^$dir/" | tac)
+}
+
+remove_network() {
+  local name
+  for name in $(bridges_of "$dir"); do
+    ip link del "$name"
+  done
+  restore_forwarding
+}
+
+# `bridges_of DIR`, or with none those of directories that are no more.
+bridges_of() {
+  local name of
+  while read -r name of; do
+    if [[ $of == "rubelet:${1:-}" || (-z ${1:-} && ! -e ${of#rubelet:}) ]]; then echo "$name"; fi
+  done < <(ip -j link show type bridge | jq -r '.[] | select(.ifalias // "" | startswith("rubelet:")) | "\(.ifname) \(.ifalias)"')
+}
+
+sweep_bridges() {
+  local name
+  for name in $(bridges_of); do
+    ip link del "$name" 2>/dev/null || true
+  done
+}
+
+# The bridge plugin switches forwarding on for the whole machine; the last instance switches it off again.
+remember_forwarding() { [[ $(<"$FORWARD") != 0 ]] || touch "$FORWARD_WAS_OFF"; }
+
+restore_forwarding() {
+  [[ -e $FORWARD_WAS_OFF && -z $(ip -j link show type bridge | jq -r '.[].ifalias // "" | select(startswith("rubelet:"))') ]] || return 0
+  echo 0 >"$FORWARD"
+  rm -f "$FORWARD_WAS_OFF"
+}

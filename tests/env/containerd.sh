@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# A private containerd, beside whatever else runs on the machine:
+#   containerd.sh start VERSION DIR   VERSION is 2.1 or 1.6; its socket is DIR/containerd.sock
+#   containerd.sh stop DIR            ends it and its pods, and removes all it left, DIR included
+# `start` on a directory that is in use stops what is there first. Both may be run after any kind of crash.
+set -euo pipefail
+# shellcheck source=tests/env/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/env/containerd-config.sh
+. "$ENV_DIR/containerd-config.sh"
+# shellcheck source=tests/env/containerd-stop.sh
+. "$ENV_DIR/containerd-stop.sh"
+
+# shellcheck disable=SC2034  # used by containerd-config.sh
+SANDBOX_IMAGE=rubelet.test/pause:1
+# Subnets are taken from here, one per instance.
+NET=10.213
+# containerd answers in half a second; a cold, loaded machine may take longer.
+START_SECONDS=30
+
+usage="usage: containerd.sh start VERSION DIR | containerd.sh stop DIR"
+
+main() {
+  case ${1:-} in
+    start)
+      [[ $# == 3 ]] || die "$usage"
+      version=$2 dir=$(realpath -m "$3")
+      start
+      ;;
+    stop)
+      [[ $# == 2 ]] || die "$usage"
+      dir=$(realpath -m "$2")
+      stop
+      ;;
+    *) die "$usage" ;;
+  esac
+}
+
+start() {
+  [[ $EUID == 0 ]] || die "containerd needs root"
+  [[ $dir != *[[:space:]]* && ${#dir} -lt 80 ]] || die "$dir: a socket's path must be short and without spaces"
+  [[ -x $CACHE/containerd-$version/usr/bin/containerd ]] ||
+    die "containerd $version is not in $CACHE; tests/env/install.sh fetches it"
+  stop
+  mkdir -p "$dir"/{cni,certs.d}
+  touch "$dir/$MARK"
+  take_bridge
+  if may_lower_oom_score; then restrict=false; else restrict=true; fi
+  case $version in
+    1.*) config_v2 ;;
+    *) config_v3 ;;
+  esac >"$dir/config.toml"
+  cni_config >"$dir/cni/10-$bridge.conflist"
+  launch
+  import_images
+}
+
+# The bridge is made here rather than by the first pod: its name is the lock on its subnet.
+take_bridge() {
+  local n
+  sweep_bridges
+  for n in {1..250}; do
+    bridge=rbt$n subnet=$NET.$n.0/24
+    [[ -z $(ip -4 route show root "$subnet") ]] || continue
+    ip link add "$bridge" type bridge 2>/dev/null || continue
+    # So that a later run can tell whose it was.
+    ip link set "$bridge" alias "rubelet:$dir"
+    ip addr add "$NET.$n.1/24" dev "$bridge"
+    ip link set "$bridge" up
+    remember_forwarding
+    return
+  done
+  die "no free subnet in $NET.0.0/16: see ip link show type bridge"
+}
+
+# Where the capability is missing, runc fails if told to lower a score, and containerd must be told not to.
+may_lower_oom_score() { (echo -500 >/proc/self/oom_score_adj) 2>/dev/null; }
+
+launch() {
+  local bin=$CACHE/containerd-$version/usr/bin
+  # A clean environment: proxies and the like of the caller are no part of the test.
+  env -i HOME="$dir" PATH="$bin:$CACHE/runc/usr/sbin:/usr/sbin:/usr/bin:/sbin:/bin" \
+    setsid "$bin/containerd" --config "$dir/config.toml" </dev/null >"$dir/containerd.log" 2>&1 &
+  pid=$!
+  echo "$pid" >"$dir/containerd.pid"
+  if ! until_true "$START_SECONDS" ready_or_dead || ! kill -0 "$pid" 2>/dev/null; then
+    tail -n 20 "$dir/containerd.log" >&2
+    stop
+    die "containerd $version did not become ready within $START_SECONDS s; the end of its log is above"
+  fi
+}
+
+ready_or_dead() { network_ready || ! kill -0 "$pid" 2>/dev/null; }
+
+# CRI's own answer, asked by hand: an empty gRPC message to Status, and in the reply the condition
+# "NetworkReady" (a string) followed by field 2, true.
+network_ready() {
+  printf '\0\0\0\0\0' | curl -s --max-time 1 --http2-prior-knowledge --unix-socket "$dir/containerd.sock" \
+    -H 'content-type: application/grpc' -H 'te: trailers' --data-binary @- \
+    http://localhost/runtime.v1.RuntimeService/Status | LC_ALL=C grep -qaP 'NetworkReady\x10\x01'
+}
+
+import_images() {
+  local image
+  for image in "$CACHE"/images/*.tar; do
+    "$CACHE/containerd-$version/usr/bin/ctr" -a "$dir/containerd.sock" -n k8s.io images import "$image" >/dev/null
+  done
+}
+
+main "$@"

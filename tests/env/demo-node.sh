@@ -1,0 +1,64 @@
+# shellcheck shell=bash
+# The demo's node: rubelet's configuration, its start and its end. Sourced by demo.sh.
+
+work='' rubelet_pid='' cgroup=''
+
+start_rubelet() {
+  mkdir -p "$work"/{kubelet,logs}
+  cgroup=rubelet-demo.$$
+  each_hierarchy make_cgroup
+  cat >"$work/config.yaml" <<END
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+staticPodPath: $REPO/examples
+containerRuntimeEndpoint: unix://$work/containerd/containerd.sock
+podLogsDir: $work/logs
+cgroupRoot: /$cgroup
+cgroupDriver: cgroupfs
+failCgroupV1: false
+failSwapOn: false
+enableServer: false
+healthzPort: 0
+END
+  # A session of its own: Ctrl-C is for this script, which then ends it in good order.
+  setsid "$RUBELET" --config "$work/config.yaml" --root-dir "$work/kubelet" --hostname-override demo \
+    </dev/null >"$work/rubelet.log" 2>&1 &
+  rubelet_pid=$!
+}
+
+stop_rubelet() {
+  [[ -n $rubelet_pid ]] || return 0
+  kill "$rubelet_pid" 2>/dev/null || return 0
+  until_true 10 ended || kill -KILL "$rubelet_pid"
+  wait "$rubelet_pid" 2>/dev/null || true
+}
+
+ended() { ! kill -0 "$rubelet_pid" 2>/dev/null; }
+
+remove_node() {
+  local at
+  while read -r at; do
+    umount "$at" || umount -l "$at" || true
+  done < <(cut -d' ' -f5 /proc/self/mountinfo | grep "^$work/" | tac)
+  [[ -z $cgroup ]] || each_hierarchy remove_cgroup
+  rm -rf --one-file-system "$work"
+}
+
+# cgroup v2 is one tree, v1 one for each controller.
+each_hierarchy() {
+  local root
+  while read -r root; do
+    "$1" "$root/$cgroup"
+  done < <(awk '$0 ~ / - cgroup2? / { print $5 }' /proc/self/mountinfo)
+}
+
+make_cgroup() {
+  local file
+  mkdir "$1"
+  # In version 1, a new cpuset is empty and takes no process until it is filled.
+  for file in cpuset.mems cpuset.cpus; do
+    if [[ ! -e /sys/fs/cgroup/cgroup.controllers && -e $1/$file ]]; then cat "$1/../$file" >"$1/$file"; fi
+  done
+}
+
+remove_cgroup() { find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || warn "cgroup $1 is still in use"; }

@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|tools|lint|all]`
+#
+#   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
+#            never installed, so that no service starts and no package of the machine moves
+#   tools    cargo-nextest, if not on PATH (built once, some minutes)
+#   lint     cargo-deny and shellcheck, if not on PATH
+#
+# A second run finds everything there and is done in a moment.
+set -euo pipefail
+# shellcheck source=tests/env/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+NEXTEST_VERSION=0.9.151
+DENY_VERSION=0.20.2
+
+# Packages to unpack: DIRECTORY SUITE PACKAGE, and a program that shows that it is there.
+# The suites are fixed: containerd 1.6 must be had on a newer Debian too, and runc of forky wants a newer libc.
+UNPACK="
+containerd-2.1 forky    containerd                  usr/bin/containerd
+containerd-1.6 bookworm containerd                  usr/bin/containerd
+runc           bookworm runc                        usr/sbin/runc
+cni            bookworm containernetworking-plugins usr/lib/cni/bridge
+busybox        bookworm busybox-static              bin/busybox
+"
+
+main() {
+  mkdir -p "$CACHE"
+  # Two runs at once would fetch and build the same things twice.
+  exec 9>"$CACHE/install.lock"
+  flock 9
+  case ${1:-all} in
+    runtime) runtime ;;
+    tools) nextest ;;
+    lint) lint ;;
+    all) runtime && nextest && lint ;;
+    *) die "usage: install.sh [runtime|tools|lint|all]" ;;
+  esac
+}
+
+# Ordinary programs are installed as packages in the ordinary way: `programs PROGRAM:PACKAGE…`
+programs() {
+  local pair missing=()
+  for pair in "$@"; do
+    type -P "${pair%:*}" >/dev/null || missing+=("${pair#*:}")
+  done
+  packages "${missing[@]}"
+}
+
+packages() {
+  (($#)) || return 0
+  need_apt
+  [[ $EUID == 0 ]] || die "not there: $*; only root may install packages"
+  step "installing packages: $*"
+  # The first attempt fails on a machine that has no package index, or an old one.
+  apt_install "$@" 2>/dev/null || { apt-get update -qq && apt_install "$@"; }
+}
+
+apt_install() { DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null; }
+
+need_apt() {
+  command -v apt-get >/dev/null || die "this machine has no apt-get: the test environment is made for Debian"
+}
+
+runtime() {
+  local dir suite package proof
+  programs curl:curl jq:jq ip:iproute2 cc:gcc
+  # The pause program is linked statically.
+  [[ -n $(find /usr/lib -name libc.a -print -quit) ]] || packages libc6-dev
+  # runc's only library beside libc.
+  ldconfig -p | grep -q 'libseccomp\.so\.2' || packages libseccomp2
+  while read -r dir suite package proof; do
+    [[ -z $dir || -x $CACHE/$dir/$proof ]] || unpack "$dir" "$suite" "$package"
+  done <<<"$UNPACK"
+}
+
+# Fetches one package of a suite and unpacks it: into a directory beside, then renamed, so that a run that
+# is cut off leaves nothing that looks complete.
+unpack() {
+  local dir=$1 suite=$2 package=$3 work=$CACHE/unpack.$1 deb
+  step "fetching $package ($suite)"
+  rm -rf "$work" "${CACHE:?}/$dir"
+  mkdir -p "$work/deb" "$work/root"
+  index "$suite"
+  # As root, apt would fetch as a user of its own who may not enter this cache.
+  (cd "$work/deb" && private_apt "$suite" -qq -o APT::Sandbox::User=root download "$package")
+  deb=$(find "$work/deb" -name '*.deb' -print -quit)
+  dpkg-deb -x "$deb" "$work/root"
+  dpkg-deb -f "$deb" Version >"$work/root/version"
+  mv "$work/root" "$CACHE/$dir"
+  rm -rf "$work"
+  [[ $dir != containerd-* || $(<"$CACHE/$dir/version") == "${dir#containerd-}".* ]] ||
+    warn "$suite has gone on to another containerd than ${dir#containerd-}; the tests will call it that"
+  say "    $package $(<"$CACHE/$dir/version") in $CACHE/$dir"
+}
+
+# apt-get with an index of one suite, kept in the cache: the machine's own sources and state are not touched.
+private_apt() {
+  local at=$CACHE/apt/$1
+  shift
+  apt-get -o Dir::Etc::sourcelist="$at/sources.list" -o Dir::Etc::sourceparts=- \
+    -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts="$at/none" \
+    -o Dir::State::lists="$at/lists" -o Dir::State::status="$at/status" -o Dir::Cache="$at" \
+    -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
+}
+
+# Downloads a suite's package index, once, from the mirror that the machine itself uses.
+index() {
+  local suite=$1 at=$CACHE/apt/$1 mirror key
+  [[ ! -e $at/done ]] || return 0
+  need_apt
+  mirror=$(debian_mirror)
+  [[ -n $mirror ]] || { apt-get update -qq && mirror=$(debian_mirror); }
+  [[ -n $mirror ]] || die "the machine's package sources name no Debian mirror"
+  key=/usr/share/keyrings/debian-archive-keyring.gpg
+  say "    reading the package index of $suite"
+  mkdir -p "$at/lists/partial" "$at/archives/partial" "$at/none"
+  : >"$at/status"
+  echo "deb [signed-by=$key] $mirror $suite main" >"$at/sources.list"
+  private_apt "$suite" -qq -o APT::Sandbox::User=root update
+  touch "$at/done"
+}
+
+debian_mirror() {
+  # shellcheck disable=SC2016  # apt's own placeholders
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' 'Component: main' |
+    sed -n 1p
+}
+
+nextest() {
+  # The update check of nextest is left out; it would need the network and half of its dependencies.
+  cargo_tool cargo-nextest "$NEXTEST_VERSION" --no-default-features --features default-no-update
+}
+
+lint() {
+  programs shellcheck:shellcheck
+  cargo_tool cargo-deny "$DENY_VERSION"
+}
+
+# Built without optimisation: these programs start others and wait, and so a build takes a third of the time.
+cargo_tool() {
+  local name=$1 version=$2
+  shift 2
+  ! type -P "$name" >/dev/null || return 0
+  type -P cargo >/dev/null || die "cargo is not there: install Rust (rustup, or your distribution's packages)"
+  step "building $name $version (some minutes, once)"
+  CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+    CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols \
+    CARGO_TARGET_DIR=$CACHE/build cargo install --quiet --locked --root "$CACHE/tools" "$@" "$name@$version"
+  rm -rf "$CACHE/build"
+}
+
+main "$@"

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Runs the tests, tier by tier, and says at the end which ran, and why one could not.
+#   TIERS="fast doc node"   which to run; all by default
+#   CI=true                 a tier that cannot run is a failure
+#   NODE_PROFILE=dev        cargo profile of the node tier
+set -euo pipefail
+# shellcheck source=tests/env/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$REPO"
+
+NODE_PROFILE=${NODE_PROFILE:-dev}
+work=''
+report=()
+bad=0 left_out=0
+
+main() {
+  local tier
+  trap clean EXIT
+  # Not 0: make, and CI behind it, must see that the run was cut short.
+  trap 'exit 130' INT TERM
+  "$ENV_DIR/install.sh" tools
+  for tier in ${TIERS:-fast doc node}; do
+    case $tier in
+      fast) run_tier "fast" cargo nextest run --locked --workspace ;;
+      doc) doc_tier ;;
+      node) node_tier ;;
+      *) die "no such tier: $tier (fast, doc, node)" ;;
+    esac
+  done
+  summary
+  exit "$bad"
+}
+
+# `run_tier NAME COMMAND…`
+run_tier() {
+  local name=$1 begin=$SECONDS
+  shift
+  step "tier $name: $*"
+  if "$@"; then
+    note "$GREEN" passed "$name" "$((SECONDS - begin)) s"
+  else
+    bad=1
+    note "$RED" failed "$name" "$((SECONDS - begin)) s"
+  fi
+}
+
+# rustdoc takes seconds for each crate, examples or not: only crates that have some are asked.
+doc_tier() {
+  local crate flags=()
+  for crate in crates/*; do
+    ! grep -rqE --include='*.rs' '^ *//[/!] ```(rust|should_panic|no_run|compile_fail)?$' "$crate/src" ||
+      flags+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$crate/Cargo.toml" | head -n 1)")
+  done
+  if ((${#flags[@]})); then
+    run_tier doc cargo test --quiet --locked --doc "${flags[@]}"
+  else
+    note "$GREEN" passed doc "there are no examples in comments"
+  fi
+}
+
+# `cannot_run NAME REASON`
+cannot_run() {
+  warn "tier $1 cannot run: $2"
+  note "$YELLOW" 'not run' "$1" "$2"
+  left_out=1
+  [[ ${CI:-} != true ]] || bad=1
+}
+
+note() { report+=("$(printf '  %s%-8s%s %-22s %s' "$1" "$2" "$RESET" "$3" "$4")"); }
+
+node_tier() {
+  local version reason
+  if ! reason=$("$ENV_DIR/can-run.sh"); then
+    reason=${reason#  - }
+    cannot_run node "this machine lacks ${reason//$'\n'  - /; }"
+  elif ! "$ENV_DIR/install.sh" runtime || ! "$ENV_DIR/images.sh"; then
+    cannot_run node "containerd or its images could not be made, see above"
+  else
+    work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-test.XXXXXX")
+    for version in "${CONTAINERD_VERSIONS[@]}"; do
+      node_tests "$version"
+    done
+  fi
+}
+
+node_tests() {
+  local version=$1 dir=$work/containerd-$1
+  if ! "$ENV_DIR/containerd.sh" start "$version" "$dir"; then
+    cannot_run "node, containerd $version" "containerd does not start, see above"
+    return
+  fi
+  RUBELET_NODE_TESTS=1 RUBELET_TEST_CONTAINERD_SOCK=$dir/containerd.sock RUBELET_TEST_CONTAINERD_VERSION=$version \
+    run_tier "node, containerd $version" \
+    cargo nextest run --locked --profile node --cargo-profile "$NODE_PROFILE" -p rubelet --test node
+  "$ENV_DIR/containerd.sh" stop "$dir"
+}
+
+# shellcheck disable=SC2317  # called by the trap
+clean() {
+  local dir
+  [[ -n $work ]] || return 0
+  for dir in "$work"/containerd-*; do
+    [[ ! -e $dir ]] || "$ENV_DIR/containerd.sh" stop "$dir" || true
+  done
+  rm -rf --one-file-system "$work"
+}
+
+summary() {
+  printf '\n%s%s%s\n' "$BOLD" "Tiers" "$RESET"
+  printf '%s\n' "${report[@]}"
+  if ((bad)); then
+    say "${RED}not all is well${RESET}"
+  elif ((left_out)); then
+    say "${YELLOW}ok as far as it went: not every tier could run${RESET}"
+  else
+    say "${GREEN}ok${RESET}"
+  fi
+}
+
+main "$@"
