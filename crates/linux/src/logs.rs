@@ -1,1 +1,264 @@
+//! Container logs on disk: the runtime writes them, we name, link, read the end of, and remove them.
+//!
+//! `<pods>/<namespace>_<name>_<uid>/<container>/<restart count>.log` (LOG-01), and for log shippers a link
+//! `<containers>/<name>_<namespace>_<container>-<id>.log` to it (LOG-02).
 
+mod format;
+mod tail;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rubelet_core::id::{PodRef, PodUid};
+use rubelet_engine::ports::{FileError, PodLogs};
+use rustix::fs::{AtFlags, FileType, OFlags};
+use rustix::io::Errno;
+
+pub use self::format::{LogLine, Stream, parse_line};
+use crate::beneath::{self, failed};
+use crate::blocking::blocking;
+use crate::pod_dirs::{entries, none_if_gone};
+use crate::tree::{self, Remove};
+
+/// Mode of a pod's and a container's log directory: log shippers do not run as root.
+const PUBLIC_DIR: u32 = 0o755;
+
+/// Longest name that ext4 takes. upstream: kuberuntime/legacy.go ext4MaxFileNameLen (v1.36)
+const MAX_NAME: usize = 255;
+
+const SUFFIX: &str = ".log";
+
+/// Where logs are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogDirs {
+    /// `podLogsDir`, by default `/var/log/pods`.
+    pub pods: PathBuf,
+    /// `/var/log/containers`.
+    pub containers: PathBuf,
+}
+
+/// Logs in these directories.
+#[derive(Clone, Debug)]
+pub struct DiskLogs {
+    dirs: Arc<LogDirs>,
+}
+
+impl DiskLogs {
+    /// Logs in `dirs`, of which the first must exist; the second is made when it is needed.
+    pub fn new(dirs: LogDirs) -> Self {
+        Self { dirs: Arc::new(dirs) }
+    }
+}
+
+#[async_trait]
+impl PodLogs for DiskLogs {
+    fn dir(&self, pod: &PodRef) -> PathBuf {
+        self.dirs.pods.join(pod_dir_name(pod))
+    }
+
+    async fn make(&self, pod: &PodRef, container: &str) -> Result<Option<u32>, FileError> {
+        let path = self.dir(pod).join(container);
+        let (dirs, pod, container) = (Arc::clone(&self.dirs), pod.clone(), container.to_owned());
+        blocking(move || {
+            let make = || {
+                let root = beneath::open_root(&dirs.pods)?;
+                let pod = beneath::ensure_dir(root, &pod_dir_name(&pod), PUBLIC_DIR)?;
+                if container.is_empty() {
+                    return Ok(None);
+                }
+                greatest_restart_count(beneath::ensure_dir(pod, &container, PUBLIC_DIR)?)
+            };
+            make().map_err(failed("make log directory", path))
+        })
+        .await
+    }
+
+    async fn link(&self, pod: &PodRef, container: &str, id: &str, restart_count: u32) -> Result<(), FileError> {
+        let log = self.dir(pod).join(container).join(format!("{restart_count}{SUFFIX}"));
+        let (dirs, name) = (Arc::clone(&self.dirs), link_name(pod, container, id));
+        blocking(move || {
+            let path = dirs.containers.join(&name);
+            // A runtime that has written nothing yet, or that writes elsewhere, needs no link (RT-49).
+            if std::fs::metadata(&log).is_err() {
+                return Ok(());
+            }
+            replace_link(&dirs.containers, &name, &log).map_err(failed("link", path))
+        })
+        .await
+    }
+
+    async fn tail(&self, log: &str, lines: usize, bytes: usize) -> Result<Vec<u8>, FileError> {
+        let (dirs, log) = (Arc::clone(&self.dirs), log.to_owned());
+        blocking(move || {
+            let inside = Path::new(&log).strip_prefix(&dirs.pods).ok().and_then(Path::to_str);
+            let read = match inside {
+                Some(inside) => beneath::open_root(&dirs.pods)
+                    .and_then(|root| beneath::open_file(root, inside, OFlags::RDONLY))
+                    .and_then(|mut file| tail::tail(&mut file, lines, bytes)),
+                None => Err(io::Error::new(io::ErrorKind::InvalidInput, "not in the directory of pod logs")),
+            };
+            read.map_err(failed("read the end of", log))
+        })
+        .await
+    }
+
+    async fn remove_container(
+        &self,
+        pod: &PodRef,
+        container: &str,
+        id: &str,
+        restart_count: u32,
+    ) -> Result<(), FileError> {
+        let path = self.dir(pod).join(container);
+        let (dirs, pod, container) = (Arc::clone(&self.dirs), pod.clone(), container.to_owned());
+        let name = link_name(&pod, &container, id);
+        blocking(move || {
+            let removed =
+                remove_logs(&dirs.pods, &pod, &container, restart_count).map_err(failed("remove logs in", path));
+            let link = dirs.containers.join(&name);
+            let unlinked = remove_link(&dirs.containers, &name).map_err(failed("remove link", link));
+            removed.and(unlinked)
+        })
+        .await
+    }
+
+    async fn remove_except(&self, keep: &(dyn for<'a> Fn(&'a PodUid) -> bool + Sync)) -> Result<(), FileError> {
+        let dirs = Arc::clone(&self.dirs);
+        let listed = blocking(move || {
+            let root = beneath::open_root(&dirs.pods).map_err(failed("open", &dirs.pods))?;
+            entries(root).map_err(failed("list", &dirs.pods))
+        })
+        .await?;
+        // The caller's answer may borrow from it, so it is asked here and not on the blocking pool.
+        let doomed: Vec<String> =
+            listed.into_iter().map(|(name, _)| name).filter(|name| !keep(&uid_of_dir(name))).collect();
+        let dirs = Arc::clone(&self.dirs);
+        blocking(move || {
+            let removed = remove_pods(&dirs.pods, &doomed);
+            let unlinked = remove_dangling(&dirs.containers).map_err(failed("remove links in", &dirs.containers));
+            removed.and(unlinked)
+        })
+        .await
+    }
+}
+
+/// upstream: kuberuntime/helpers.go BuildPodLogsDirectory (v1.36)
+fn pod_dir_name(pod: &PodRef) -> String {
+    format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
+}
+
+/// The UID is what follows the last `_`; early kubelets wrote nothing else.
+/// upstream: kuberuntime/helpers.go parsePodUIDFromLogsDirectory (v1.36)
+fn uid_of_dir(name: &str) -> PodUid {
+    PodUid::from(name.rsplit('_').next().unwrap_or(name))
+}
+
+/// The end of the id gives way if the name is too long. upstream: kuberuntime/legacy.go logSymlink (v1.36)
+fn link_name(pod: &PodRef, container: &str, id: &str) -> String {
+    let mut name = format!("{}_{}_{container}-{id}", pod.name, pod.namespace);
+    name.truncate(name.floor_char_boundary(MAX_NAME - SUFFIX.len()));
+    name + SUFFIX
+}
+
+/// The greatest `N` of `N.log` and its rotated files.
+/// upstream: kuberuntime_container.go calcRestartCountByLogDir (v1.36)
+fn greatest_restart_count(dir: OwnedFd) -> io::Result<Option<u32>> {
+    let count = |(name, kind): (String, FileType)| {
+        let (digits, _) = name.split_once(SUFFIX)?;
+        let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        (kind != FileType::Directory && all_digits).then(|| digits.parse().ok()).flatten()
+    };
+    Ok(entries(dir)?.into_iter().filter_map(count).max())
+}
+
+fn replace_link(dir: &Path, name: &str, target: &Path) -> io::Result<()> {
+    let name = beneath::name(name)?;
+    let dir = match beneath::open_root(dir) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(dir)?;
+            let opened = beneath::open_root(dir)?;
+            beneath::set_mode(&opened, rustix::fs::Mode::from_raw_mode(PUBLIC_DIR))?;
+            opened
+        }
+        other => other?,
+    };
+    match rustix::fs::symlinkat(target, &dir, name) {
+        Err(Errno::EXIST) => {
+            let old = rustix::fs::readlinkat(&dir, name, Vec::new());
+            if old.is_ok_and(|old| old.as_bytes() == target.as_os_str().as_encoded_bytes()) {
+                return Ok(());
+            }
+            rustix::fs::unlinkat(&dir, name, AtFlags::empty())?;
+            Ok(rustix::fs::symlinkat(target, &dir, name)?)
+        }
+        other => Ok(other?),
+    }
+}
+
+fn remove_link(dir: &Path, name: &str) -> io::Result<()> {
+    let Some(dir) = none_if_gone(beneath::open_root(dir))? else { return Ok(()) };
+    match rustix::fs::unlinkat(dir, beneath::name(name)?, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(err) => Err(err.into()),
+    }
+}
+
+/// The instance's log and its rotated files. upstream: logs/container_log_manager.go Clean (v1.36)
+fn remove_logs(root: &Path, pod: &PodRef, container: &str, restart_count: u32) -> io::Result<()> {
+    let pod = pod_dir_name(pod);
+    let inside = format!("{}/{}", beneath::name(&pod)?, beneath::name(container)?);
+    let Some(dir) = none_if_gone(beneath::open_root(root).and_then(|root| beneath::open_dir(root, &inside)))? else {
+        return Ok(());
+    };
+    let log = format!("{restart_count}{SUFFIX}");
+    for (name, kind) in entries(dir.try_clone()?)? {
+        if name.starts_with(&log) && kind != FileType::Directory {
+            match rustix::fs::unlinkat(&dir, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(err) => return Err(err.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn remove_pods(root: &Path, names: &[String]) -> Result<(), FileError> {
+    let dir = beneath::open_root(root).map_err(failed("open", root))?;
+    let remove = |name: &String| {
+        tree::remove(&dir, name, Remove::Everything).map_err(|err| failed("remove", root.join(err.path))(err.source))
+    };
+    names.iter().map(remove).fold(Ok(()), Result::and)
+}
+
+/// Removes links whose log is gone.
+///
+/// While a log is rotated it is gone for a moment: its file has a new name and the runtime has not begun another. So a
+/// link stays as long as a rotated file of the same instance is there; upstream asks the runtime instead.
+/// upstream: kuberuntime_gc.go evictPodLogsDirectories (v1.36)
+fn remove_dangling(dir: &Path) -> io::Result<()> {
+    let Some(fd) = none_if_gone(beneath::open_root(dir))? else { return Ok(()) };
+    let mut result = Ok(());
+    for (name, kind) in entries(fd.try_clone()?)? {
+        let ours = kind == FileType::Symlink && name.ends_with(SUFFIX);
+        let gone = |err: io::Error| err.kind() == io::ErrorKind::NotFound;
+        if ours && std::fs::metadata(dir.join(&name)).is_err_and(gone) && !is_being_rotated(&dir.join(&name)) {
+            result = result.and(remove_link(dir, &name));
+        }
+    }
+    result
+}
+
+fn is_being_rotated(link: &Path) -> bool {
+    let Ok(log) = std::fs::read_link(link) else { return false };
+    let (Some(dir), Some(name)) = (log.parent(), log.file_name().and_then(|name| name.to_str())) else { return false };
+    let rotated = format!("{name}.");
+    std::fs::read_dir(dir).is_ok_and(|mut entries| {
+        entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with(&rotated)))
+    })
+}
+
+#[cfg(test)]
+mod tests;

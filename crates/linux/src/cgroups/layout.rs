@@ -17,8 +17,20 @@ pub(super) const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 
 /// Every v1 controller. Other options of a v1 mount are not.
 const V1_CONTROLLERS: [&str; 14] = [
-    "blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "misc", "net_cls", "net_prio",
-    "perf_event", "pids", "rdma",
+    "blkio",
+    "cpu",
+    "cpuacct",
+    "cpuset",
+    "devices",
+    "freezer",
+    "hugetlb",
+    "memory",
+    "misc",
+    "net_cls",
+    "net_prio",
+    "perf_event",
+    "pids",
+    "rdma",
 ];
 
 /// One mounted tree.

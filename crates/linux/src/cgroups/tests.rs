@@ -192,7 +192,8 @@ async fn a_hostile_path_reaches_nothing() {
 async fn hk_01_pods_are_found_in_any_tree_at_any_level() {
     let (dir, cgroups) = v1(&USUAL_V1);
     assert_eq!(cgroups.pods().await.unwrap(), []);
-    for path in ["cpuset/kubepods/podg", "memory/kubepods/burstable/podb-1", "pids/kubepods/besteffort/pode/container"] {
+    for path in ["cpuset/kubepods/podg", "memory/kubepods/burstable/podb-1", "pids/kubepods/besteffort/pode/container"]
+    {
         fs::create_dir_all(dir.path().join(path)).unwrap();
     }
     fs::create_dir_all(dir.path().join("cpuset/kubepods/system")).unwrap();

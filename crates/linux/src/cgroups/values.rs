@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn cg_05_shares_become_weights_as_upstream_converts_them() {
-        for (shares, weight) in [(0, 1), (2, 1), (102, 4), (1024, 39), (2048, 79), (262_144, 10_000), (u64::MAX, 10_000)]
+        for (shares, weight) in
+            [(0, 1), (2, 1), (102, 4), (1024, 39), (2048, 79), (262_144, 10_000), (u64::MAX, 10_000)]
         {
             assert_eq!(cpu_weight(shares), weight, "{shares}");
         }

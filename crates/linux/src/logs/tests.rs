@@ -1,0 +1,175 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+
+use super::*;
+use crate::testing::{TempDir, temp_dir};
+
+fn logs() -> (TempDir, DiskLogs) {
+    let dir = temp_dir();
+    let dirs = LogDirs { pods: dir.path().join("pods"), containers: dir.path().join("containers") };
+    fs::create_dir(&dirs.pods).unwrap();
+    (dir, DiskLogs::new(dirs))
+}
+
+fn pod(uid: &str) -> PodRef {
+    PodRef { namespace: "ns".into(), name: "web".into(), uid: uid.into() }
+}
+
+fn names(dir: &Path) -> BTreeSet<String> {
+    fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn log_01_directories_are_open_to_log_shippers() {
+    let (dir, logs) = logs();
+    assert_eq!(logs.dir(&pod("u1")), dir.path().join("pods/ns_web_u1"));
+    assert_eq!(logs.make(&pod("u1"), "").await.unwrap(), None);
+    assert_eq!(names(&logs.dir(&pod("u1"))).len(), 0, "a sandbox needs only the pod's");
+    assert_eq!(logs.make(&pod("u1"), "c").await.unwrap(), None);
+    for path in ["pods/ns_web_u1", "pods/ns_web_u1/c"] {
+        assert_eq!(fs::metadata(dir.path().join(path)).unwrap().mode() & 0o7777, 0o755, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn rt_41_the_greatest_restart_count_of_any_log() {
+    let (_dir, logs) = logs();
+    logs.make(&pod("u1"), "c").await.unwrap();
+    let dir = logs.dir(&pod("u1")).join("c");
+    for (name, expected) in [
+        ("0.log", Some(0)),
+        ("2.log.20200101-000000.gz", Some(2)),
+        ("1.log", Some(2)),
+        ("x9.log", Some(2)),
+        (".log", Some(2)),
+        ("99999999999999999999.log", Some(2)),
+        ("7.txt", Some(2)),
+        ("11.log", Some(11)),
+    ] {
+        fs::write(dir.join(name), "").unwrap();
+        assert_eq!(logs.make(&pod("u1"), "c").await.unwrap(), expected, "{name}");
+    }
+    fs::create_dir(dir.join("50.log")).unwrap();
+    assert_eq!(logs.make(&pod("u1"), "c").await.unwrap(), Some(11), "a directory is no log");
+}
+
+#[test]
+fn log_02_a_link_gives_up_the_end_of_the_id() {
+    let id = "0123456789abcdef".repeat(4);
+    assert_eq!(link_name(&pod("u1"), "c", &id), format!("web_ns_c-{id}.log"));
+    for length in [100, 182, 183, 184, 253] {
+        let container = "c".repeat(length);
+        let name = link_name(&pod("u1"), &container, &id);
+        assert!(name.len() <= 255, "{length}");
+        assert!(name.starts_with(&format!("web_ns_{}", &container[..100])) && name.ends_with(".log"));
+    }
+    assert_eq!(link_name(&pod("u1"), &"c".repeat(253), &id).len(), 255);
+}
+
+#[tokio::test]
+async fn rt_49_a_link_leads_to_a_log_that_exists() {
+    let (dir, logs) = logs();
+    logs.make(&pod("u1"), "c").await.unwrap();
+    logs.link(&pod("u1"), "c", "id", 0).await.unwrap();
+    assert!(!dir.path().join("containers").exists(), "no log, no link");
+    let log = logs.dir(&pod("u1")).join("c/0.log");
+    fs::write(&log, "").unwrap();
+    let link = dir.path().join("containers/web_ns_c-id.log");
+    for _ in 0..2 {
+        logs.link(&pod("u1"), "c", "id", 0).await.unwrap();
+        assert_eq!(fs::read_link(&link).unwrap(), log);
+    }
+    assert_eq!(fs::metadata(dir.path().join("containers")).unwrap().mode() & 0o7777, 0o755);
+    fs::remove_file(&link).unwrap();
+    symlink("/elsewhere", &link).unwrap();
+    logs.link(&pod("u1"), "c", "id", 0).await.unwrap();
+    assert_eq!(fs::read_link(&link).unwrap(), log);
+}
+
+#[tokio::test]
+async fn a_hostile_name_reaches_nothing() {
+    let (dir, logs) = logs();
+    fs::create_dir(dir.path().join("victim")).unwrap();
+    fs::write(dir.path().join("victim/0.log"), "").unwrap();
+    for bad in ["../../victim", "..", "a/b"] {
+        assert!(logs.make(&pod("u1"), bad).await.is_err(), "{bad}");
+        assert!(logs.make(&pod(bad), "c").await.is_err() || !bad.contains('/'), "{bad}");
+        assert!(logs.remove_container(&pod("u1"), bad, "id", 0).await.is_err(), "{bad}");
+    }
+    assert!(dir.path().join("victim/0.log").exists());
+}
+
+#[tokio::test]
+async fn gc_07_an_instance_goes_with_its_rotated_files_and_link() {
+    let (dir, logs) = logs();
+    logs.make(&pod("u1"), "c").await.unwrap();
+    let at = logs.dir(&pod("u1")).join("c");
+    for name in ["1.log", "1.log.20200101-000000", "1.log.20200101-000001.gz", "10.log", "11.log", "0.log"] {
+        fs::write(at.join(name), "").unwrap();
+    }
+    logs.link(&pod("u1"), "c", "id", 1).await.unwrap();
+    for _ in 0..2 {
+        logs.remove_container(&pod("u1"), "c", "id", 1).await.unwrap();
+        assert_eq!(names(&at), BTreeSet::from(["0.log", "10.log", "11.log"].map(str::to_owned)));
+        assert_eq!(names(&dir.path().join("containers")).len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn gc_04_logs_of_pods_that_are_gone_go_with_their_links() {
+    let (dir, logs) = logs();
+    for uid in ["u1", "u2"] {
+        logs.make(&pod(uid), "c").await.unwrap();
+        fs::write(logs.dir(&pod(uid)).join("c/0.log"), "").unwrap();
+        logs.link(&pod(uid), "c", uid, 0).await.unwrap();
+    }
+    fs::create_dir(dir.path().join("pods/u3")).unwrap();
+    fs::write(dir.path().join("precious"), "").unwrap();
+    symlink(dir.path().join("precious"), logs.dir(&pod("u2")).join("c/link")).unwrap();
+    fs::write(dir.path().join("containers/other.log"), "").unwrap();
+    symlink("/nowhere", dir.path().join("containers/not-a-log")).unwrap();
+    let wanted = PodUid::from("u1");
+    logs.remove_except(&|uid| *uid == wanted).await.unwrap();
+    assert_eq!(names(&dir.path().join("pods")), BTreeSet::from(["ns_web_u1".to_owned()]), "the old form goes too");
+    let links = ["not-a-log", "other.log", "web_ns_c-u1.log"].map(str::to_owned);
+    assert_eq!(names(&dir.path().join("containers")), BTreeSet::from(links));
+    assert!(dir.path().join("precious").exists());
+}
+
+#[tokio::test]
+async fn gc_04_a_link_outlives_the_rotation_of_its_log() {
+    let (dir, logs) = logs();
+    logs.make(&pod("u1"), "c").await.unwrap();
+    let log = logs.dir(&pod("u1")).join("c/0.log");
+    fs::write(&log, "").unwrap();
+    logs.link(&pod("u1"), "c", "id", 0).await.unwrap();
+    let rotated = log.with_file_name("0.log.20200101-000000");
+    fs::rename(&log, &rotated).unwrap();
+    logs.remove_except(&|_| true).await.unwrap();
+    assert_eq!(names(&dir.path().join("containers")).len(), 1);
+    fs::remove_file(&rotated).unwrap();
+    logs.remove_except(&|_| true).await.unwrap();
+    assert_eq!(names(&dir.path().join("containers")).len(), 0);
+}
+
+#[tokio::test]
+async fn rt_110_the_end_of_a_log_is_read_and_nothing_but_logs() {
+    let (dir, logs) = logs();
+    logs.make(&pod("u1"), "c").await.unwrap();
+    let log = logs.dir(&pod("u1")).join("c/0.log");
+    fs::write(&log, "2016-10-06T00:17:09Z stderr F panic: x\n").unwrap();
+    assert_eq!(logs.tail(log.to_str().unwrap(), 80, 2048).await.unwrap(), b"panic: x\n");
+    fs::write(dir.path().join("secret"), "2016-10-06T00:17:09Z stderr F secret\n").unwrap();
+    let link = log.with_file_name("1.log");
+    symlink(dir.path().join("secret"), &link).unwrap();
+    let upwards = dir.path().join("pods/../secret");
+    for bad in
+        [link.to_str().unwrap(), upwards.to_str().unwrap(), "/etc/passwd", "", log.parent().unwrap().to_str().unwrap()]
+    {
+        assert!(logs.tail(bad, 80, 2048).await.is_err(), "{bad}");
+    }
+    let parent = beneath::open_root(log.parent().unwrap()).unwrap();
+    rustix::fs::mknodat(&parent, "2.log", FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o666), 0).unwrap();
+    assert!(logs.tail(log.with_file_name("2.log").to_str().unwrap(), 80, 2048).await.is_err());
+}
