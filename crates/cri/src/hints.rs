@@ -33,11 +33,20 @@ pub(crate) async fn hints(connection: &Connection) -> Result<BoxStream<'static, 
         Ok(Err(status)) => return Err(from_status(operation, &status)),
         Err(_elapsed) => stream::once(opening).map_ok(tonic::Response::into_inner).try_flatten().boxed(),
     };
-    let mut owners = Owners::default();
-    let hints = events
-        .map_err(move |status| from_status(operation, &status))
-        .try_filter_map(move |event| std::future::ready(Ok(owners.hint(&event))));
-    Ok(hints.boxed())
+    let events = events.map_err(move |status| from_status(operation, &status)).boxed();
+    // An unfolded stream ends with its first error: after that there is nothing to be heard on this connection.
+    Ok(stream::try_unfold((events, Owners::default()), next_hint).boxed())
+}
+
+type Events = BoxStream<'static, Result<cri::ContainerEventResponse, RpcError>>;
+
+async fn next_hint((mut events, mut owners): (Events, Owners)) -> Result<Option<(Hint, (Events, Owners))>, RpcError> {
+    while let Some(event) = events.try_next().await? {
+        if let Some(hint) = owners.hint(&event) {
+            return Ok(Some((hint, (events, owners))));
+        }
+    }
+    Ok(None)
 }
 
 /// Which pod the objects seen in this stream belong to. An event about a sandbox that is already gone names nothing but
