@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_engine::ports::{FileError, PodDirs, PodLogs};
+use rubelet_engine::ports::{FileError, HostFiles, LogCleaner, PodDirs, PodLogs};
 
 /// Pod directories in memory. Clones share them.
 #[derive(Clone, Default)]
@@ -159,6 +159,11 @@ impl PodLogs for FakePodLogs {
         Path::new("/var/log/pods").join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid))
     }
 
+    async fn make_dir(&self, pod: &PodRef) -> Result<(), FileError> {
+        self.logs().entry(pod.clone()).or_default();
+        Ok(())
+    }
+
     async fn make(&self, pod: &PodRef, container: &str) -> Result<Option<u32>, FileError> {
         let mut logs = self.logs();
         let numbers = logs.entry(pod.clone()).or_default().containers.entry(container.into()).or_default();
@@ -180,6 +185,18 @@ impl PodLogs for FakePodLogs {
         let from = tail.len().saturating_sub(bytes);
         Ok(tail.get(from..).unwrap_or_default().to_vec())
     }
+}
+
+#[async_trait]
+impl LogCleaner for FakePodLogs {
+    async fn list(&self) -> Result<Vec<PodRef>, FileError> {
+        Ok(self.pods())
+    }
+
+    async fn remove(&self, pod: &PodRef) -> Result<(), FileError> {
+        self.logs().remove(pod);
+        Ok(())
+    }
 
     async fn remove_container(
         &self,
@@ -197,8 +214,22 @@ impl PodLogs for FakePodLogs {
         Ok(())
     }
 
-    async fn remove_except(&self, keep: &(dyn for<'a> Fn(&'a PodUid) -> bool + Sync)) -> Result<(), FileError> {
-        self.logs().retain(|pod, _| keep(&pod.uid));
+    async fn prune_links(&self) -> Result<(), FileError> {
         Ok(())
+    }
+}
+
+/// The node's own files, with fixed content.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FakeHostFiles;
+
+#[async_trait]
+impl HostFiles for FakeHostFiles {
+    async fn resolv_conf(&self) -> Result<Option<String>, FileError> {
+        Ok(Some("nameserver 127.0.0.53\nsearch example.test\n".into()))
+    }
+
+    async fn hosts(&self) -> Result<String, FileError> {
+        Ok("127.0.0.1\tlocalhost\n".into())
     }
 }

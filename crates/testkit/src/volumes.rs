@@ -87,6 +87,10 @@ impl VolumePlugin for FakeVolumes {
         Ok(path)
     }
 
+    async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<String>, VolumeError> {
+        Ok(self.volumes().made.iter().filter(|(owner, _)| owner == uid).map(|(_, name)| name.clone()).collect())
+    }
+
     async fn tear_down(&self, uid: &PodUid, volume: &str) -> Result<(), VolumeError> {
         let mut volumes = self.volumes();
         if volumes.stuck.contains(volume) {

@@ -2,7 +2,7 @@
 
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::qos::{CgroupPath, CgroupValues};
-use rubelet_engine::ports::{Cgroups, PodDirs, PodLogs};
+use rubelet_engine::ports::{Cgroups, LogCleaner, PodDirs, PodLogs};
 
 /// Cgroups below `root` are made, found and removed with all below them; doing so again is harmless.
 pub async fn check_cgroups(cgroups: &dyn Cgroups, root: &CgroupPath) {
@@ -57,7 +57,7 @@ pub async fn check_pod_dirs(dirs: &dyn PodDirs) {
 }
 
 /// Log directories are made, and removed when their pod is not wanted; doing so again is harmless.
-pub async fn check_pod_logs(logs: &dyn PodLogs) {
+pub async fn check_pod_logs<L: PodLogs + LogCleaner>(logs: &L) {
     let pod = PodRef { namespace: "default".into(), name: "contract".into(), uid: "c0ffee00".into() };
     assert!(logs.dir(&pod).ends_with("default_contract_c0ffee00"));
     for _ in 0..2 {
@@ -65,8 +65,9 @@ pub async fn check_pod_logs(logs: &dyn PodLogs) {
         assert_eq!(greatest, None, "there is no log yet");
     }
     logs.remove_container(&pod, "app", "no-such-id", 0).await.expect("removing logs that never were succeeds");
-    logs.remove_except(&|uid| *uid == pod.uid).await.expect("logs of wanted pods are kept");
+    assert!(logs.list().await.expect("log directories can be listed").contains(&pod));
     for _ in 0..2 {
-        logs.remove_except(&|uid| *uid != pod.uid).await.expect("logs of others can be removed, and removed again");
+        logs.remove(&pod).await.expect("a log directory can be removed, and removed again");
+        assert!(!logs.list().await.expect("log directories can be listed").contains(&pod));
     }
 }
