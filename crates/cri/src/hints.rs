@@ -16,8 +16,9 @@ use crate::from_wire::pod_of;
 use crate::metrics::Operation;
 
 /// How long to wait for the runtime to refuse. One that knows the call may say nothing at all before its first event
-/// (Go's servers send their headers with it), one that does not says so at once.
-const TIME_TO_REFUSE: Duration = Duration::from_millis(500);
+/// (Go's servers send their headers with it), one that does not says so at once. A refusal that comes later still is the
+/// stream's first and last item.
+const TIME_TO_REFUSE: Duration = Duration::from_millis(100);
 
 /// Opens the stream. It has no deadline: it ends when the connection does, and then says why.
 pub(crate) async fn hints(connection: &Connection) -> Result<BoxStream<'static, Result<Hint, RpcError>>, RpcError> {
