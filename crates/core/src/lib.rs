@@ -8,14 +8,14 @@
 
 pub mod admit;
 pub mod backoff;
-pub mod gc;
-pub mod hash;
+pub mod config;
+pub mod desired;
 pub mod dns;
 pub mod env;
+pub mod gc;
+pub mod hash;
 pub mod hostname;
 pub mod hosts;
-pub mod desired;
-pub mod config;
 pub mod id;
 pub mod image;
 pub mod launch;
