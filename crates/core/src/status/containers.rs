@@ -131,8 +131,11 @@ fn unseen_status(instance: &Instance<'_>) -> ContainerStatus {
     } else {
         ContainerStatus { restart_count: old.restart_count, last_state: old.last_state.clone(), ..fresh }
     };
-    if *restarting && (was_running || was_terminated) {
-        let reason = WaitingReason::RestartingAllContainers.as_str();
+    let reason = WaitingReason::RestartingAllContainers.as_str();
+    let was_removed = state.and_then(|s| s.waiting.as_ref()).is_some_and(|w| w.reason.as_deref() == Some(reason));
+    if *restarting && was_removed {
+        status.state = old.state.clone();
+    } else if *restarting && (was_running || was_terminated) {
         status.state = Some(waiting(reason, Some(REMOVED_TO_RESTART)));
         status.last_state = Some(unseen_end(reason, REMOVED_TO_RESTART));
         status.restart_count = old.restart_count.saturating_add(1);
