@@ -13,18 +13,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rubelet_core::id::PodUid;
-use rubelet_core::qos::{CgroupPath, CgroupValues};
-use rubelet_engine::ports::{CgroupDriver, CgroupError, CgroupVersion, Cgroups};
+use rubelet_core::qos::{CgroupDriver, CgroupPath, CgroupTree, CgroupValues, QosClass};
+use rubelet_engine::ports::{CgroupError, CgroupVersion, Cgroups};
 
 pub use self::layout::{Hierarchy, Layout};
 use crate::beneath;
 use crate::blocking::blocking;
-
-/// Name of every pod's cgroup before its UID. upstream: pod_container_manager_linux.go podCgroupNamePrefix (v1.36)
-const POD: &str = "pod";
-
-/// The QoS levels that have a cgroup of their own; guaranteed pods live directly below `kubepods` (CG-01).
-const QOS_LEVELS: [&str; 2] = ["burstable", "besteffort"];
 
 /// Controllers that pods cannot do without, on v2 (CG-04). `hugetlb` is used where it exists.
 const NEEDED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
@@ -46,16 +40,14 @@ pub struct KernelCgroups {
 #[derive(Debug)]
 struct Inner {
     layout: Layout,
-    driver: CgroupDriver,
-    /// The cgroup that holds all pods.
-    kubepods: CgroupPath,
+    tree: CgroupTree,
 }
 
 impl KernelCgroups {
-    /// Cgroups in `layout`, spelt as `driver` does, with all pods below `kubepods` (`cgroupRoot`'s names, then
-    /// `kubepods`). The systemd driver's names can be found and removed; making them is systemd's work.
-    pub fn new(layout: Layout, driver: CgroupDriver, kubepods: CgroupPath) -> Self {
-        Self { inner: Arc::new(Inner { layout, driver, kubepods }) }
+    /// Cgroups in `layout`, spelt as `tree`'s driver does. The systemd driver's can be found and removed; making them is
+    /// systemd's work.
+    pub fn new(layout: Layout, tree: CgroupTree) -> Self {
+        Self { inner: Arc::new(Inner { layout, tree }) }
     }
 
     /// Fails with the first controller that pods need and the host lacks (CG-04).
@@ -95,7 +87,7 @@ impl Cgroups for KernelCgroups {
 
 impl Inner {
     fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
-        if self.driver == CgroupDriver::Systemd {
+        if self.tree.driver() == CgroupDriver::Systemd {
             let unsupported = io::Error::new(io::ErrorKind::Unsupported, "the systemd driver is not there yet");
             return Err(error("make", path.cgroupfs())(unsupported));
         }
@@ -162,31 +154,19 @@ impl Inner {
     /// upstream: pod_container_manager_linux.go GetAllPodsFromCgroups (v1.36)
     fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
         let mut found = std::collections::BTreeMap::new();
-        let levels = QOS_LEVELS.iter().map(|level| self.kubepods.child(*level));
-        for level in levels.chain([self.kubepods.clone()]) {
+        for class in [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort] {
+            let level = self.tree.level(class);
+            if level.names().is_empty() {
+                continue;
+            }
             let spelt = self.spell(&level)?;
             for tree in self.layout.trees() {
                 let dir = tree.root.join(&spelt);
                 let names = dir_names(&dir).map_err(error("list", dir.display().to_string()))?;
-                for name in names {
-                    if let Some(uid) = self.pod_uid(&level, &name) {
-                        found.insert(PodUid::from(&*uid), level.child(format!("{POD}{uid}")));
-                    }
-                }
+                found.extend(names.iter().filter_map(|name| self.tree.pod_at(class, name)));
             }
         }
         Ok(found.into_iter().collect())
-    }
-
-    fn pod_uid(&self, level: &CgroupPath, name: &str) -> Option<String> {
-        let uid = match self.driver {
-            CgroupDriver::Cgroupfs => name.strip_prefix(POD)?.to_owned(),
-            CgroupDriver::Systemd => {
-                let prefix = format!("{}-{POD}", slice_stem(level.names()));
-                name.strip_prefix(&prefix)?.strip_suffix(".slice")?.replace('_', "-")
-            }
-        };
-        (!uid.is_empty()).then_some(uid)
     }
 
     /// The path on disk, relative to the root of a tree. A name that would lead elsewhere, or no name at all, is
@@ -197,19 +177,8 @@ impl Inner {
             return Err(refuse(io::Error::new(io::ErrorKind::InvalidInput, "the root is not a cgroup of ours")));
         }
         path.names().iter().try_for_each(|name| beneath::name(name).map(drop)).map_err(refuse)?;
-        Ok(match self.driver {
-            CgroupDriver::Cgroupfs => path.names().iter().collect(),
-            CgroupDriver::Systemd => (1..=path.names().len())
-                .map(|upto| format!("{}.slice", slice_stem(path.names().get(..upto).unwrap_or_default())))
-                .collect(),
-        })
+        Ok(self.tree.literal(path).trim_start_matches('/').into())
     }
-}
-
-/// systemd reads `-` in a slice's name as a step down, so ours become `_` (CG-01).
-fn slice_stem(names: &[String]) -> String {
-    let escaped: Vec<_> = names.iter().map(|name| name.replace('-', "_")).collect();
-    escaped.join("-")
 }
 
 /// A new v1 cpuset has no CPUs and no memory, and no process can enter it: it gets its parent's, from the top down.

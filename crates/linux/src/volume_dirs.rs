@@ -130,7 +130,7 @@ impl VolumeDirs for RootVolumes {
                 None => None,
             };
             let mounted = dir.as_ref().map(mounted_fs).transpose()?.flatten();
-            Ok(VolumeState { exists: dir.is_some(), ready: marker.is_some(), mounted })
+            Ok(VolumeState { path: place.path(&this.root), exists: dir.is_some(), ready: marker.is_some(), mounted })
         })
         .await
     }

@@ -101,6 +101,8 @@ pub struct VolumePlace {
 /// What is at a volume's place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeState {
+    /// Where it is, or would be.
+    pub path: PathBuf,
     /// The directory exists.
     pub exists: bool,
     /// The marker says that it was set up in full.

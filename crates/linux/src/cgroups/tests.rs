@@ -22,7 +22,7 @@ fn v1(trees: &[&[&str]]) -> (TempDir, KernelCgroups) {
             fs::write(tree.root.join("cpuset.mems"), "0\n").unwrap();
         }
     }
-    let cgroups = KernelCgroups::new(Layout::v1(trees), CgroupDriver::Cgroupfs, CgroupPath::new(["kubepods"]));
+    let cgroups = KernelCgroups::new(Layout::v1(trees), CgroupTree::new("/", CgroupDriver::Cgroupfs, true));
     (dir, cgroups)
 }
 
@@ -39,7 +39,7 @@ fn v2(path: &CgroupPath) -> (TempDir, KernelCgroups) {
         fs::write(at.join("cgroup.subtree_control"), "\n").unwrap();
     }
     let layout = Layout::v2(dir.path().to_path_buf());
-    let cgroups = KernelCgroups::new(layout, CgroupDriver::Cgroupfs, CgroupPath::new(["kubepods"]));
+    let cgroups = KernelCgroups::new(layout, CgroupTree::new("/", CgroupDriver::Cgroupfs, true));
     (dir, cgroups)
 }
 
@@ -178,6 +178,17 @@ async fn cg_05_v2_values_and_controllers_along_the_path() {
 }
 
 #[tokio::test]
+async fn a_limit_of_zero_is_no_wish() {
+    let (dir, cgroups) = v1(&USUAL_V1);
+    let zero = CgroupValues { cpu_quota: Some(0), memory_limit: Some(0), ..CgroupValues::default() };
+    cgroups.ensure(&pod(), &zero).await.unwrap();
+    for tree in ["cpu,cpuacct", "memory"] {
+        let written = fs::read_dir(dir.path().join(tree).join("kubepods/burstable/pod1234-ab")).unwrap().count();
+        assert_eq!(written, 0, "{tree}");
+    }
+}
+
+#[tokio::test]
 async fn a_hostile_path_reaches_nothing() {
     let (_dir, cgroups) = v1(&USUAL_V1);
     for bad in [vec![], vec!["kubepods", "..", ".."], vec!["kubepods", "pod../../x"], vec![""], vec!["kubepods", "."]] {
@@ -215,12 +226,12 @@ async fn hk_01_pods_are_found_in_any_tree_at_any_level() {
 async fn cg_01_systemds_spelling_is_read_and_a_cgroup_root_comes_first() {
     let (dir, _) = v1(&USUAL_V1);
     let layout = Layout::v1(vec![tree(dir.path(), &["memory"])]);
-    let kubepods = CgroupPath::new(["my-root", "kubepods"]);
-    let cgroups = KernelCgroups::new(layout, CgroupDriver::Systemd, kubepods.clone());
+    let tree = CgroupTree::new("/my-root", CgroupDriver::Systemd, true);
+    let cgroups = KernelCgroups::new(layout, tree.clone());
     let pod = "memory/my_root.slice/my_root-kubepods.slice/my_root-kubepods-burstable.slice/\
         my_root-kubepods-burstable-pod12_ab.slice";
     fs::create_dir_all(dir.path().join(pod).join("cri-containerd-1.scope")).unwrap();
-    let path = kubepods.child("burstable").child("pod12-ab");
+    let path = tree.pod(QosClass::Burstable, &PodUid::from("12-ab"));
     assert_eq!(cgroups.pods().await.unwrap(), [(PodUid::from("12-ab"), path.clone())]);
     assert!(cgroups.exists(&path).await);
     cgroups.destroy(&path).await.unwrap();
@@ -260,8 +271,9 @@ async fn cg_13_node_processes_are_killed_frozen_ones_too_and_the_cgroup_removed(
     let trees: Vec<_> = layout.own_trees().map(|tree| tree.root.clone()).collect();
     let frozen = layout.v1_tree("freezer").map(|tree| tree.root.clone());
     let root = CgroupPath::new([format!("rubelet-test-{}", std::process::id())]);
-    let cgroups = KernelCgroups::new(layout, CgroupDriver::Cgroupfs, root.child("kubepods"));
-    let pod = root.child("kubepods").child("burstable").child("pod1");
+    let tree = CgroupTree::new(&root.cgroupfs(), CgroupDriver::Cgroupfs, true);
+    let cgroups = KernelCgroups::new(layout, tree.clone());
+    let pod = tree.pod(QosClass::Burstable, &PodUid::from("1"));
     let values = CgroupValues {
         cpu_shares: Some(512),
         cpu_quota: Some(50_000),

@@ -3,15 +3,12 @@
 use std::io;
 use std::path::Path;
 
-use rubelet_core::qos::CgroupValues;
+use rubelet_core::qos::{CgroupValues, DEFAULT_PERIOD, shares_to_weight};
 use rubelet_engine::ports::CgroupError;
 use rustix::io::Errno;
 
 use super::{Layout, error, missing};
 use crate::beneath;
-
-/// Period of a quota that comes without one. upstream: kernel default, cm/helpers_linux.go QuotaPeriod (v1.36)
-const DEFAULT_PERIOD: u64 = 100_000;
 
 /// Writes what is set, each value into the tree of its controller.
 pub(super) fn write_v1(layout: &Layout, spelt: &Path, values: &CgroupValues) -> Result<(), CgroupError> {
@@ -21,10 +18,10 @@ pub(super) fn write_v1(layout: &Layout, spelt: &Path, values: &CgroupValues) -> 
     if let Some(shares) = values.cpu_shares {
         write(&dir("cpu")?, "cpu.shares", &shares.to_string())?;
     }
-    if values.cpu_quota.is_some() || values.cpu_period.is_some() {
-        write_v1_quota(&dir("cpu")?, values.cpu_quota, values.cpu_period)?;
+    if given(values.cpu_quota).is_some() || values.cpu_period.is_some() {
+        write_v1_quota(&dir("cpu")?, given(values.cpu_quota), values.cpu_period)?;
     }
-    if let Some(limit) = values.memory_limit {
+    if let Some(limit) = given(values.memory_limit) {
         write(&dir("memory")?, "memory.limit_in_bytes", &limit.to_string())?;
     }
     if let Some(limit) = values.pids_limit {
@@ -55,12 +52,12 @@ fn write_v1_quota(dir: &Path, quota: Option<i64>, period: Option<u64>) -> Result
 /// Writes what is set into the one tree.
 pub(super) fn write_v2(dir: &Path, values: &CgroupValues) -> Result<(), CgroupError> {
     if let Some(shares) = values.cpu_shares {
-        write(dir, "cpu.weight", &cpu_weight(shares).to_string())?;
+        write(dir, "cpu.weight", &shares_to_weight(shares).to_string())?;
     }
-    if values.cpu_quota.is_some() || values.cpu_period.is_some() {
-        write(dir, "cpu.max", &cpu_max(dir, values.cpu_quota, values.cpu_period))?;
+    if given(values.cpu_quota).is_some() || values.cpu_period.is_some() {
+        write(dir, "cpu.max", &cpu_max(dir, given(values.cpu_quota), values.cpu_period))?;
     }
-    if let Some(limit) = values.memory_limit {
+    if let Some(limit) = given(values.memory_limit) {
         write(dir, "memory.max", &or_max(limit))?;
     }
     if let Some(limit) = values.pids_limit {
@@ -84,12 +81,6 @@ fn cpu_max(dir: &Path, quota: Option<i64>, period: Option<u64>) -> String {
         Some(period) => format!("{quota} {period}"),
         None => format!("{quota} {}", old_period.map_or_else(|| DEFAULT_PERIOD.to_string(), str::to_owned)),
     }
-}
-
-/// v1 counts shares from 2 to 262144, v2 weighs from 1 to 10000.
-/// upstream: cgroup_manager_linux.go getCPUWeight (v1.36)
-fn cpu_weight(shares: u64) -> u64 {
-    if shares >= 262_144 { 10_000 } else { 1 + shares.saturating_sub(2) * 9_999 / 262_142 }
 }
 
 /// The limit counts pages in use; where the kernel can, those reserved are counted as well.
@@ -118,6 +109,12 @@ pub(super) fn write(dir: &Path, file: &str, value: &str) -> Result<(), CgroupErr
     result.map_err(error("write", path.display().to_string()))
 }
 
+/// No CPU time and no memory at all is nobody's wish: zero leaves a limit as it is.
+/// upstream: opencontainers/cgroups writes no zero, as of v1.36
+fn given(limit: Option<i64>) -> Option<i64> {
+    limit.filter(|limit| *limit != 0)
+}
+
 /// The kernel's word for "no limit".
 fn or_max(limit: i64) -> String {
     if limit < 0 { "max".to_owned() } else { limit.to_string() }
@@ -125,18 +122,4 @@ fn or_max(limit: i64) -> String {
 
 fn is(err: &io::Error, errno: Errno) -> bool {
     Errno::from_io_error(err) == Some(errno)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cpu_weight;
-
-    #[test]
-    fn cg_05_shares_become_weights_as_upstream_converts_them() {
-        for (shares, weight) in
-            [(0, 1), (2, 1), (102, 4), (1024, 39), (2048, 79), (262_144, 10_000), (u64::MAX, 10_000)]
-        {
-            assert_eq!(cpu_weight(shares), weight, "{shares}");
-        }
-    }
 }

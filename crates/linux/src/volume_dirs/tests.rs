@@ -17,7 +17,9 @@ fn place(volume: &str) -> VolumePlace {
 #[tokio::test]
 async fn a_volume_is_made_marked_and_removed_and_each_again_is_harmless() {
     let (dir, volumes) = volumes();
-    assert_eq!(volumes.look(&place("v")).await.unwrap(), VolumeState::default());
+    let path = dir.path().join("pods/u1/volumes/kubernetes.io~empty-dir/v");
+    let nothing = VolumeState { path: path.clone(), ..VolumeState::default() };
+    assert_eq!(volumes.look(&place("v")).await.unwrap(), nothing);
     for _ in 0..2 {
         let path = volumes.make(&place("v"), 0o777).await.unwrap();
         assert_eq!(path, dir.path().join("pods/u1/volumes/kubernetes.io~empty-dir/v"));
@@ -25,11 +27,11 @@ async fn a_volume_is_made_marked_and_removed_and_each_again_is_harmless() {
         volumes.mark_ready(&place("v")).await.unwrap();
     }
     assert!(dir.path().join("pods/u1/plugins/kubernetes.io~empty-dir/v/ready").is_file());
-    let state = VolumeState { exists: true, ready: true, mounted: None };
+    let state = VolumeState { path, exists: true, ready: true, mounted: None };
     assert_eq!(volumes.look(&place("v")).await.unwrap(), state);
     for _ in 0..2 {
         volumes.remove(&place("v")).await.unwrap();
-        assert_eq!(volumes.look(&place("v")).await.unwrap(), VolumeState::default());
+        assert_eq!(volumes.look(&place("v")).await.unwrap(), nothing);
     }
 }
 
