@@ -14,6 +14,7 @@ mod message;
 mod normalise;
 mod phase;
 mod readiness;
+mod rejected;
 mod resources;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub use message::{
 };
 pub use normalise::normalise;
 pub use phase::{Phase, PhaseFacts, pod_phase};
+pub use rejected::{is_terminal, rejected};
 
 /// What a status is made from, besides what was seen.
 #[derive(Clone, Copy, Debug)]

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
-use crate::ports::{RpcError, RpcErrorKind, RuntimeView};
+use crate::ports::{RpcError, RpcErrorKind, Runtime};
 use diff::hints_between;
 
 /// Without events, how often everything is listed (PLEG-01).
@@ -67,7 +67,7 @@ pub struct PlegHealth {
 #[doc(alias = "GenericPLEG")]
 #[doc(alias = "EventedPLEG")]
 pub struct Pleg {
-    runtime: Arc<dyn RuntimeView>,
+    runtime: Arc<dyn Runtime>,
     clock: Clock,
     out: mpsc::Sender<PlegNews>,
     health: watch::Sender<PlegHealth>,
@@ -96,7 +96,7 @@ enum Event {
 impl Pleg {
     /// A generator that sends to `out`; the second part tells how it fares.
     pub fn new(
-        runtime: Arc<dyn RuntimeView>,
+        runtime: Arc<dyn Runtime>,
         clock: Clock,
         out: mpsc::Sender<PlegNews>,
     ) -> (Self, watch::Receiver<PlegHealth>) {
@@ -127,7 +127,7 @@ impl Pleg {
                 Event::Reopen => self.open_stream().await,
                 Event::Hint(Some(Ok(hint))) => {
                     self.health.send_modify(|h| h.events += 1);
-                    self.send(PlegNews::Hint(hint)).await;
+                    send(&self.out, PlegNews::Hint(hint)).await;
                     false
                 }
                 Event::Hint(ended) => {
@@ -219,17 +219,17 @@ impl Pleg {
         let new = Arc::new(new);
         let hints = hints_between(self.seen.as_deref(), &new);
         self.seen = Some(Arc::clone(&new));
-        self.send(PlegNews::Listed(new)).await;
+        send(&self.out, PlegNews::Listed(new)).await;
         for hint in hints {
-            self.send(PlegNews::Hint(hint)).await;
+            send(&self.out, PlegNews::Hint(hint)).await;
         }
     }
+}
 
-    /// Waits for room rather than dropping (upstream drops, PLEG-05): the loop at the other end never blocks for long.
-    async fn send(&self, news: PlegNews) {
-        if self.out.send(news).await.is_err() {
-            debug!("The sync loop is gone");
-        }
+/// Waits for room rather than dropping (upstream drops, PLEG-05): the loop at the other end never blocks for long.
+async fn send(out: &mpsc::Sender<PlegNews>, news: PlegNews) {
+    if out.send(news).await.is_err() {
+        debug!("The sync loop is gone");
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_engine::ports::{FileError, HostFiles, LogCleaner, PodDirs, PodLogs};
+use rubelet_engine::ports::{FileError, HostFiles, LogCleaner, PodDirs, PodLogs, SubpathRequest, Subpaths};
 
 /// Pod directories in memory. Clones share them.
 #[derive(Clone, Default)]
@@ -231,5 +231,20 @@ impl HostFiles for FakeHostFiles {
 
     async fn hosts(&self) -> Result<String, FileError> {
         Ok("127.0.0.1\tlocalhost\n".into())
+    }
+}
+
+/// `subPath` mounts that need no mounting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FakeSubpaths;
+
+#[async_trait]
+impl Subpaths for FakeSubpaths {
+    async fn bind(&self, request: &SubpathRequest) -> Result<PathBuf, FileError> {
+        Ok(request.volume_path.join(&request.subpath))
+    }
+
+    async fn unbind_all(&self, _uid: &PodUid) -> Result<(), FileError> {
+        Ok(())
     }
 }

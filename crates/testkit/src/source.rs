@@ -51,6 +51,13 @@ impl FakeSource {
         self.edit(|_, all| all.push(bad));
     }
 
+    /// Names of the pods that it has.
+    pub fn names(&self) -> Vec<String> {
+        let now = self.now.borrow();
+        let pods = now.iter().flat_map(|(pods, _)| pods);
+        pods.filter_map(|pod| pod.metadata.name.clone()).collect()
+    }
+
     fn edit(&self, edit: impl FnOnce(&mut Vec<Arc<Pod>>, &mut Vec<BadPod>)) {
         self.now.send_modify(|now| {
             let (pods, bad) = now.get_or_insert_default();
