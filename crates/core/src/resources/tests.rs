@@ -67,6 +67,15 @@ proptest! {
         let _ = Amount::parse(&text);
     }
 
+    /// Two readers for two needs: this one adds and compares, the manifest's keeps how a number was written. They must
+    /// agree on what a number is.
+    #[test]
+    fn the_manifests_reader_agrees(text in "[-+]?[0-9]{0,12}[.]?[0-9]{0,12}(|n|u|m|k|M|G|Ki|Mi|Ti|x|e-?[0-9])") {
+        let theirs = text.parse::<crate::manifest::quantity::Quantity>().ok().map(|q| (q.value(), q.milli_value()));
+        let ours = Amount::parse(&text).ok().map(|a| (a.value(), a.millis()));
+        prop_assert_eq!(ours, theirs);
+    }
+
     #[test]
     fn a_written_quantity_reads_the_same(whole in any::<i64>(), fraction in 0_u32..1_000_000_000) {
         let whole = whole / 4;
