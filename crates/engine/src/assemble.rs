@@ -49,7 +49,8 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let cancel = tasks.cancel_token();
 
     let (tell_health, health) = watch::channel(RuntimeHealth::default());
-    tasks.start("runtime-health", watch_runtime(Arc::clone(&ports.runtime), clock.clone(), tell_health, cancel.clone()));
+    tasks
+        .start("runtime-health", watch_runtime(Arc::clone(&ports.runtime), clock.clone(), tell_health, cancel.clone()));
 
     let (puller, puller_handle) = Puller::new(Arc::clone(&ports.images), clock.clone(), pulls);
     tasks.start("image-puller", puller.run(cancel.clone()));

@@ -114,9 +114,9 @@ impl PodRuntime<'_> {
                 self.image_event(container, EventKind::Warning, "Failed", &image::pull_failed(written, &text)).await;
                 self.image_event(container, EventKind::Warning, "Failed", &format!("Error: {reason}")).await;
                 memory.pulls.next(&key, now, now);
-                let left = memory.pulls.wait_left_since_update(&key, now).unwrap_or_default();
                 memory.pull_errors.insert(key, (reason, message.clone()));
-                Err(not_started(reason, message, Retry::In(left)))
+                // The next look finds the back-off and says so; people expect to see both words.
+                Err(not_started(reason, message, Retry::Soon))
             }
         }
     }

@@ -63,7 +63,8 @@ async fn live_through(seed: u64, faults: Faults, hints: bool, restarts: bool) {
         for n in 0..6 {
             let name = format!("p{n}");
             let right = if wanted.contains(&name) {
-                sim.is_ready(&name).await || sim.pod(&name).await.is_some_and(|p| rubelet_core::status::is_terminal(&p.status))
+                sim.is_ready(&name).await
+                    || sim.pod(&name).await.is_some_and(|p| rubelet_core::status::is_terminal(&p.status))
             } else {
                 sim.is_gone(&name).await
             };
@@ -137,7 +138,11 @@ async fn killed_at_any_await_an_end_is_finished() {
         sim.restart().await;
         sim.until_gone("web", 120).await;
         sim.check_laws();
-        assert!(sim.volumes.made().is_empty() && !sim.cgroups.paths().iter().any(|p| p.contains("/pod")), "killed after {} ms", step * 2);
+        assert!(
+            sim.volumes.made().is_empty() && !sim.cgroups.paths().iter().any(|p| p.contains("/pod")),
+            "killed after {} ms",
+            step * 2
+        );
     }
 }
 

@@ -16,6 +16,7 @@ async fn a_static_pod_runs_and_leaves_nothing_behind() {
     sim.until_ready(&["web"], 5).await;
     expect![[r#"
         run_sandbox attempt=0
+        pull test/app:1
         create app
         start app"#]]
     .assert_eq(&sim.runtime.calls("web").join("\n"));
@@ -111,8 +112,10 @@ async fn a_changed_image_restarts_the_container_and_not_the_sandbox() {
     sim.files.put(static_pod("web").uid("u1").image("a:1").build());
     sim.until_ready(&["web"], 5).await;
     sim.files.put(static_pod("web").uid("u1").image("b:1").build());
-    sim.until(40, "the new image to run", async |sim| sim.runtime.calls("web").iter().filter(|c| *c == "start app").count() == 2)
-        .await;
+    sim.until(40, "the new image to run", async |sim| {
+        sim.runtime.calls("web").iter().filter(|c| *c == "start app").count() == 2
+    })
+    .await;
     let sandboxes = sim.runtime.calls("web").iter().filter(|c| c.starts_with("run_sandbox")).count();
     assert_eq!(sandboxes, 1);
     sim.check_laws();
@@ -126,7 +129,11 @@ async fn equal_static_names_run_one_after_another_work_08() {
     sim.until_ready(&["web"], 5).await;
     sim.files.put(static_pod("web").uid("new").build());
     sim.pass(5).await;
-    assert_eq!(sim.runtime.calls("web").iter().filter(|c| c.starts_with("run_sandbox")).count(), 1, "the old one is not out");
+    assert_eq!(
+        sim.runtime.calls("web").iter().filter(|c| c.starts_with("run_sandbox")).count(),
+        1,
+        "the old one is not out"
+    );
     sim.until(30, "the new one to run", async |sim| {
         sim.pod("web").await.is_some_and(|pod| pod.pod.uid.as_str() == "new" && phase(&pod) == "Running")
     })

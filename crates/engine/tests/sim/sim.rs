@@ -209,7 +209,14 @@ impl Sim {
 fn story(pod: &WorkerView) -> String {
     let timeline: Vec<String> =
         pod.timeline.entries().map(|e| format!("    {} {} x{}", e.at, e.what, e.times)).collect();
-    format!("  {} {:?} waiting={:?} problem={:?}\n{}", pod.pod, pod.stage, pod.waiting, pod.problem, timeline.join("\n"))
+    format!(
+        "  {} {:?} waiting={:?} problem={:?}\n{}",
+        pod.pod,
+        pod.stage,
+        pod.waiting,
+        pod.problem,
+        timeline.join("\n")
+    )
 }
 
 pub(crate) fn is_ready(status: &PodStatus) -> bool {
@@ -281,4 +288,3 @@ fn settings() -> Settings {
         },
     }
 }
-

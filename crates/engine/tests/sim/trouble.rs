@@ -19,7 +19,8 @@ async fn a_command_that_does_not_exist_harms_that_pod_alone() {
     sim.runtime.script("sick", [Behaviour::fails_to_start("exec: \"nope\": executable file not found in $PATH")]);
     sim.files.push([static_pod("sick").container("sick").build(), static_pod("web").build()]);
     sim.until_ready(&["web"], 10).await;
-    sim.until(10, "the reason", async |sim| waiting_reason(sim, "sick").await.as_deref() == Some("RunContainerError")).await;
+    sim.until(10, "the reason", async |sim| waiting_reason(sim, "sick").await.as_deref() == Some("RunContainerError"))
+        .await;
     let pod = sim.pod("sick").await.expect("known");
     assert!(pod.problem.is_some_and(|p| p.contains("executable file not found")));
 }
@@ -30,7 +31,8 @@ async fn an_image_that_cannot_be_had_is_tried_again_more_and_more_seldom() {
     sim.runtime.script_pull("gone:1", Pull::Fails(RpcErrorKind::NotFound, "not found".into()));
     sim.files.push([static_pod("sick").image("gone:1").build(), static_pod("web").build()]);
     sim.until_ready(&["web"], 10).await;
-    sim.until(30, "back-off", async |sim| waiting_reason(sim, "sick").await.as_deref() == Some("ImagePullBackOff")).await;
+    sim.until(30, "back-off", async |sim| waiting_reason(sim, "sick").await.as_deref() == Some("ImagePullBackOff"))
+        .await;
     sim.pass(300).await;
     let pulls = sim.runtime.counts().get("pull_image").copied().unwrap_or_default();
     assert!((5..=9).contains(&pulls), "{pulls} pulls in five minutes");
@@ -96,7 +98,8 @@ async fn without_events_everything_is_seen_within_two_seconds() {
     sim.files.put(static_pod("web").build());
     sim.until_ready(&["web"], 5).await;
     sim.runtime.end_container("web", "app", 1);
-    sim.until(3, "the restart", async |sim| sim.runtime.calls("web").iter().filter(|c| *c == "start app").count() == 2).await;
+    sim.until(3, "the restart", async |sim| sim.runtime.calls("web").iter().filter(|c| *c == "start app").count() == 2)
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
