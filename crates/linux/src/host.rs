@@ -1,1 +1,26 @@
+//! The machine: its facts, its kernel's settings, and what this process asks of it at start (section 1.1).
 
+pub mod addresses;
+pub mod facts;
+pub mod lock_file;
+mod netlink;
+pub mod process;
+pub mod root_dir;
+pub mod tunables;
+
+use std::path::PathBuf;
+
+/// Where the kernel shows itself as files. Another place in a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFiles {
+    /// `/proc`
+    pub proc: PathBuf,
+    /// `/sys`
+    pub sys: PathBuf,
+}
+
+impl Default for HostFiles {
+    fn default() -> Self {
+        Self { proc: "/proc".into(), sys: "/sys".into() }
+    }
+}

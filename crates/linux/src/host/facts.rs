@@ -1,0 +1,178 @@
+//! What the node is, read once at start.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use rubelet_engine::ports::NodeFacts;
+
+use super::HostFiles;
+use super::addresses::{AddressError, node_addresses};
+use crate::blocking::blocking;
+use crate::cgroups::Layout;
+
+/// What the facts depend on besides the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FactsRequest {
+    /// `--hostname-override`; empty for none.
+    pub hostname_override: String,
+    /// `--node-ip`: up to two, unspecified ones mean "choose one of this family".
+    pub node_ips: Vec<IpAddr>,
+    /// `resolvConf`.
+    pub resolv_conf: String,
+    /// Where the kernel shows itself.
+    pub files: HostFiles,
+}
+
+/// The facts, and what could not be found out though the node can do without.
+#[derive(Debug)]
+pub struct Facts {
+    /// The node.
+    pub node: NodeFacts,
+    /// Why it has no addresses, if it has none.
+    pub no_address: Option<AddressError>,
+}
+
+/// The machine does not tell something without which there is no node.
+#[derive(Debug, thiserror::Error)]
+pub enum FactsError {
+    /// BOOT-03.
+    #[error("empty hostname is invalid: give the machine a name or set --hostname-override")]
+    NoHostname,
+    /// A file of the kernel could not be read or makes no sense.
+    #[error("read {what} from {path}")]
+    Unreadable {
+        /// What was looked for.
+        what: &'static str,
+        /// Where.
+        path: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Reads the facts.
+pub async fn node_facts(request: FactsRequest) -> Result<Facts, FactsError> {
+    let name = hostname(&request.hostname_override)?;
+    let addresses = node_addresses(&request.node_ips, &name, &request.files.proc).await;
+    let (ips, no_address) = match addresses {
+        Ok(ips) => (ips, None),
+        Err(err) => (Vec::new(), Some(err)),
+    };
+    let node = blocking(move || {
+        let files = &request.files;
+        let meminfo = files.proc.join("meminfo");
+        let memory = read("memory", &meminfo)?;
+        let size = |key: &'static str| kilobytes(&memory, key).ok_or_else(|| nonsense(key, &meminfo));
+        let cpus = files.sys.join("devices/system/cpu/online");
+        let count = parse_cpus(&read("CPUs", &cpus)?).ok_or_else(|| nonsense("CPUs", &cpus))?;
+        let layout = Layout::discover(&files.proc).map_err(|source| FactsError::Unreadable {
+            what: "mounts",
+            path: files.proc.join("self/mountinfo").display().to_string(),
+            source,
+        })?;
+        Ok(NodeFacts {
+            hostname: name.clone(),
+            name,
+            ips,
+            cpu_millis: count.saturating_mul(1000),
+            memory_bytes: size("MemTotal")?,
+            swap_bytes: kilobytes(&memory, "SwapTotal").unwrap_or_default(),
+            hugepage_sizes: hugepage_sizes(&files.sys),
+            cgroups: layout.version(),
+            resolv_conf: request.resolv_conf,
+            apparmor: apparmor(&files.sys),
+        })
+    })
+    .await?;
+    Ok(Facts { node, no_address })
+}
+
+/// The override or the machine's own name, without blanks, in lower case (BOOT-03).
+/// upstream: component-helpers/node/util/hostname.go GetHostname (v1.36)
+pub fn hostname(hostname_override: &str) -> Result<String, FactsError> {
+    let name = match hostname_override {
+        "" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        name => name.to_owned(),
+    };
+    match name.trim().to_lowercase() {
+        name if name.is_empty() => Err(FactsError::NoHostname),
+        name => Ok(name),
+    }
+}
+
+/// Whether any swap is on (BOOT-09). Without the kernel's table there is none.
+/// upstream: kubelet/util/swap/swap_util.go IsSwapOn (v1.36)
+#[doc(alias = "IsSwapOn")]
+pub fn swap_is_on(files: &HostFiles) -> io::Result<bool> {
+    match std::fs::read_to_string(files.proc.join("swaps")) {
+        // The first line is the heading.
+        Ok(table) => Ok(table.trim().lines().count() > 1),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(err) => Err(err),
+    }
+}
+
+/// Whether tmpfs can be kept out of swap: from kernel 6.4 on, outside of user namespaces (BOOT-09).
+/// upstream: kubelet/util/swap/swap_util.go IsTmpfsNoswapOptionSupported (v1.36)
+pub fn tmpfs_noswap(files: &HostFiles) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    // The first user namespace maps all ids onto themselves.
+    let map = std::fs::read_to_string(files.proc.join("self/uid_map")).unwrap_or_default();
+    let is_first = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    is_first && kernel_version(&release).is_some_and(|version| version >= (6, 4))
+}
+
+/// Major and minor version of a kernel release such as `6.1.0-13-amd64`.
+pub(crate) fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn read(what: &'static str, path: &Path) -> Result<String, FactsError> {
+    std::fs::read_to_string(path).map_err(|source| FactsError::Unreadable {
+        what,
+        path: path.display().to_string(),
+        source,
+    })
+}
+
+fn nonsense(what: &'static str, path: &Path) -> FactsError {
+    let source = io::Error::new(io::ErrorKind::InvalidData, "no number where one should be");
+    FactsError::Unreadable { what, path: path.display().to_string(), source }
+}
+
+/// A line of `/proc/meminfo` in bytes.
+fn kilobytes(meminfo: &str, key: &str) -> Option<i64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    line.split_whitespace().next()?.parse::<i64>().ok()?.checked_mul(1024)
+}
+
+/// How many CPUs a list such as `0-3,8` has.
+fn parse_cpus(list: &str) -> Option<i64> {
+    let mut count = 0_i64;
+    for range in list.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
+        count = count.checked_add(last.checked_sub(first).filter(|length| *length >= 0)?)?.checked_add(1)?;
+    }
+    Some(count)
+}
+
+/// The sizes in bytes, smallest first.
+fn hugepage_sizes(sys: &Path) -> Vec<u64> {
+    let Ok(entries) = std::fs::read_dir(sys.join("kernel/mm/hugepages")) else { return Vec::new() };
+    let size = |name: &str| name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?.checked_mul(1024);
+    let mut sizes: Vec<_> = entries.filter_map(|entry| size(&entry.ok()?.file_name().to_string_lossy())).collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+fn apparmor(sys: &Path) -> bool {
+    std::fs::read_to_string(sys.join("module/apparmor/parameters/enabled")).is_ok_and(|text| text.starts_with('Y'))
+        && sys.join("kernel/security/apparmor").is_dir()
+}
+
+#[cfg(test)]
+mod tests;

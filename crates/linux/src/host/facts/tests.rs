@@ -1,0 +1,126 @@
+use std::fs;
+
+use rubelet_engine::ports::CgroupVersion;
+
+use super::*;
+use crate::testing::{TempDir, temp_dir};
+
+fn fake_host() -> (TempDir, HostFiles) {
+    let dir = temp_dir();
+    let files = HostFiles { proc: dir.path().join("proc"), sys: dir.path().join("sys") };
+    for path in [
+        "proc/self",
+        "sys/devices/system/cpu",
+        "sys/kernel/mm/hugepages/hugepages-1048576kB",
+        "sys/kernel/mm/hugepages/hugepages-2048kB",
+        "sys/kernel/mm/hugepages/else",
+    ] {
+        fs::create_dir_all(dir.path().join(path)).unwrap();
+    }
+    fs::write(files.proc.join("meminfo"), "MemTotal:       16384 kB\nMemFree: 1 kB\nSwapTotal:       2 kB\n").unwrap();
+    fs::write(files.sys.join("devices/system/cpu/online"), "0-3,6\n").unwrap();
+    let mounts = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    fs::write(files.proc.join("self/mountinfo"), mounts).unwrap();
+    (dir, files)
+}
+
+fn request(files: &HostFiles) -> FactsRequest {
+    FactsRequest {
+        hostname_override: " 192.0.2.7 ".to_owned(),
+        resolv_conf: "/etc/resolv.conf".to_owned(),
+        files: files.clone(),
+        ..FactsRequest::default()
+    }
+}
+
+#[tokio::test]
+async fn facts_are_read_from_the_kernels_files() {
+    let (_dir, files) = fake_host();
+    let facts = node_facts(request(&files)).await.unwrap();
+    let expected = NodeFacts {
+        name: "192.0.2.7".to_owned(),
+        hostname: "192.0.2.7".to_owned(),
+        ips: vec!["192.0.2.7".parse().unwrap()],
+        cpu_millis: 5_000,
+        memory_bytes: 16 << 20,
+        swap_bytes: 2048,
+        hugepage_sizes: vec![2 << 20, 1 << 30],
+        cgroups: CgroupVersion::V2,
+        resolv_conf: "/etc/resolv.conf".to_owned(),
+        apparmor: false,
+    };
+    assert_eq!(facts.node, expected);
+    assert!(facts.no_address.is_none());
+}
+
+#[tokio::test]
+async fn a_machine_that_tells_nonsense_is_named() {
+    let (_dir, files) = fake_host();
+    fs::write(files.sys.join("devices/system/cpu/online"), "all\n").unwrap();
+    let err = node_facts(request(&files)).await.unwrap_err();
+    assert_eq!(err.to_string(), format!("read CPUs from {}", files.sys.join("devices/system/cpu/online").display()));
+    fs::remove_file(files.proc.join("meminfo")).unwrap();
+    let err = node_facts(request(&files)).await.unwrap_err();
+    assert_eq!(err.to_string(), format!("read memory from {}", files.proc.join("meminfo").display()));
+}
+
+#[tokio::test]
+async fn an_unusable_address_leaves_the_node_without() {
+    let (_dir, files) = fake_host();
+    let request = FactsRequest { node_ips: vec!["127.0.0.1".parse().unwrap()], ..request(&files) };
+    let facts = node_facts(request).await.unwrap();
+    assert!(facts.node.ips.is_empty());
+    assert_eq!(facts.no_address.unwrap().to_string(), "node IP 127.0.0.1 can't be loopback address");
+}
+
+#[tokio::test]
+async fn this_machine_has_facts() {
+    let facts = node_facts(FactsRequest::default()).await.unwrap().node;
+    assert!(facts.cpu_millis >= 1000 && facts.memory_bytes > 0 && !facts.name.is_empty());
+}
+
+#[test]
+fn boot_03_a_name_has_neither_blanks_nor_capitals() {
+    assert_eq!(hostname(" My-Node\n").unwrap(), "my-node");
+    assert!(matches!(hostname("  "), Err(FactsError::NoHostname)));
+    assert!(!hostname("").unwrap().is_empty());
+}
+
+#[test]
+fn cpus_are_counted() {
+    for (list, count) in [
+        ("0", Some(1)),
+        ("0-1\n", Some(2)),
+        ("0-3,8,10-11", Some(7)),
+        ("", None),
+        ("3-1", None),
+        ("x", None),
+        ("0-9223372036854775807", None),
+    ] {
+        assert_eq!(parse_cpus(list), count, "{list}");
+    }
+}
+
+#[test]
+fn boot_09_swap_is_on_if_the_table_has_more_than_its_heading() {
+    let (_dir, files) = fake_host();
+    assert!(!swap_is_on(&files).unwrap(), "no table, no swap");
+    let heading = "Filename\tType\tSize\tUsed\tPriority\n";
+    fs::write(files.proc.join("swaps"), heading).unwrap();
+    assert!(!swap_is_on(&files).unwrap());
+    fs::write(files.proc.join("swaps"), format!("{heading}/dev/sda2 partition 1 0 -2\n")).unwrap();
+    assert!(swap_is_on(&files).unwrap());
+}
+
+#[test]
+fn kernel_versions() {
+    for (release, version) in [
+        ("6.18.44-fc-v445", Some((6, 18))),
+        ("5.10.0-20-amd64", Some((5, 10))),
+        ("6.4", Some((6, 4))),
+        ("6", None),
+        ("", None),
+    ] {
+        assert_eq!(kernel_version(release), version, "{release}");
+    }
+}

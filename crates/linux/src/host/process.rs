@@ -1,0 +1,69 @@
+//! What this process asks of the kernel for itself.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::HostFiles;
+
+/// How many files may be open: what was asked for and what is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFiles {
+    /// `maxOpenFiles`.
+    pub wanted: u64,
+    /// The limit now.
+    pub in_force: u64,
+}
+
+impl OpenFiles {
+    /// Less is in force than was asked for: say so, and go on.
+    pub fn is_short(self) -> bool {
+        self.in_force < self.wanted
+    }
+}
+
+/// Sets the number of files that may be open (BOOT-07); where the hard limit may not be raised, as high as it allows.
+pub fn raise_open_files(wanted: u64) -> OpenFiles {
+    let limit = Rlimit { current: Some(wanted), maximum: Some(wanted) };
+    if setrlimit(Resource::Nofile, limit).is_err() {
+        let now = getrlimit(Resource::Nofile);
+        let current = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+        // A soft limit up to the hard one may always be set; if not, what is in force is told below.
+        let _: Result<(), rustix::io::Errno> =
+            setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: now.maximum });
+    }
+    OpenFiles { wanted, in_force: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) }
+}
+
+/// Tells the kernel how willingly to kill this process when memory is out (BOOT-06). Below zero takes a privilege that
+/// a container may lack: a failure is worth a warning, not a stop.
+pub fn set_oom_score_adj(files: &HostFiles, score: i32) -> io::Result<()> {
+    std::fs::write(files.proc.join("self/oom_score_adj"), score.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::temp_dir;
+
+    #[test]
+    fn boot_07_no_more_than_the_hard_limit_is_an_answer_not_an_error() {
+        let before = getrlimit(Resource::Nofile);
+        let hard = before.maximum.unwrap_or(u64::MAX);
+        let raised = raise_open_files(before.current.unwrap_or(1024).min(hard));
+        assert!(!raised.is_short());
+        let impossible = raise_open_files(u64::MAX - 1);
+        assert!(impossible.is_short());
+        assert!(impossible.in_force >= raised.in_force);
+    }
+
+    #[test]
+    fn boot_06_the_score_is_written_or_the_failure_told() {
+        let dir = temp_dir();
+        let files = HostFiles { proc: dir.path().to_path_buf(), ..HostFiles::default() };
+        assert!(set_oom_score_adj(&files, -999).is_err());
+        std::fs::create_dir(dir.path().join("self")).unwrap();
+        set_oom_score_adj(&files, -999).unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("self/oom_score_adj")).unwrap(), "-999");
+    }
+}

@@ -1,0 +1,164 @@
+//! The directories that a kubelet finds or makes at start (BOOT-14).
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rubelet_engine::ports::FileError;
+use rustix::fs::Mode;
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+
+use crate::beneath::{self, failed};
+use crate::blocking::blocking;
+use crate::kernel_mounts::{MountLine, mount_table};
+use crate::logs::LogDirs;
+use crate::pod_dirs::PODS;
+
+/// Below the root directory, with their modes.
+/// upstream: kubelet.go setupDataDirs (v1.36)
+const DIRS: [(&str, u32); 5] =
+    [(PODS, 0o750), ("plugins", 0o750), ("plugins_registry", 0o750), ("pod-resources", 0o750), ("checkpoints", 0o700)];
+
+/// Whether mounts made below the root directory must be seen by containers that mount it, and theirs by the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Make it so, as a node needs it: a CSI driver mounts volumes from within its container.
+    Shared,
+    /// Leave it.
+    AsIs,
+}
+
+/// Makes the root directory, all that belongs at its top, and the directories of logs. What is there keeps its mode.
+#[doc(alias = "setupDataDirs")]
+pub async fn prepare(root: &Path, logs: &LogDirs, sharing: Sharing) -> Result<(), FileError> {
+    let (root, logs) = (root.to_path_buf(), logs.clone());
+    blocking(move || {
+        let plain: PathBuf = root.components().collect();
+        if !root.is_absolute() || plain.as_os_str() != root.as_os_str() {
+            let why = format!("not in canonical form: expected {}", plain.display());
+            return Err(failed("use root directory", root)(io::Error::new(io::ErrorKind::InvalidInput, why)));
+        }
+        make_all(&root, 0o750)?;
+        make_all(&logs.pods, 0o750)?;
+        make_all(&logs.containers, 0o755)?;
+        if sharing == Sharing::Shared {
+            make_shared(&root).map_err(failed("share mounts of", &root))?;
+        }
+        for (name, mode) in DIRS {
+            make_all(&root.join(name), mode)?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Makes a directory and those above it that are missing. A new one has exactly this mode.
+fn make_all(path: &Path, mode: u32) -> Result<(), FileError> {
+    let make = || -> io::Result<()> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(mode).create(path)?;
+        beneath::set_mode(beneath::open_root(path)?, Mode::from_raw_mode(mode))
+    };
+    make().map_err(failed("make directory", path))
+}
+
+/// Mounts propagate per mount, so a directory that is not on a shared one gets a mount of its own.
+/// upstream: hostutil_linux.go DoMakeRShared (v1.36)
+fn make_shared(root: &Path) -> io::Result<()> {
+    let real = root.canonicalize()?;
+    if is_shared(&mount_table(Path::new("/proc"))?, &real) {
+        return Ok(());
+    }
+    mount_bind(root, root)?;
+    Ok(mount_change(root, MountPropagationFlags::SHARED | MountPropagationFlags::REC)?)
+}
+
+/// The mount that a path is on is the one with the longest point above it, the last if several are stacked there.
+fn is_shared(table: &[MountLine], path: &Path) -> bool {
+    let above = table.iter().filter(|line| path.starts_with(&line.point));
+    let nearest = above.max_by_key(|line| line.point.components().count());
+    nearest.is_some_and(|line| line.propagation.iter().any(|field| field.starts_with("shared:")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+    use crate::kernel_mounts::{parse_mountinfo, unmount_at};
+    use crate::testing::{node_tests, temp_dir};
+
+    fn mode(path: impl AsRef<Path>) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[tokio::test]
+    async fn boot_14_directories_get_their_modes_and_keep_what_they_have() {
+        let dir = temp_dir();
+        let root = dir.path().join("var/lib/kubelet");
+        let logs = LogDirs { pods: dir.path().join("log/pods"), containers: dir.path().join("log/containers") };
+        for _ in 0..2 {
+            prepare(&root, &logs, Sharing::AsIs).await.unwrap();
+        }
+        assert_eq!((mode(&root), mode(&logs.pods), mode(&logs.containers)), (0o750, 0o750, 0o755));
+        for (name, wanted) in DIRS {
+            assert_eq!(mode(root.join(name)), wanted, "{name}");
+        }
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).unwrap();
+        prepare(&root, &logs, Sharing::AsIs).await.unwrap();
+        assert_eq!(mode(&root), 0o700, "an administrator's choice");
+    }
+
+    #[tokio::test]
+    async fn a_root_that_is_a_file_or_not_plain_is_named() {
+        let dir = temp_dir();
+        let logs = LogDirs { pods: dir.path().join("p"), containers: dir.path().join("c") };
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let err = prepare(&file, &logs, Sharing::AsIs).await.unwrap_err();
+        assert_eq!(err.to_string(), format!("make directory {}", file.display()));
+        for odd in ["relative", "/a//b", "/a/./b", "/a/"] {
+            let err = prepare(Path::new(odd), &logs, Sharing::AsIs).await.unwrap_err();
+            assert!(err.source.to_string().starts_with("not in canonical form"), "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_mount_decides_and_of_stacked_ones_the_last() {
+        let table = parse_mountinfo(
+            b"1 0 8:1 / / rw shared:1 - ext4 a rw\n\
+            2 1 8:2 / /var rw - ext4 b rw\n\
+            3 1 8:3 / /srv rw - ext4 c rw\n\
+            4 3 8:3 / /srv rw shared:9 - ext4 c rw\n",
+        );
+        for (path, shared) in [("/opt", true), ("/var/lib/kubelet", false), ("/srv/kubelet", true), ("/variety", true)]
+        {
+            assert_eq!(is_shared(&table, Path::new(path)), shared, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn boot_14_node_mounts_below_the_root_are_shared() {
+        if !node_tests() {
+            return;
+        }
+        let dir = temp_dir();
+        let root = dir.path().join("root");
+        let logs = LogDirs { pods: dir.path().join("p"), containers: dir.path().join("c") };
+        for _ in 0..2 {
+            prepare(&root, &logs, Sharing::Shared).await.unwrap();
+        }
+        let table = mount_table(Path::new("/proc")).unwrap();
+        let shared = is_shared(&table, &root.canonicalize().unwrap());
+        let mounts = table.iter().filter(|line| line.point == root.canonicalize().unwrap()).count();
+        if mounts > 0 {
+            unmount_at(beneath::open_root(dir.path()).unwrap(), "root").unwrap();
+        }
+        assert!(shared);
+        assert!(mounts <= 1, "the second start finds it shared");
+    }
+}

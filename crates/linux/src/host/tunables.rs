@@ -1,0 +1,121 @@
+//! Kernel settings that a node is run with (BOOT-10).
+
+use std::io;
+use std::path::PathBuf;
+
+use super::HostFiles;
+
+/// What to do about a setting with another value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "KernelTunableBehavior")]
+pub enum TunablePolicy {
+    /// Change it.
+    Set,
+    /// Leave it and say so: `protectKernelDefaults`.
+    Verify,
+}
+
+/// A setting and the value that it should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunable {
+    /// Its name with slashes, as below `/proc/sys`.
+    pub name: &'static str,
+    /// The value.
+    pub wanted: i64,
+}
+
+/// upstream: cm/container_manager_linux.go setupKernelTunables, component-helpers/node/util/sysctl (v1.36)
+pub const TUNABLES: [Tunable; 6] = [
+    Tunable { name: "vm/overcommit_memory", wanted: 1 },
+    Tunable { name: "vm/panic_on_oom", wanted: 0 },
+    Tunable { name: "kernel/panic", wanted: 10 },
+    Tunable { name: "kernel/panic_on_oops", wanted: 1 },
+    Tunable { name: "kernel/keys/root_maxkeys", wanted: 1_000_000 },
+    Tunable { name: "kernel/keys/root_maxbytes", wanted: 25_000_000 },
+];
+
+/// A setting that is not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum TunableError {
+    /// The kernel does not tell it.
+    #[error("read kernel flag {name}")]
+    Read {
+        /// The setting.
+        name: &'static str,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// It could not be changed.
+    #[error("set kernel flag {name} from {found} to {wanted}")]
+    Set {
+        /// The setting.
+        name: &'static str,
+        /// The value that it should have.
+        wanted: i64,
+        /// The value that it has.
+        found: i64,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// It has another value, and we were told to leave it.
+    #[error("invalid kernel flag: {name}, expected value: {wanted}, actual value: {found}")]
+    Wrong {
+        /// The setting.
+        name: &'static str,
+        /// The value that it should have.
+        wanted: i64,
+        /// The value that it has.
+        found: i64,
+    },
+}
+
+/// Sets or verifies all of them and answers with everything that is not as it should be then.
+#[doc(alias = "setupKernelTunables")]
+pub fn apply(files: &HostFiles, policy: TunablePolicy) -> Vec<TunableError> {
+    TUNABLES.into_iter().filter_map(|tunable| apply_one(files, tunable, policy).err()).collect()
+}
+
+fn apply_one(files: &HostFiles, Tunable { name, wanted }: Tunable, policy: TunablePolicy) -> Result<(), TunableError> {
+    let path: PathBuf = files.proc.join("sys").join(name);
+    let text = std::fs::read_to_string(&path).map_err(|source| TunableError::Read { name, source })?;
+    let found = text.trim().parse().map_err(|err| TunableError::Read { name, source: io::Error::other(err) })?;
+    match policy {
+        _ if found == wanted => Ok(()),
+        TunablePolicy::Verify => Err(TunableError::Wrong { name, wanted, found }),
+        TunablePolicy::Set => std::fs::write(&path, wanted.to_string()).map_err(|source| TunableError::Set {
+            name,
+            wanted,
+            found,
+            source,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::temp_dir;
+
+    #[test]
+    fn boot_10_settings_are_set_or_only_verified() {
+        let dir = temp_dir();
+        let files = HostFiles { proc: dir.path().to_path_buf(), ..HostFiles::default() };
+        assert_eq!(apply(&files, TunablePolicy::Set).len(), TUNABLES.len(), "a kernel that tells none");
+        for tunable in TUNABLES {
+            let path = dir.path().join("sys").join(tunable.name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{}\n", tunable.wanted)).unwrap();
+        }
+        assert!(apply(&files, TunablePolicy::Verify).is_empty());
+        let panic = dir.path().join("sys/kernel/panic");
+        std::fs::write(&panic, "0\n").unwrap();
+        let wrong: Vec<_> = apply(&files, TunablePolicy::Verify).iter().map(ToString::to_string).collect();
+        assert_eq!(wrong, ["invalid kernel flag: kernel/panic, expected value: 10, actual value: 0"]);
+        assert!(apply(&files, TunablePolicy::Set).is_empty());
+        assert_eq!(std::fs::read_to_string(&panic).unwrap(), "10");
+        std::fs::write(&panic, "many\n").unwrap();
+        assert_eq!(apply(&files, TunablePolicy::Set).len(), 1);
+    }
+}
