@@ -1,0 +1,272 @@
+//! Pods from a URL (SRC-03).
+//!
+//! The URL gives one pod or a list of pods, read at an even pace. What cannot be fetched or read leaves the pods as they
+//! were; a bad pod in a list leaves that pod as it was and the others free to change.
+//!
+//! upstream: kubelet/config/http.go (v1.36), where one bad pod refuses the whole list, and where a body that was empty
+//! for a while and then is the same as before is taken for unchanged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use async_trait::async_trait;
+use bytes::Bytes;
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_core::pod::Source;
+use rubelet_engine::ports::{BadPod, Delivery, PodSource};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::decode::{Decode, Origin, explain};
+use crate::text::{self, TextError};
+
+mod fetch;
+
+use fetch::FetchError;
+
+/// Failures that are logged loudly before the log falls silent.
+const LOUD_FAILURES: u32 = 3;
+
+/// Why a manifest URL cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum UrlError {
+    /// It is no URL.
+    #[error("{url:?} is not a URL")]
+    Malformed {
+        /// What was given.
+        url: String,
+        /// Why not.
+        #[source]
+        source: ::http::uri::InvalidUri,
+    },
+    /// Its scheme is not `http`, or it names no host.
+    #[error("{url:?} is not of the form http://host[:port]/path")]
+    NotHttp {
+        /// What was given.
+        url: String,
+    },
+    /// TLS comes with the API server's client.
+    #[error("{url:?} needs TLS, which manifest URLs do not have yet: serve it over http on loopback, or use a file")]
+    Https {
+        /// What was given.
+        url: String,
+    },
+    /// Credentials would show in logs and in pods' UIDs.
+    #[error("the manifest URL holds credentials: put them in a header (staticPodURLHeader)")]
+    Credentials,
+    /// A header has a name or value that HTTP does not allow.
+    #[error("{name:?} is not a valid header, or its value is not")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Reads pods from a URL.
+pub struct HttpSource {
+    url: String,
+    uri: Uri,
+    headers: HeaderMap,
+    every: Duration,
+    decode: Arc<dyn Decode>,
+}
+
+impl HttpSource {
+    /// Reads `url` each `every` (`httpCheckFrequency`), sending `headers` (`staticPodURLHeader`).
+    ///
+    /// # Errors
+    /// If the URL or a header cannot be used: better at start than in every round.
+    #[doc(alias = "NewSourceURL")]
+    pub fn new(
+        url: &str,
+        headers: &BTreeMap<String, Vec<String>>,
+        every: Duration,
+        decode: Arc<dyn Decode>,
+    ) -> Result<Self, UrlError> {
+        let uri: Uri = url.parse().map_err(|source| UrlError::Malformed { url: url.into(), source })?;
+        match (uri.scheme_str(), uri.authority()) {
+            (_, Some(authority)) if authority.as_str().contains('@') => return Err(UrlError::Credentials),
+            (Some("http"), Some(_)) => {}
+            (Some("https"), Some(_)) => return Err(UrlError::Https { url: url.into() }),
+            _ => return Err(UrlError::NotHttp { url: url.into() }),
+        }
+        Ok(Self { url: url.into(), uri, headers: header_map(headers)?, every, decode })
+    }
+}
+
+fn header_map(headers: &BTreeMap<String, Vec<String>>) -> Result<HeaderMap, UrlError> {
+    let mut map = HeaderMap::new();
+    for (name, values) in headers {
+        let bad = || UrlError::Header { name: name.clone() };
+        let key: HeaderName = name.parse().map_err(|_| bad())?;
+        for value in values {
+            map.append(key.clone(), HeaderValue::from_str(value).map_err(|_| bad())?);
+        }
+    }
+    Ok(map)
+}
+
+#[async_trait]
+impl PodSource for HttpSource {
+    fn source(&self) -> Source {
+        Source::Http
+    }
+
+    async fn run(&self, out: mpsc::Sender<Delivery>, cancel: CancellationToken) {
+        let mut task = Task { source: self, body: Bytes::new(), pods: BTreeMap::new(), failures: 0, out };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            () = task.run() => {}
+        }
+    }
+}
+
+struct Task<'a> {
+    source: &'a HttpSource,
+    /// The last body; empty before the first and after an empty one.
+    body: Bytes,
+    /// What was last delivered, by namespace and name as the manifest gives them.
+    pods: BTreeMap<Key, Arc<Pod>>,
+    failures: u32,
+    out: mpsc::Sender<Delivery>,
+}
+
+/// What a pod is known by before it is decoded: its namespace and name in the manifest.
+type Key = (String, String);
+
+/// Why a round brought nothing.
+#[derive(Debug, thiserror::Error)]
+enum RoundError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error("the answer is empty")]
+    Empty,
+    #[error("the answer cannot be used")]
+    Text(#[from] TextError),
+    #[error("items of the pod list is not a list")]
+    NotAList,
+}
+
+impl Task<'_> {
+    async fn run(&mut self) {
+        while !self.out.is_closed() {
+            match self.round().await {
+                Ok(()) => self.succeeded(),
+                Err(error) => self.failed(&error),
+            }
+            tokio::time::sleep(self.source.every).await;
+        }
+    }
+
+    async fn round(&mut self) -> Result<(), RoundError> {
+        let body = fetch::fetch(&self.source.uri, &self.source.headers).await?;
+        if body.is_empty() {
+            self.body = body;
+            self.pods.clear();
+            self.deliver(Vec::new(), Vec::new()).await;
+            return Err(RoundError::Empty);
+        }
+        if body == self.body {
+            return Ok(());
+        }
+        let text = text::parse(&body)?;
+        let items = items(text.value)?;
+        self.body = body;
+        self.take(items).await;
+        Ok(())
+    }
+
+    /// Takes the pods of a new body. One that is bad stays as it was.
+    async fn take(&mut self, items: Vec<Value>) {
+        let origin = Origin::Url(self.source.url.clone());
+        let mut known = std::mem::take(&mut self.pods);
+        let (mut pods, mut bad) = (Vec::new(), Vec::new());
+        for (index, item) in items.into_iter().enumerate() {
+            let key = key(&item);
+            let pod = match self.source.decode.decode(&item, &origin) {
+                Ok(decoded) => {
+                    for warning in &decoded.warnings {
+                        warn!(url = self.source.url, name = key.1, "{warning}");
+                    }
+                    Arc::new(decoded.pod)
+                }
+                Err(error) => {
+                    let kept = known.remove(&key);
+                    let goes_on = if kept.is_some() { "; it goes on as it was last read" } else { "" };
+                    let problem = format!("{}: {}{goes_on}", describe(&key, index), explain(error.as_ref()));
+                    bad.push(BadPod { origin: self.source.url.clone(), problem });
+                    let Some(kept) = kept else { continue };
+                    kept
+                }
+            };
+            self.pods.entry(key).or_insert_with(|| Arc::clone(&pod));
+            pods.push(pod);
+        }
+        self.deliver(pods, bad).await;
+    }
+
+    async fn deliver(&self, pods: Vec<Arc<Pod>>, bad: Vec<BadPod>) {
+        // If nobody listens any more, the loop ends by itself.
+        let _ = self.out.send(Delivery { source: Source::Http, pods, bad }).await;
+    }
+
+    /// upstream: http.go run (v1.36).
+    fn failed(&mut self, error: &RoundError) {
+        let (url, err) = (&self.source.url, explain(error));
+        match self.failures {
+            ..LOUD_FAILURES => warn!(url, err, "Failed to read pods from URL"),
+            LOUD_FAILURES => warn!(url, err, "Failed to read pods from URL; further failures are logged at -v=4 only"),
+            _ => debug!(url, err, "Failed to read pods from URL"),
+        }
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    fn succeeded(&mut self) {
+        if self.failures > 0 {
+            info!(url = self.source.url, "Successfully read pods from URL");
+            self.failures = 0;
+        }
+    }
+}
+
+/// The pods of a body: itself, or the items of a list.
+fn items(value: Value) -> Result<Vec<Value>, RoundError> {
+    if value.get("kind").and_then(Value::as_str) != Some("PodList") {
+        return Ok(vec![value]);
+    }
+    let Value::Object(mut list) = value else { return Ok(Vec::new()) };
+    let version = list.get("apiVersion").cloned().unwrap_or(Value::Null);
+    let items = match list.remove("items") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(items)) => items,
+        Some(_) => return Err(RoundError::NotAList),
+    };
+    Ok(items.into_iter().map(|item| typed(item, &version)).collect())
+}
+
+/// Items of a list need not say what they are: the list does.
+fn typed(mut item: Value, version: &Value) -> Value {
+    if let Value::Object(item) = &mut item {
+        item.entry("apiVersion").or_insert_with(|| version.clone());
+        item.entry("kind").or_insert_with(|| "Pod".into());
+    }
+    item
+}
+
+fn key(item: &Value) -> Key {
+    let text = |name| item.get("metadata").and_then(|meta| meta.get(name)).and_then(Value::as_str).unwrap_or_default();
+    (text("namespace").to_owned(), text("name").to_owned())
+}
+
+fn describe((namespace, name): &Key, index: usize) -> String {
+    match (namespace.is_empty(), name.is_empty()) {
+        (_, true) => format!("pod {index}, counted from 0"),
+        (true, false) => format!("pod {name}"),
+        (false, false) => format!("pod {name} of namespace {namespace}"),
+    }
+}

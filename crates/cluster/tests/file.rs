@@ -1,0 +1,310 @@
+//! Pods from files and directories (SRC-01, SRC-02), on real directories with the kernel's own events.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use rubelet_cluster::{FileSource, MAX_MANIFEST};
+use support::{Running, decoder, manifest};
+use tempfile::TempDir;
+
+mod support;
+
+/// Never within a test: what is seen was told by the kernel.
+const RARELY: Duration = Duration::from_secs(3600);
+/// Soon: what is seen may have been found by a list.
+const OFTEN: Duration = Duration::from_millis(20);
+
+fn source(path: &Path, every: Duration) -> Running {
+    Running::start(FileSource::new(path, every, decoder()))
+}
+
+/// Puts a file into place in one step.
+fn place(dir: &Path, name: &str, content: &str) {
+    let hidden = dir.join(format!(".{name}.new"));
+    fs::write(&hidden, content).expect("a file can be written");
+    fs::rename(hidden, dir.join(name)).expect("a file can be moved");
+}
+
+/// What a directory, made by `fill`, is read as at start.
+async fn check(fill: impl FnOnce(&Path), want: Expect) {
+    let dir = TempDir::new().expect("a directory can be made");
+    fill(dir.path());
+    let mut running = source(dir.path(), RARELY);
+    let seen = running.next().await;
+    want.assert_eq(&seen.replace(dir.path().to_str().expect("paths here are UTF-8"), "DIR"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn src_01_a_directory_is_read_in_order_without_dot_files() {
+    check(|_| {}, expect!["[]"]).await;
+    check(
+        |dir| {
+            fs::write(dir.join("b.yaml"), manifest("b", "1")).unwrap();
+            fs::write(dir.join("a.json"), r#"{"kind":"Pod","metadata":{"name":"a"},"spec":{"image":"1"}}"#).unwrap();
+            fs::write(dir.join("c"), manifest("c", "1")).unwrap();
+            fs::write(dir.join(".hidden.yaml"), manifest("hidden", "1")).unwrap();
+        },
+        expect!["[a=1 b=1 c=1]"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn each_bad_manifest_is_named_with_its_fault_and_stops_no_other() {
+    let with_good = |fill: fn(&Path)| {
+        move |dir: &Path| {
+            fill(dir);
+            fs::write(dir.join("good.yaml"), manifest("good", "1")).unwrap();
+        }
+    };
+    check(with_good(|dir| fs::write(dir.join("bad.yaml"), "kind: Pod\n  metadata: x\n").unwrap()), expect![[r#"
+        [good=1]
+        DIR/bad.yaml: it is neither YAML nor JSON: line 2, column 11: mapping values are not allowed in this context"#]]).await;
+    check(
+        with_good(|dir| fs::write(dir.join("bad.yaml"), "kind: Service\n").unwrap()),
+        expect![[r#"
+        [good=1]
+        DIR/bad.yaml: expected kind: Pod"#]],
+    )
+    .await;
+    check(
+        with_good(|dir| fs::write(dir.join("bad.yaml"), "").unwrap()),
+        expect![[r#"
+        [good=1]
+        DIR/bad.yaml: it is empty"#]],
+    )
+    .await;
+    check(
+        with_good(|dir| fs::write(dir.join("bad.yaml"), b"\x7fELF\xff").unwrap()),
+        expect![[r#"
+        [good=1]
+        DIR/bad.yaml: it is not text: byte 5 is not UTF-8"#]],
+    )
+    .await;
+    check(
+        with_good(|dir| fs::create_dir(dir.join("bad")).unwrap()),
+        expect![[r#"
+        [good=1]
+        DIR/bad: it is a directory; manifests in directories below DIR are not read"#]],
+    )
+    .await;
+    check(
+        with_good(|dir| std::os::unix::fs::symlink("nowhere.yaml", dir.join("bad.yaml")).unwrap()),
+        expect![[r#"
+        [good=1]
+        DIR/bad.yaml: it is a link to nowhere.yaml, which does not exist"#]],
+    )
+    .await;
+    check(
+        with_good(|dir| {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mknodat(rustix::fs::CWD, dir.join("bad"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        }),
+        expect![[r#"
+            [good=1]
+            DIR/bad: it is a pipe, not a file"#]],
+    )
+    .await;
+    check(
+        with_good(|dir| fs::File::create(dir.join("bad")).unwrap().set_len(MAX_MANIFEST as u64 + 1).unwrap()),
+        expect![[r#"
+            [good=1]
+            DIR/bad: it is larger than 10485760 bytes"#]],
+    )
+    .await;
+    check(
+        with_good(|dir| fs::write(dir.join("two.yaml"), manifest("good", "2")).unwrap()),
+        expect![[r#"
+        [good=1]
+        DIR/two.yaml: pod good of namespace default is already defined in DIR/good.yaml"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_manifest_of_the_greatest_size_is_read() {
+    check(
+        |dir| {
+            let mut text = manifest("big", "1");
+            text += &"#".repeat(MAX_MANIFEST - text.len());
+            fs::write(dir.join("big.yaml"), text).unwrap();
+        },
+        expect!["[big=1]"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn links_are_followed() {
+    let elsewhere = TempDir::new().unwrap();
+    fs::write(elsewhere.path().join("real"), manifest("web", "1")).unwrap();
+    let target = elsewhere.path().join("real");
+    check(|dir| std::os::unix::fs::symlink(target, dir.join("web.yaml")).unwrap(), expect!["[web=1]"]).await;
+}
+
+#[tokio::test]
+async fn the_kernel_tells_of_files_that_come_change_and_go() {
+    let dir = TempDir::new().unwrap();
+    let mut running = source(dir.path(), RARELY);
+    assert_eq!(running.next().await, "[]");
+    place(dir.path(), "web.yaml", &manifest("web", "1"));
+    assert_eq!(running.next().await, "[web=1]");
+    // Written in place: it counts when its writer closes it.
+    fs::write(dir.path().join("web.yaml"), manifest("web", "2")).unwrap();
+    running.until("[web=2]").await;
+    fs::write(dir.path().join("db.yaml"), manifest("db", "1")).unwrap();
+    running.until("[db=1 web=2]").await;
+    fs::rename(dir.path().join("db.yaml"), dir.path().join("zz.yaml")).unwrap();
+    running.until("[web=2 db=1]").await;
+    std::os::unix::fs::symlink("zz.yaml", dir.path().join("aa.yaml")).unwrap();
+    running.next().await;
+    fs::remove_file(dir.path().join("aa.yaml")).unwrap();
+    running.until("[web=2 db=1]").await;
+    fs::rename(dir.path().join("zz.yaml"), dir.path().join(".zz.yaml")).unwrap();
+    running.until("[web=2]").await;
+    fs::remove_file(dir.path().join("web.yaml")).unwrap();
+    running.until("[]").await;
+    running.stop().await;
+}
+
+/// Half a manifest may be valid: it is not read before it is closed.
+#[tokio::test]
+async fn a_file_that_is_being_written_is_not_read() {
+    use std::io::Write as _;
+    let dir = TempDir::new().unwrap();
+    let mut running = source(dir.path(), RARELY);
+    assert_eq!(running.next().await, "[]");
+    let mut file = fs::File::create(dir.path().join("web.yaml")).unwrap();
+    file.write_all(manifest("half", "1").as_bytes()).unwrap();
+    file.flush().unwrap();
+    // Another file, so that the events of the first one have been seen by then.
+    place(dir.path(), "other.yaml", &manifest("other", "1"));
+    assert_eq!(running.next().await, "[other=1]");
+    drop(file);
+    assert_eq!(running.next().await, "[other=1 half=1]");
+    running.stop().await;
+}
+
+/// Our difference: upstream removes the pod at its next list.
+#[tokio::test]
+async fn a_manifest_that_turns_bad_keeps_its_pod_until_the_file_is_gone() {
+    for every in [RARELY, OFTEN] {
+        let dir = TempDir::new().unwrap();
+        place(dir.path(), "web.yaml", &manifest("web", "1"));
+        let mut running = source(dir.path(), every);
+        assert_eq!(running.next().await, "[web=1]");
+        place(dir.path(), "web.yaml", "kind: [");
+        let seen = running.next().await.replace(dir.path().to_str().unwrap(), "DIR");
+        expect![[r#"
+            [web=1]
+            DIR/web.yaml: it is neither YAML nor JSON: line 1, column 7: unclosed bracket '['; its pod goes on as it was last read"#]].assert_eq(&seen);
+        place(dir.path(), "web.yaml", &manifest("web", "2"));
+        assert_eq!(running.next().await, "[web=2]");
+        place(dir.path(), "web.yaml", "kind: [");
+        running.next().await;
+        fs::remove_file(dir.path().join("web.yaml")).unwrap();
+        assert_eq!(running.next().await, "[]");
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn src_02_a_path_that_does_not_exist_is_empty_and_found_when_it_comes() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("later");
+    let mut running = source(&path, RARELY);
+    assert_eq!(running.next().await, "[]", "the source is ready all the same");
+    fs::create_dir(&path).unwrap();
+    place(&path, "web.yaml", &manifest("web", "1"));
+    running.until("[web=1]").await;
+    // And gone again, with all in it: so it is with upstream.
+    fs::remove_dir_all(&path).unwrap();
+    running.until("[]").await;
+    fs::create_dir(&path).unwrap();
+    place(&path, "web.yaml", &manifest("web", "2"));
+    running.until("[web=2]").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_single_file_is_read_and_watched() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("pod.yaml");
+    place(dir.path(), "other.yaml", &manifest("other", "1"));
+    place(dir.path(), "pod.yaml", &manifest("web", "1"));
+    let mut running = source(&path, RARELY);
+    assert_eq!(running.next().await, "[web=1]");
+    place(dir.path(), "pod.yaml", &manifest("web", "2"));
+    assert_eq!(running.next().await, "[web=2]");
+    fs::write(&path, manifest("web", "3")).unwrap();
+    running.until("[web=3]").await;
+    fs::remove_file(&path).unwrap();
+    running.until("[]").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_finds_what_the_kernel_does_not_tell() {
+    let elsewhere = TempDir::new().unwrap();
+    let target = elsewhere.path().join("real");
+    fs::write(&target, manifest("web", "1")).unwrap();
+    let dir = TempDir::new().unwrap();
+    std::os::unix::fs::symlink(&target, dir.path().join("web.yaml")).unwrap();
+    let mut running = source(dir.path(), OFTEN);
+    assert_eq!(running.next().await, "[web=1]");
+    place(elsewhere.path(), "real", &manifest("web", "2"));
+    assert_eq!(running.next().await, "[web=2]");
+    running.stop().await;
+}
+
+/// A ConfigMap volume changes all its files by moving one link.
+#[tokio::test]
+async fn a_volume_of_manifests_is_followed_at_once() {
+    use std::os::unix::fs::symlink;
+    let dir = TempDir::new().unwrap();
+    let version = |name: &str, image: &str| {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join(name).join("web.yaml"), manifest("web", image)).unwrap();
+        symlink(name, dir.path().join("..new")).unwrap();
+        fs::rename(dir.path().join("..new"), dir.path().join("..data")).unwrap();
+    };
+    version("..1", "1");
+    symlink("..data/web.yaml", dir.path().join("web.yaml")).unwrap();
+    let mut running = source(dir.path(), RARELY);
+    assert_eq!(running.next().await, "[web=1]");
+    version("..2", "2");
+    assert_eq!(running.next().await, "[web=2]");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_delivered_when_nothing_changed() {
+    let dir = TempDir::new().unwrap();
+    place(dir.path(), "web.yaml", &manifest("web", "1"));
+    let mut running = source(dir.path(), OFTEN);
+    assert_eq!(running.next().await, "[web=1]");
+    // The same content again, then something else: only the latter is told.
+    place(dir.path(), "web.yaml", &manifest("web", "1"));
+    place(dir.path(), "db.yaml", &manifest("db", "1"));
+    assert_eq!(running.next().await, "[db=1 web=1]");
+    assert!(running.nothing_waits());
+    running.stop().await;
+}
+
+/// SRC-05: the path is part of the pod's UID, so it is spelt as upstream spells it.
+#[tokio::test]
+async fn the_path_of_a_manifest_is_spelt_as_upstream_spells_it() {
+    let dir = TempDir::new().unwrap();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    fs::write(dir.path().join("web.yaml"), "kind: nonsense").unwrap();
+    let plain = dir.path().to_str().unwrap().to_owned();
+    for spelling in [format!("{plain}/"), format!("{plain}//"), format!("{plain}/./"), format!("{plain}/sub/..")] {
+        let mut running = source(Path::new(&spelling), RARELY);
+        let seen = running.next().await;
+        assert!(seen.contains(&format!("\n{plain}/web.yaml: ")), "{spelling} gives {seen}");
+        running.stop().await;
+    }
+}
