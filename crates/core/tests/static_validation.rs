@@ -22,7 +22,10 @@ fn set(target: &mut Value, pointer: &str, value: Value) {
         set(target, parent, Value::Object(serde_json::Map::new()));
     }
     match target.pointer_mut(parent).expect("the parent is there now") {
-        Value::Array(items) => items[name.parse::<usize>().expect("lists have numbers")] = value,
+        Value::Array(items) => {
+            let index: usize = name.parse().expect("lists have numbers");
+            *items.get_mut(index).expect("the list is as long") = value;
+        }
         other => drop(other.as_object_mut().expect("an object").insert(name.to_owned(), value)),
     }
 }

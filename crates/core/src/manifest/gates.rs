@@ -70,8 +70,10 @@ impl Gate {
         }
     }
 
+    /// Whether it is on unless somebody says otherwise.
     /// upstream: features/kube_features.go (v1.36)
-    fn default_on(self) -> bool {
+    #[must_use]
+    pub fn on_by_default(self) -> bool {
         match self {
             Self::SeLinuxMount | Self::TaintTolerationComparisonOperators | Self::UserNamespacesHostNetworkSupport => {
                 false
@@ -96,7 +98,7 @@ pub struct Gates(BTreeSet<Gate>);
 
 impl Default for Gates {
     fn default() -> Self {
-        Self::new(Gate::default_on)
+        Self::new(Gate::on_by_default)
     }
 }
 

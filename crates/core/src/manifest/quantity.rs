@@ -189,7 +189,7 @@ impl Quantity {
                 let magnitude = unscaled.unsigned_abs();
                 let (low, high) = (magnitude & u128::from(u64::MAX), magnitude >> 64);
                 match (low, high) {
-                    (0, 0) => out.write_str("[]")?,
+                    (0, 0) => out.write_str("<nil>")?,
                     (low, 0) => write!(out, "[{low}]")?,
                     (low, high) => write!(out, "[{low} {high}]")?,
                 }

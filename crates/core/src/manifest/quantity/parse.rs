@@ -9,6 +9,9 @@ const INT_DIGITS: i32 = 18;
 /// The same with room for a binary suffix.
 const BINARY_DIGITS: i32 = 14;
 
+/// Leaves room for the two zeros that the canonical text may need, so that what is printed can be read again.
+const MAX_NUMBER: i128 = 10_i128.pow(36);
+
 /// A quantity cut up, nothing converted yet.
 struct Scanned<'a> {
     negative: bool,
@@ -127,29 +130,44 @@ fn as_int(scanned: &Scanned<'_>, unit: &Unit) -> Option<(Amount, bool)> {
 
 fn as_decimal(scanned: &Scanned<'_>, unit: &Unit) -> Result<Quantity, QuantityError> {
     let digits = [scanned.whole, scanned.fraction].concat();
-    let mut unscaled: i128 = digits.parse().map_err(|_| QuantityError::TooLarge)?;
-    let mut scale = i32::try_from(scanned.fraction.len()).map_err(|_| QuantityError::TooLarge)?;
-    let mut format = match *unit {
-        Unit::Ten { exponent, format } => {
-            scale = scale.saturating_sub(exponent);
-            format
-        }
-        Unit::Two { exponent } => {
-            unscaled = unscaled.checked_mul(1_i128 << exponent).ok_or(QuantityError::TooLarge)?;
-            Format::BinarySi
-        }
+    let number: i128 = digits.parse().map_err(|_| QuantityError::TooLarge)?;
+    if number >= MAX_NUMBER {
+        return Err(QuantityError::TooLarge);
+    }
+    let places = i32::try_from(scanned.fraction.len()).map_err(|_| QuantityError::TooLarge)?;
+    let (amount, format) = match *unit {
+        Unit::Ten { exponent, format } => (nano(number, places.saturating_sub(exponent)), format),
+        Unit::Two { exponent } => binary(number, places, exponent),
     };
-    let mut amount = if unscaled == 0 { Amount::Dec { unscaled, scale } } else { round_dec(unscaled, scale, -NANO) };
-    let one = pow10(-NANO).unwrap_or(i128::MAX);
-    if let (Format::BinarySi, Amount::Dec { unscaled, scale: 9 }) = (format, amount) {
-        if unscaled > i128::from(i64::MAX) * one {
-            amount = Amount::Dec { unscaled: i128::from(i64::MAX), scale: 0 };
-        } else if unscaled > 0 && unscaled < one {
-            format = Format::DecimalSi;
-        }
-    }
-    if let (true, Amount::Dec { unscaled, scale }) = (scanned.negative, amount) {
-        amount = Amount::Dec { unscaled: -unscaled, scale };
-    }
+    let amount = match (scanned.negative, amount) {
+        (true, Amount::Dec { unscaled, scale }) => Amount::Dec { unscaled: -unscaled, scale },
+        (_, amount) => amount,
+    };
     Ok(Quantity { amount, format, text: None })
+}
+
+/// What is finer than 10^-9 is rounded up, so that whoever asks for something gets something.
+fn nano(number: i128, places: i32) -> Amount {
+    match number {
+        0 => Amount::Dec { unscaled: 0, scale: places },
+        number => round_dec(number, places, -NANO),
+    }
+}
+
+/// Binary quantities end at 2^63 - 1; below one they are written in decimal.
+fn binary(number: i128, places: i32, exponent: u32) -> (Amount, Format) {
+    let max = i128::from(i64::MAX);
+    let one = pow10(-NANO).unwrap_or(i128::MAX);
+    let capped = Amount::Dec { unscaled: max, scale: 0 };
+    match number.checked_mul(1_i128 << exponent).map(|number| nano(number, places)) {
+        Some(Amount::Dec { unscaled, scale: 9 }) if unscaled > 0 && unscaled < one => {
+            (Amount::Dec { unscaled, scale: 9 }, Format::DecimalSi)
+        }
+        Some(Amount::Dec { unscaled: 0, scale }) => (Amount::Dec { unscaled: 0, scale }, Format::BinarySi),
+        Some(Amount::Dec { unscaled, scale: 9 }) if unscaled <= max * one => {
+            (Amount::Dec { unscaled, scale: 9 }, Format::BinarySi)
+        }
+        // Anything else was too large for nine places, or for any.
+        Some(_) | None => (capped, Format::BinarySi),
+    }
 }
