@@ -8,8 +8,8 @@ const CRI: [&str; 2] = ["cri/runtime.proto", "cri/images.proto"];
 /// These print through `Debug` implementations in `lib.rs` that hide what may be secret.
 const SECRET: [&str; 2] = ["runtime.v1.AuthConfig", "runtime.v1.KeyValue"];
 
-/// Large messages inside requests. A request is held several times over in the future of a call that carries it; behind
-/// a pointer that costs 1 KB instead of 40.
+/// Large messages inside requests. A request is held several times over in the future of the call that carries it, which
+/// took 40 KB for `CreateContainer` before these went behind pointers.
 const BOXED: [&str; 4] = [
     ".runtime.v1.RunPodSandboxRequest.config",
     ".runtime.v1.CreateContainerRequest.config",

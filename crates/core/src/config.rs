@@ -14,6 +14,7 @@ mod kubelet;
 mod logging;
 mod names;
 mod nearest;
+mod node_ip;
 mod parts;
 mod quantity;
 mod unacted;
@@ -31,9 +32,10 @@ pub use duration::{DurationError, GoDuration};
 pub use gates::{FeatureGates, Gate, GateError, GateStage, gate_warnings, known_features};
 pub use given::Given;
 pub use kubelet::KubeletConfiguration;
-pub use logging::{FlushFrequency, FormatOptions, Logging, OutputRouting, VModule};
+pub use logging::{FlushFrequency, FormatOptions, Logging, OutputRouting, SizeError, VModule, parse_buffer_size};
 pub use names::{NODE_LABEL_NAMESPACES, NODE_LABELS, NoNodeName, NodeLabelError, check_node_labels, node_name};
 pub use nearest::{distance, nearest};
+pub use node_ip::{NodeIpError, NodeIps, node_ips};
 pub use parts::{
     AnonymousAuthentication, Authentication, Authorization, CrashLoopBackOff, MemoryReservation, MemorySwap,
     ShutdownGracePeriodByPodPriority, Taint, Tracing, UserNamespaces, WebhookAuthentication, WebhookAuthorization,

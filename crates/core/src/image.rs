@@ -1,1 +1,151 @@
-//! Names of images, and when they are pulled (section 8.1).
+//! Names of images, when they are pulled, and what people are told about it (section 8.1).
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Container;
+
+use crate::reason::WaitingReason;
+
+mod reference;
+#[cfg(test)]
+mod tests;
+
+pub use reference::{ImageName, ImageNameError};
+
+/// When an image is pulled.
+#[doc(alias = "imagePullPolicy")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PullPolicy {
+    /// At each start.
+    Always,
+    /// If it is not there.
+    IfNotPresent,
+    /// Not at all.
+    Never,
+}
+
+impl PullPolicy {
+    /// The policy of a container; where it states none, the API's default: `Always` for the tag `latest`, else
+    /// `IfNotPresent`.
+    pub fn of(container: &Container) -> Self {
+        match container.image_pull_policy.as_deref() {
+            Some("Always") => Self::Always,
+            Some("Never") => Self::Never,
+            Some("IfNotPresent") => Self::IfNotPresent,
+            _ => {
+                let name = ImageName::parse(container.image.as_deref().unwrap_or_default());
+                let latest = name.is_ok_and(|name| name.is_latest());
+                if latest { Self::Always } else { Self::IfNotPresent }
+            }
+        }
+    }
+
+    /// Whether presence has to be known before [`should_pull`] can tell.
+    pub const fn asks_presence(self) -> bool {
+        !matches!(self, Self::Always)
+    }
+}
+
+/// What to do about an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PullDecision {
+    /// Use the one that is there.
+    UsePresent,
+    /// Fetch it.
+    Pull,
+    /// It is not there and may not be fetched.
+    Refuse,
+}
+
+/// Whether an image has to be pulled, given whether it is there (IMG-02).
+pub const fn should_pull(policy: PullPolicy, present: bool) -> PullDecision {
+    match (policy, present) {
+        (PullPolicy::Always, _) | (PullPolicy::IfNotPresent, false) => PullDecision::Pull,
+        (PullPolicy::IfNotPresent | PullPolicy::Never, true) => PullDecision::UsePresent,
+        (PullPolicy::Never, false) => PullDecision::Refuse,
+    }
+}
+
+/// What the event `Pulling` says (IMG-03).
+pub fn pulling(image: &str) -> String {
+    format!("Pulling image {image:?}")
+}
+
+/// What the event `Pulled` says after a pull: `took` is the pull itself, `waited` with the time in the queue (IMG-03).
+pub fn pulled(image: &str, took: Duration, waited: Duration, size: u64) -> String {
+    format!(
+        "Successfully pulled image {image:?} in {} ({} including waiting). Image size: {size} bytes.",
+        go_duration(took),
+        go_duration(waited)
+    )
+}
+
+/// What the event `Pulled` says of an image that was there. `verified`: gate `KubeletEnsureSecretPulledImages` (IMG-03).
+pub fn already_present(image: &str, verified: bool) -> String {
+    let more = if verified { " and can be accessed by the pod" } else { "" };
+    format!("Container image {image:?} already present on machine{more}")
+}
+
+/// What the event `Failed` says (IMG-03).
+pub fn pull_failed(image: &str, err: &str) -> String {
+    format!("Failed to pull image {image:?}: {err}")
+}
+
+/// What the event `BackOff` says; with the last failure after it, what the container's status says (IMG-03, IMG-04).
+pub fn back_off(image: &str, last: Option<(WaitingReason, &str)>) -> String {
+    match last {
+        None => format!("Back-off pulling image {image:?}"),
+        Some((reason, message)) => format!("Back-off pulling image {image:?}: {reason}: {message}"),
+    }
+}
+
+/// What event and status say of an image that may not be pulled (IMG-02).
+pub fn never_pulled(image: &str) -> String {
+    format!("Container image {image:?} is not present with pull policy of Never")
+}
+
+/// What event `InspectFailed` and status say if the runtime could not tell whether an image is there.
+pub fn inspect_failed(image: &str, err: &str) -> String {
+    format!("Failed to inspect image {image:?}: {err}")
+}
+
+/// What event `InspectFailed` and status say of a name that cannot be read (IMG-01).
+pub fn invalid_name(err: &ImageNameError) -> String {
+    format!("Failed to apply default image tag {:?}: {err}", err.image)
+}
+
+/// The reason and message of a pull that failed: the runtime marks two kinds by how its text begins (IMG-04).
+///
+/// upstream: images/image_manager.go evalCRIPullErr (v1.36)
+#[doc(alias = "evalCRIPullErr")]
+pub fn pull_failure(image: &str, err: &str) -> (WaitingReason, String) {
+    let kinds = [
+        (WaitingReason::RegistryUnavailable, "the registry is unavailable"),
+        (WaitingReason::SignatureValidationFailed, "the signature validation failed"),
+    ];
+    for (reason, why) in kinds {
+        if let Some(rest) = err.strip_prefix(reason.as_str()) {
+            return (reason, format!("image pull failed for {image} because {why}{rest}"));
+        }
+    }
+    (WaitingReason::ErrImagePull, err.to_owned())
+}
+
+/// Cut to milliseconds and written as Go writes it: `1m2.5s`, `250ms`, `0s`.
+fn go_duration(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    if millis == 0 {
+        return "0s".to_owned();
+    }
+    if millis < 1000 {
+        return format!("{millis}ms");
+    }
+    let (hours, minutes, rest) = (millis / 3_600_000, millis / 60_000 % 60, millis % 60_000);
+    let fraction = format!(".{:03}", rest % 1000);
+    let seconds = format!("{}{}s", rest / 1000, fraction.trim_end_matches('0').trim_end_matches('.'));
+    match (hours, minutes) {
+        (0, 0) => seconds,
+        (0, minutes) => format!("{minutes}m{seconds}"),
+        (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
+    }
+}

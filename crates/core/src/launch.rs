@@ -10,7 +10,7 @@ mod linux;
 mod sandbox;
 mod security;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod types;
 
 pub use container::{as_container, container_config, container_of};

@@ -8,20 +8,20 @@
 
 pub mod admit;
 pub mod backoff;
-pub mod gc;
-pub mod hash;
+pub mod config;
+pub mod desired;
 pub mod dns;
 pub mod env;
+pub mod gc;
+pub mod hash;
 pub mod hostname;
 pub mod hosts;
-pub mod desired;
-pub mod config;
 pub mod id;
 pub mod image;
 pub mod launch;
 pub mod lifecycle;
-pub mod mounts;
 pub mod manifest;
+pub mod mounts;
 pub mod observe;
 pub mod plan;
 pub mod pod;

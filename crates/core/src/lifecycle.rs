@@ -228,7 +228,8 @@ impl PodLifecycle {
                 Vec::new()
             }
             JobEnd::Stopped => {
-                self.stage = Stage::Terminated { since: now };
+                let cause = self.stage.cause().unwrap_or(Cause::Ended);
+                self.stage = Stage::Terminated { since: now, cause };
                 self.start_job()
             }
             JobEnd::CleanedUp => {

@@ -168,3 +168,28 @@ impl PodExt for Pod {
 pub fn is_sidecar(init: &Container) -> bool {
     init.restart_policy.as_deref() == Some("Always")
 }
+
+/// The container called `name`, whatever its role.
+pub fn container_named<'a>(pod: &'a Pod, name: &str) -> Option<std::borrow::Cow<'a, Container>> {
+    use std::borrow::Cow;
+    let listed = pod.regular().iter().chain(pod.init()).find(|c| c.name == name).map(Cow::Borrowed);
+    listed.or_else(|| {
+        let ephemeral = pod.ephemeral().iter().find(|e| e.name == name);
+        ephemeral.map(|e| Cow::Owned(crate::launch::as_container(e)))
+    })
+}
+
+/// Where the container called `name` stands in the pod's spec, as events refer to it (RT-51).
+#[doc(alias = "GenerateContainerRef")]
+pub fn field_path(pod: &Pod, name: &str) -> Option<String> {
+    let list = if pod.regular().iter().any(|c| c.name == name) {
+        "containers"
+    } else if pod.init().iter().any(|c| c.name == name) {
+        "initContainers"
+    } else if pod.ephemeral().iter().any(|c| c.name == name) {
+        "ephemeralContainers"
+    } else {
+        return None;
+    };
+    Some(format!("spec.{list}{{{name}}}"))
+}

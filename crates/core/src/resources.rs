@@ -6,7 +6,7 @@
 mod amount;
 mod pod;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use amount::{Amount, AmountError};
 pub use pod::{

@@ -52,3 +52,13 @@ fn plans() {
         world::show_plan(&pod, &plan)
     });
 }
+
+#[test]
+fn phases() {
+    check("phase", |case| world::show_phase(&case.status()));
+}
+
+#[test]
+fn statuses() {
+    check("status", |case| serde_saphyr::to_string(&case.status()).expect("a status can be written"));
+}

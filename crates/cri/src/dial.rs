@@ -121,7 +121,7 @@ mod tests {
         for _ in 0..10 {
             pause.extend(ErrorKind::NotFound, now);
             let length = pause.after.as_ref().expect("just extended").length;
-            assert_eq!(pause.refuses(now + length - Duration::from_nanos(1)), Some(ErrorKind::NotFound));
+            assert_eq!(pause.refuses(now + (length - Duration::from_nanos(1))), Some(ErrorKind::NotFound));
             assert_eq!(pause.refuses(now + length), None);
             now = now + length;
             lengths.push(length.as_millis());

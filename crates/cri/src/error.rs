@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 use crate::dial::DialError;
 use crate::metrics::Operation;
 
-/// How our own side's complaints about an answer begin. They carry the code `Internal`, which a runtime may send too.
+/// How our own side's complaints about an answer begin. Their codes are ones that a runtime may send too.
 const UNREADABLE: [&str; 4] = [
     "failed to decode Protobuf message",
     "protocol error",
@@ -49,7 +49,7 @@ fn kind_of(status: &Status) -> RpcErrorKind {
         (Code::Unimplemented, None) => RpcErrorKind::Unimplemented,
         // Our limit on the size of an answer.
         (Code::OutOfRange, None) => RpcErrorKind::Garbage,
-        (Code::Internal, None) if UNREADABLE.iter().any(|text| status.message().starts_with(text)) => {
+        (Code::Internal | Code::Unknown, None) if UNREADABLE.iter().any(|text| status.message().starts_with(text)) => {
             RpcErrorKind::Garbage
         }
         // The transport's own clock for our deadline may strike first.

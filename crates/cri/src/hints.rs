@@ -16,8 +16,9 @@ use crate::from_wire::pod_of;
 use crate::metrics::Operation;
 
 /// How long to wait for the runtime to refuse. One that knows the call may say nothing at all before its first event
-/// (Go's servers send their headers with it), one that does not says so at once.
-const TIME_TO_REFUSE: Duration = Duration::from_millis(500);
+/// (Go's servers send their headers with it), one that does not says so at once. A refusal that comes later still is the
+/// stream's first and last item.
+const TIME_TO_REFUSE: Duration = Duration::from_millis(100);
 
 /// Opens the stream. It has no deadline: it ends when the connection does, and then says why.
 pub(crate) async fn hints(connection: &Connection) -> Result<BoxStream<'static, Result<Hint, RpcError>>, RpcError> {
@@ -33,11 +34,20 @@ pub(crate) async fn hints(connection: &Connection) -> Result<BoxStream<'static, 
         Ok(Err(status)) => return Err(from_status(operation, &status)),
         Err(_elapsed) => stream::once(opening).map_ok(tonic::Response::into_inner).try_flatten().boxed(),
     };
-    let mut owners = Owners::default();
-    let hints = events
-        .map_err(move |status| from_status(operation, &status))
-        .try_filter_map(move |event| std::future::ready(Ok(owners.hint(&event))));
-    Ok(hints.boxed())
+    let events = events.map_err(move |status| from_status(operation, &status)).boxed();
+    // An unfolded stream ends with its first error: after that there is nothing to be heard on this connection.
+    Ok(stream::try_unfold((events, Owners::default()), next_hint).boxed())
+}
+
+type Events = BoxStream<'static, Result<cri::ContainerEventResponse, RpcError>>;
+
+async fn next_hint((mut events, mut owners): (Events, Owners)) -> Result<Option<(Hint, (Events, Owners))>, RpcError> {
+    while let Some(event) = events.try_next().await? {
+        if let Some(hint) = owners.hint(&event) {
+            return Ok(Some((hint, (events, owners))));
+        }
+    }
+    Ok(None)
 }
 
 /// Which pod the objects seen in this stream belong to. An event about a sandbox that is already gone names nothing but

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use rubelet_core::id::PodUid;
+use rubelet_core::launch::POD_UID_LABEL;
 use rubelet_core::observe::PodSummary;
 use rubelet_engine::ports::RpcError;
 use rubelet_proto::cri;
 
 use crate::connection::{Connection, collect};
-use crate::from_wire::{POD_UID, pod_summaries};
+use crate::from_wire::pod_summaries;
 use crate::metrics::Operation;
 
 /// Every pod of ours. The two lists are not one snapshot: a pod that changes between them looks odd once, and an event
@@ -53,5 +54,5 @@ pub(crate) async fn containers(connection: &Connection, uid: Option<&PodUid>) ->
 }
 
 fn selector(uid: Option<&PodUid>) -> BTreeMap<String, String> {
-    uid.map(|uid| (POD_UID.to_owned(), uid.as_str().to_owned())).into_iter().collect()
+    uid.map(|uid| (POD_UID_LABEL.to_owned(), uid.as_str().to_owned())).into_iter().collect()
 }

@@ -16,3 +16,6 @@ pub(crate) fn whole_seconds(duration: Duration) -> i64 {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

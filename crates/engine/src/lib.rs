@@ -3,4 +3,20 @@
 //! This crate owns all state, drives `core`'s decisions and reaches the world only through the traits in [`ports`].
 //! It contains no lock: each piece of state has one owning task, others hold a handle.
 
+pub mod assemble;
+pub mod chain;
+pub mod clock;
+pub mod health;
+pub mod hooks;
+pub mod images;
+mod look;
+pub mod node;
+pub mod pleg;
+pub mod pod_worker;
 pub mod ports;
+mod resources;
+mod runtime;
+pub mod sync_loop;
+pub mod task;
+pub mod timeline;
+mod volumes;

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rubelet_core::id::{PodRef, PodUid};
-use rubelet_engine::ports::{FileError, PodLogs};
+use rubelet_core::id::PodRef;
+use rubelet_engine::ports::{FileError, LogCleaner, PodLogs};
 use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 
@@ -59,6 +59,16 @@ impl PodLogs for DiskLogs {
         self.dirs.pods.join(pod_dir_name(pod))
     }
 
+    async fn make_dir(&self, pod: &PodRef) -> Result<(), FileError> {
+        let (dirs, pod, path) = (Arc::clone(&self.dirs), pod.clone(), self.dir(pod));
+        blocking(move || {
+            let made = beneath::open_root(&dirs.pods)
+                .and_then(|root| beneath::ensure_dir(root, &pod_dir_name(&pod), PUBLIC_DIR));
+            made.map(drop).map_err(failed("make log directory", path))
+        })
+        .await
+    }
+
     async fn make(&self, pod: &PodRef, container: &str) -> Result<Option<u32>, FileError> {
         let path = self.dir(pod).join(container);
         let (dirs, pod, container) = (Arc::clone(&self.dirs), pod.clone(), container.to_owned());
@@ -66,9 +76,6 @@ impl PodLogs for DiskLogs {
             let make = || {
                 let root = beneath::open_root(&dirs.pods)?;
                 let pod = beneath::ensure_dir(root, &pod_dir_name(&pod), PUBLIC_DIR)?;
-                if container.is_empty() {
-                    return Ok(None);
-                }
                 greatest_restart_count(beneath::ensure_dir(pod, &container, PUBLIC_DIR)?)
             };
             make().map_err(failed("make log directory", path))
@@ -104,6 +111,30 @@ impl PodLogs for DiskLogs {
         })
         .await
     }
+}
+
+#[async_trait]
+impl LogCleaner for DiskLogs {
+    async fn list(&self) -> Result<Vec<PodRef>, FileError> {
+        let dirs = Arc::clone(&self.dirs);
+        blocking(move || {
+            let root = beneath::open_root(&dirs.pods).map_err(failed("open", &dirs.pods))?;
+            let listed = entries(root).map_err(failed("list", &dirs.pods))?;
+            Ok(listed.into_iter().filter_map(|(name, _)| pod_of_dir(&name)).collect())
+        })
+        .await
+    }
+
+    async fn remove(&self, pod: &PodRef) -> Result<(), FileError> {
+        let (dirs, name) = (Arc::clone(&self.dirs), pod_dir_name(pod));
+        blocking(move || {
+            let root = &dirs.pods;
+            let dir = beneath::open_root(root).map_err(failed("open", root))?;
+            tree::remove(&dir, &name, Remove::Everything)
+                .map_err(|err| failed("remove", root.join(err.path))(err.source))
+        })
+        .await
+    }
 
     async fn remove_container(
         &self,
@@ -125,23 +156,9 @@ impl PodLogs for DiskLogs {
         .await
     }
 
-    async fn remove_except(&self, keep: &(dyn for<'a> Fn(&'a PodUid) -> bool + Sync)) -> Result<(), FileError> {
+    async fn prune_links(&self) -> Result<(), FileError> {
         let dirs = Arc::clone(&self.dirs);
-        let listed = blocking(move || {
-            let root = beneath::open_root(&dirs.pods).map_err(failed("open", &dirs.pods))?;
-            entries(root).map_err(failed("list", &dirs.pods))
-        })
-        .await?;
-        // The caller's answer may borrow from it, so it is asked here and not on the blocking pool.
-        let doomed: Vec<String> =
-            listed.into_iter().map(|(name, _)| name).filter(|name| !keep(&uid_of_dir(name))).collect();
-        let dirs = Arc::clone(&self.dirs);
-        blocking(move || {
-            let removed = remove_pods(&dirs.pods, &doomed);
-            let unlinked = remove_dangling(&dirs.containers).map_err(failed("remove links in", &dirs.containers));
-            removed.and(unlinked)
-        })
-        .await
+        blocking(move || remove_dangling(&dirs.containers).map_err(failed("remove links in", &dirs.containers))).await
     }
 }
 
@@ -150,10 +167,12 @@ fn pod_dir_name(pod: &PodRef) -> String {
     format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
 }
 
-/// The UID is what follows the last `_`; early kubelets wrote nothing else.
-/// upstream: kuberuntime/helpers.go parsePodUIDFromLogsDirectory (v1.36)
-fn uid_of_dir(name: &str) -> PodUid {
-    PodUid::from(name.rsplit('_').next().unwrap_or(name))
+/// The pod that a log directory belongs to; what is not named like one of ours is nobody's. None of the parts can contain
+/// `_`. upstream: kuberuntime/helpers.go parsePodUIDFromLogsDirectory (v1.36)
+fn pod_of_dir(name: &str) -> Option<PodRef> {
+    let mut parts = name.split('_');
+    let pod = PodRef { namespace: parts.next()?.into(), name: parts.next()?.into(), uid: parts.next()?.into() };
+    parts.next().is_none().then_some(pod)
 }
 
 /// The end of the id gives way if the name is too long. upstream: kuberuntime/legacy.go logSymlink (v1.36)
@@ -223,14 +242,6 @@ fn remove_logs(root: &Path, pod: &PodRef, container: &str, restart_count: u32) -
         }
     }
     Ok(())
-}
-
-fn remove_pods(root: &Path, names: &[String]) -> Result<(), FileError> {
-    let dir = beneath::open_root(root).map_err(failed("open", root))?;
-    let remove = |name: &String| {
-        tree::remove(&dir, name, Remove::Everything).map_err(|err| failed("remove", root.join(err.path))(err.source))
-    };
-    names.iter().map(remove).fold(Ok(()), Result::and)
 }
 
 /// Removes links whose log is gone.

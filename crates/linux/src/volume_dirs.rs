@@ -1,11 +1,13 @@
 //! `pods/<uid>/volumes/<plugin>/<volume>` and the marker beside it, for the volume plugins.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use rubelet_core::id::PodUid;
 use rubelet_engine::ports::{FileError, MemoryFs, MountedFs, VolumeDirs, VolumePlace, VolumeState};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -13,7 +15,7 @@ use rustix::io::Errno;
 use crate::beneath::{self, failed};
 use crate::blocking::blocking;
 use crate::kernel_mounts::{is_mount_root, mount_new, unmount_at};
-use crate::pod_dirs::{PODS, make_pod_dir, none_if_gone, open_pod_dir};
+use crate::pod_dirs::{PODS, entries, make_pod_dir, none_if_gone, open_pod_dir};
 use crate::tree::{self, Remove};
 
 const PRIVATE_DIR: u32 = 0o750;
@@ -92,7 +94,7 @@ impl RootVolumes {
 
 /// A place with its names as they are on disk.
 struct Place {
-    uid: rubelet_core::id::PodUid,
+    uid: PodUid,
     plugin: String,
     volume: String,
 }
@@ -129,6 +131,20 @@ impl VolumeDirs for RootVolumes {
             };
             let mounted = dir.as_ref().map(mounted_fs).transpose()?.flatten();
             Ok(VolumeState { path: place.path(&this.root), exists: dir.is_some(), ready: marker.is_some(), mounted })
+        })
+        .await
+    }
+
+    async fn list(&self, uid: &PodUid, plugin: &'static str) -> Result<Vec<String>, FileError> {
+        let place = VolumePlace { uid: uid.clone(), plugin, volume: String::new() };
+        self.run("list", &place, |this, place| {
+            let mut names = BTreeSet::new();
+            for kind in [VOLUMES, PLUGINS] {
+                if let Some(dir) = this.parent(place, kind)? {
+                    names.extend(entries(dir)?.into_iter().map(|(name, _)| name));
+                }
+            }
+            Ok(names.into_iter().collect())
         })
         .await
     }

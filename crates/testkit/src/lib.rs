@@ -2,7 +2,27 @@
 //!
 //! A fake obeys the same laws as the real thing; [`contract`] holds those laws and runs on both. All time here is
 //! tokio's, so that a test with a paused clock decides what time it is. A dev-dependency only.
+//!
+//! Every fake is a handle whose clones share one world, so that the world outlives a kubelet that is killed and started
+//! again. The simulation of the whole engine on these fakes has its place in `engine`'s tests (`tests/sim`).
 
+mod cgroups;
+mod chance;
+mod clock;
+pub mod contract;
+mod files;
 mod pods;
+mod recording;
+mod runtime;
+mod source;
+mod volumes;
 
+pub use cgroups::*;
+pub use chance::*;
+pub use clock::*;
+pub use files::*;
 pub use pods::*;
+pub use recording::*;
+pub use runtime::{Behaviour, Call, FakeRuntime, Faults, Pull};
+pub use source::*;
+pub use volumes::*;

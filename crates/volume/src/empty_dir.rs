@@ -80,6 +80,10 @@ impl VolumePlugin for EmptyDir {
         Ok(path)
     }
 
+    async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<String>, VolumeError> {
+        Ok(self.dirs.list(uid, NAME).await?)
+    }
+
     async fn tear_down(&self, uid: &PodUid, volume: &str) -> Result<(), VolumeError> {
         Ok(self.dirs.remove(&place(uid, volume)).await?)
     }

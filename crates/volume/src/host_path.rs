@@ -48,6 +48,11 @@ impl VolumePlugin for HostPath {
         }
     }
 
+    /// The node's own files: nothing of them is the pod's.
+    async fn volumes_of(&self, _uid: &PodUid) -> Result<Vec<String>, VolumeError> {
+        Ok(Vec::new())
+    }
+
     async fn tear_down(&self, _uid: &PodUid, _volume: &str) -> Result<(), VolumeError> {
         Ok(())
     }

@@ -135,6 +135,23 @@ impl Default for OutputRouting {
     }
 }
 
+/// A size that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a quantity; write bytes like 512, 1k or 2Ki")]
+pub struct SizeError(String);
+
+/// Reads a buffer's size; empty means none.
+///
+/// # Errors
+/// [`SizeError`] if the text is no quantity.
+pub fn parse_buffer_size(text: &str) -> Result<String, SizeError> {
+    match text {
+        "" => Ok("0".to_owned()),
+        _ if super::quantity::sign(text).is_some() => Ok(text.to_owned()),
+        _ => Err(SizeError(text.to_owned())),
+    }
+}
+
 /// A quantity, which a file may also write as a bare number. Empty means zero.
 fn quantity_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     struct Text;
@@ -146,11 +163,7 @@ fn quantity_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
         }
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
-            match text {
-                "" => Ok("0".to_owned()),
-                _ if super::quantity::sign(text).is_some() => Ok(text.to_owned()),
-                _ => Err(E::custom(format!("{text:?} is not a quantity; write bytes like 512, 1K or 2Ki"))),
-            }
+            parse_buffer_size(text).map_err(E::custom)
         }
 
         fn visit_i64<E: de::Error>(self, number: i64) -> Result<String, E> {

@@ -31,7 +31,7 @@ pub fn distance(a: &str, b: &str) -> usize {
 #[must_use]
 pub fn nearest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters: below that people recognise the name, above it a guess misleads.
-    let limit = (wrong.chars().count() / 3).clamp(1, 6);
+    let limit = (wrong.chars().count() / 3).min(6);
     valid
         .into_iter()
         .map(|name| (distance(wrong, name), name))

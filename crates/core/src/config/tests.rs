@@ -394,6 +394,29 @@ fn boot_03_the_node_is_named_by_override_or_host() {
 }
 
 #[test]
+fn flag_01_node_ip_is_one_address_or_a_pair() {
+    let table = [
+        ("", "", "", ""),
+        ("10.0.0.1", "10.0.0.1", "", ""),
+        ("::", "::", "", ""),
+        (" fd00::1 , 10.0.0.1", "fd00::1 10.0.0.1", "", ""),
+        ("10.0.0.1,node", "10.0.0.1", "node", ""),
+        ("10.0.0.1,10.0.0.2", "", "", "is not one address"),
+        ("10.0.0.1,fd00::1,fd00::2", "", "", "is not one address"),
+        ("0.0.0.0,fd00::1", "", "", "cannot have 0.0.0.0"),
+    ];
+    for (text, addresses, ignored, error) in table {
+        match node_ips(text) {
+            Ok(ips) => {
+                let shown = ips.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+                assert_eq!((shown.as_str(), ips.ignored.join(" ").as_str(), ""), (addresses, ignored, error), "{text}");
+            }
+            Err(wrong) => assert!(!error.is_empty() && wrong.to_string().contains(error), "{text}: {wrong}"),
+        }
+    }
+}
+
+#[test]
 fn cfg_06_node_labels_stay_out_of_reserved_domains() {
     let table = [
         ("disk", "ssd", ""),

@@ -34,6 +34,8 @@ pub enum Stage {
     Terminated {
         /// When the last container was known to have stopped.
         since: Instant,
+        /// Who or what ended it: decides how much of it is removed.
+        cause: Cause,
     },
     /// Nothing is left but what garbage collection takes: dead containers and logs.
     Finished,
@@ -49,6 +51,14 @@ impl Stage {
     #[doc(alias = "CouldHaveRunningContainers")]
     pub fn may_have_running_containers(&self) -> bool {
         matches!(self, Self::Syncing { .. } | Self::Terminating { .. })
+    }
+
+    /// Who or what ended it, once it is on its way out.
+    pub fn cause(&self) -> Option<Cause> {
+        match self {
+            Self::Terminating { cause, .. } | Self::Terminated { cause, .. } => Some(*cause),
+            Self::Waiting | Self::Syncing { .. } | Self::Finished => None,
+        }
     }
 
     /// One word for people.
@@ -275,11 +285,12 @@ pub enum JobEnd {
 }
 
 /// When to try again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
     /// The trouble is known to pass soon: the network is not ready, a slot was not free.
     Soon,
     /// The usual pause.
+    #[default]
     Later,
     /// At a known time: a back-off expires.
     In(Duration),

@@ -11,7 +11,7 @@ mod containers;
 mod resources;
 mod volumes;
 
-pub(super) use resources::{Derived, aggregate_limits, aggregate_requests};
+pub(super) use resources::{Derived, aggregate_limits, aggregate_requests, is_huge_page, is_pod_level};
 
 const GRACE_PERIOD_SECONDS: i64 = 30;
 

@@ -1,1 +1,159 @@
-//! Tables.
+//! Quantities and sums, checked against upstream's rules.
+
+use expect_test::{Expect, expect};
+use k8s_openapi::api::core::v1::Pod;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A pod from its spec, named `web` in namespace `default`.
+pub(crate) fn pod(spec: Value) -> Pod {
+    let metadata = json!({"name": "web", "namespace": "default", "uid": "12345678-1234"});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a pod")
+}
+
+/// upstream: apimachinery/pkg/api/resource/quantity_test.go (v1.36): suffixes, exponents, rounding up.
+#[test]
+fn quantities_are_read_as_go_reads_them() {
+    let rows: [(&str, i64, i64); 25] = [
+        ("0", 0, 0),
+        ("1", 1, 1000),
+        ("100m", 1, 100),
+        ("1500m", 2, 1500),
+        ("0.5", 1, 500),
+        (".5", 1, 500),
+        ("5.", 5, 5000),
+        ("+3", 3, 3000),
+        ("-1500m", -2, -1500),
+        ("1k", 1000, 1_000_000),
+        ("1Ki", 1024, 1_024_000),
+        ("1.5Gi", 1_610_612_736, 1_610_612_736_000),
+        ("0.1Ki", 103, 102_400),
+        ("2M", 2_000_000, 2_000_000_000),
+        ("1T", 1_000_000_000_000, 1_000_000_000_000_000),
+        ("1E", 1_000_000_000_000_000_000, i64::MAX),
+        ("1e3", 1000, 1_000_000),
+        ("1E3", 1000, 1_000_000),
+        ("12e-1", 2, 1200),
+        ("1n", 1, 1),
+        ("1u", 1, 1),
+        ("1.0000000001", 2, 1001),
+        ("0.0000000001Ki", 1, 1),
+        ("100E", i64::MAX, i64::MAX),
+        ("99999999999999999999999999999999999999999999", i64::MAX, i64::MAX),
+    ];
+    for (text, value, millis) in rows {
+        let amount = Amount::parse(text).expect(text);
+        assert_eq!((amount.value(), amount.millis()), (value, millis), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_quantity_is_refused() {
+    for text in ["", ".", "-", "1.2.3", "Mi", "1mi", "1e", "1KI", "1 Mi", " 1", "e3", "1e1.5", "0x10", "١"] {
+        assert!(Amount::parse(text).is_err(), "{text:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn reading_a_quantity_never_panics(text in "\\PC*") {
+        let _ = Amount::parse(&text);
+    }
+
+    #[test]
+    fn reading_something_like_a_quantity_never_panics(text in "[-+]?[0-9]{0,50}[.]?[0-9]{0,50}(|n|u|m|k|M|Ki|Ei|E|e-?[0-9]{1,9})") {
+        let _ = Amount::parse(&text);
+    }
+
+    /// Two readers for two needs: this one adds and compares, the manifest's keeps how a number was written. They must
+    /// agree on what a number is.
+    #[test]
+    fn the_manifests_reader_agrees(text in "[-+]?[0-9]{0,12}[.]?[0-9]{0,12}(|n|u|m|k|M|G|Ki|Mi|Ti|x|e-?[0-9])") {
+        let theirs = text.parse::<crate::manifest::quantity::Quantity>().ok().map(|q| (q.value(), q.milli_value()));
+        let ours = Amount::parse(&text).ok().map(|a| (a.value(), a.millis()));
+        prop_assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn a_written_quantity_reads_the_same(whole in any::<i64>(), fraction in 0_u32..1_000_000_000) {
+        let whole = whole / 4;
+        let amount = Amount::parse(&format!("{whole}.{fraction:09}")).expect("a number");
+        prop_assert_eq!(Amount::parse(&amount.to_string()), Ok(amount));
+    }
+
+    #[test]
+    fn value_rounds_away_from_zero(nanos in any::<i64>()) {
+        let amount = Amount::parse(&format!("{nanos}n")).expect("a number");
+        let value = i128::from(amount.value()) * 1_000_000_000;
+        prop_assert!(value.abs() >= i128::from(nanos).abs() && (value.abs() - i128::from(nanos).abs()) < 1_000_000_000);
+    }
+}
+
+#[test]
+fn huge_page_names_and_units() {
+    let rows = [("hugepages-2Mi", "2MB"), ("hugepages-1Gi", "1GB"), ("hugepages-64Ki", "64KB")];
+    for (name, unit) in rows {
+        assert_eq!(hugepage_unit(hugepage_size(name).expect(name)), unit);
+    }
+    assert_eq!(hugepage_size("memory"), None);
+    assert_eq!(hugepage_size("hugepages-x"), None);
+}
+
+fn check(spec: Value, expected: &Expect) {
+    let pod = pod(spec);
+    let text = |list: Amounts| list.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ");
+    let limits = text(pod_limits(&pod));
+    expected.assert_eq(&format!("requests {}\nlimits   {limits}", text(pod_requests(&pod))));
+}
+
+fn container(cpu: &str, memory: &str) -> Value {
+    json!({"name": "c", "resources": {
+        "requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": cpu, "memory": memory}}})
+}
+
+fn sidecar(cpu: &str, memory: &str) -> Value {
+    let mut sidecar = container(cpu, memory);
+    sidecar["restartPolicy"] = json!("Always");
+    sidecar
+}
+
+/// upstream: component-helpers/resource/helpers_test.go (v1.36); CG-11: init by the max rule, sidecars and overhead added.
+#[test]
+fn a_pod_asks_for_its_greatest_moment() {
+    check(
+        json!({"containers": [container("100m", "10"), container("200m", "20")]}),
+        &expect![[r#"
+            requests cpu=300m memory=30
+            limits   cpu=300m memory=30"#]],
+    );
+    check(
+        json!({"containers": [container("100m", "10")], "initContainers": [container("1", "5"), container("2", "1")]}),
+        &expect![[r#"
+            requests cpu=2 memory=10
+            limits   cpu=2 memory=10"#]],
+    );
+    // The second init container runs beside the sidecar, the third beside both.
+    check(
+        json!({"containers": [container("100m", "10")], "initContainers":
+            [container("300m", "1"), sidecar("200m", "5"), container("1", "1"), sidecar("50m", "1")]}),
+        &expect![[r#"
+            requests cpu=1200m memory=16
+            limits   cpu=1200m memory=16"#]],
+    );
+    check(
+        json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "7"}}}],
+            "overhead": {"cpu": "250m", "memory": "3"}}),
+        &expect![[r#"
+            requests cpu=1250m memory=3
+            limits   memory=10"#]],
+    );
+    check(
+        json!({"containers": [container("100m", "10")],
+            "resources": {"requests": {"cpu": "2", "example.com/gpu": "1"}, "limits": {"memory": "99"}}}),
+        &expect![[r#"
+            requests cpu=2 memory=10
+            limits   cpu=100m memory=99"#]],
+    );
+}

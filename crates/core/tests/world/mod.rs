@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_core::hash::container_hash;
 use rubelet_core::id::PodRef;
@@ -15,6 +15,8 @@ use rubelet_core::observe::{
 };
 use rubelet_core::plan::{PodPlan, ProbeView, SandboxPlan, Verdict};
 use rubelet_core::pod::PodExt;
+use rubelet_core::reason::{StartFailure, WaitingReason};
+use rubelet_core::status::{Ending, StatusView, normalise, pod_status};
 use rubelet_core::time::Instant;
 use serde::Deserialize;
 
@@ -50,13 +52,17 @@ pub(crate) struct Case {
     /// Gates that are off.
     pub(crate) off: Vec<String>,
     /// The status decided before.
-    pub(crate) previous: k8s_openapi::api::core::v1::PodStatus,
+    pub(crate) previous: PodStatus,
     /// The status that the API had.
-    pub(crate) api: Option<k8s_openapi::api::core::v1::PodStatus>,
+    pub(crate) api: Option<PodStatus>,
     /// `container: "Reason: message"`.
     pub(crate) failures: BTreeMap<String, String>,
     /// `no`, `terminating` or `terminal`.
     pub(crate) ending: String,
+    /// Addresses of the node.
+    pub(crate) host_ips: Vec<String>,
+    /// The status before is what this case decides, from the containers named here.
+    pub(crate) before: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -125,6 +131,62 @@ impl Case {
         ProbeView { liveness: view(&self.liveness), readiness: view(&self.readiness), startup: view(&self.startup) }
     }
 
+    /// The status of the case. If it names containers `before`, theirs is decided first and is the previous one.
+    pub(crate) fn status(&self) -> PodStatus {
+        let pod = self.pod();
+        let mut previous = self.previous.clone();
+        if !self.before.is_empty() {
+            let earlier = Self { containers: self.before.clone(), before: Vec::new(), ..self.clone() };
+            let seen = earlier.seen(&pod);
+            previous = self.decide(&pod, &previous, &seen, &ProbeView::default(), at(500));
+        }
+        let seen = self.seen(&pod);
+        let probes = self.probes(&seen);
+        let status = self.decide(&pod, &previous, &seen, &probes, now());
+        // Deciding again from one's own answer changes nothing.
+        assert_eq!(self.decide(&pod, &status, &seen, &probes, at(2_000)), status, "{}", self.name);
+        status
+    }
+
+    fn decide(
+        &self,
+        pod: &Pod,
+        previous: &PodStatus,
+        seen: &PodObservation,
+        probes: &ProbeView,
+        now: Timestamp,
+    ) -> PodStatus {
+        let failures: BTreeMap<String, StartFailure> = self
+            .failures
+            .iter()
+            .map(|(name, text)| {
+                let (reason, message) = text.split_once(": ").unwrap_or((text, ""));
+                (name.clone(), StartFailure { reason: waiting_reason(reason), message: message.to_owned() })
+            })
+            .collect();
+        let host_ips: Vec<_> = self.host_ips.iter().map(|ip| ip.parse().expect("an address")).collect();
+        let view = StatusView {
+            pod,
+            previous,
+            failures: &failures,
+            probes,
+            runtime_name: "containerd",
+            host_ips: &host_ips,
+            recursive_read_only: true,
+            gates: self.gates(),
+            ending: match self.ending.as_str() {
+                "" => Ending::No,
+                "terminating" => Ending::Terminating,
+                "terminal" => Ending::Terminal,
+                other => panic!("no such ending: {other}"),
+            },
+            now,
+        };
+        let mut status = pod_status(&view, seen);
+        normalise(pod, &mut status);
+        status
+    }
+
     pub(crate) fn gates(&self) -> rubelet_core::plan::PlanGates {
         rubelet_core::plan::PlanGates {
             container_restart_rules: !self.off.iter().any(|g| g == "ContainerRestartRules"),
@@ -148,6 +210,32 @@ pub(crate) fn pod(mut spec: PodSpec) -> Pod {
 
 fn name_of(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
+}
+
+fn waiting_reason(word: &str) -> WaitingReason {
+    use WaitingReason::{CrashLoopBackOff, ErrImagePull, ImagePullBackOff, RunContainerError};
+    let known = [CrashLoopBackOff, ErrImagePull, ImagePullBackOff, RunContainerError];
+    known.into_iter().find(|r| r.as_str() == word).expect("a reason that rows use")
+}
+
+/// The phase and the conditions in short: one line each.
+pub(crate) fn show_phase(status: &PodStatus) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}", status.phase.as_deref().unwrap_or_default());
+    if let Some(reason) = &status.reason {
+        let _ = writeln!(out, "  {reason}: {}", status.message.as_deref().unwrap_or_default());
+    }
+    for condition in status.conditions.iter().flatten() {
+        let _ = write!(out, "  {}={}", condition.type_, condition.status);
+        if let Some(reason) = &condition.reason {
+            let _ = write!(out, " {reason}");
+        }
+        if let Some(message) = &condition.message {
+            let _ = write!(out, ": {message}");
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// `a running`, `a created`, `a unknown`, `a exited 1 OOMKilled`; then words: `changed`, `unmarked`, `old` (of the

@@ -66,9 +66,11 @@ fn device(device: &Device) -> cri::Device {
     }
 }
 
-/// A name that the protocol does not have leaves the choice to the runtime; admission has refused it long before.
+/// The API writes `SIGRTMIN+1` where the protocol writes `SIGRTMINPLUS1`. A name that neither has leaves the choice to the
+/// runtime; validation has refused it long before.
 fn stop_signal(name: &str) -> cri::Signal {
-    cri::Signal::from_str_name(name).unwrap_or(cri::Signal::RuntimeDefault)
+    let name = name.replace('+', "PLUS").replace('-', "MINUS");
+    cri::Signal::from_str_name(&name).unwrap_or(cri::Signal::RuntimeDefault)
 }
 
 #[expect(deprecated, reason = "runtimes from before CRI's structured profiles read the old AppArmor field (RT-97)")]

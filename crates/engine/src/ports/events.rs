@@ -1,5 +1,6 @@
 //! Events that people read with `kubectl describe`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -20,7 +21,7 @@ pub struct PodEvent {
     /// Severity.
     pub kind: EventKind,
     /// Upstream's word, such as `BackOff`.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// The sentence.
     pub message: String,
 }

@@ -76,6 +76,8 @@ pub struct SubpathRequest {
 pub trait PodLogs: Send + Sync {
     /// The pod's log directory, whether it exists or not.
     fn dir(&self, pod: &PodRef) -> PathBuf;
+    /// Makes the pod's log directory, 0755.
+    async fn make_dir(&self, pod: &PodRef) -> Result<(), FileError>;
     /// Makes the directory of a container's logs, 0755, and answers with the greatest `N` of its `N.log`, if any (RT-41).
     /// With an empty container name only the pod's own directory is made, as a sandbox needs it.
     async fn make(&self, pod: &PodRef, container: &str) -> Result<Option<u32>, FileError>;
@@ -83,6 +85,15 @@ pub trait PodLogs: Send + Sync {
     async fn link(&self, pod: &PodRef, container: &str, id: &str, restart_count: u32) -> Result<(), FileError>;
     /// The last `lines` lines of a log in at most `bytes` bytes, without timestamps and stream names (RT-110).
     async fn tail(&self, log: &str, lines: usize, bytes: usize) -> Result<Vec<u8>, FileError>;
+}
+
+/// Removal of logs.
+#[async_trait]
+pub trait LogCleaner: Send + Sync {
+    /// Every pod that has a log directory. What is not named like one of ours is left out.
+    async fn list(&self) -> Result<Vec<PodRef>, FileError>;
+    /// Removes a pod's log directory. Removing what is gone succeeds (LOG-07).
+    async fn remove(&self, pod: &PodRef) -> Result<(), FileError>;
     /// Removes one instance's log, its rotated files and its link (GC-07).
     async fn remove_container(
         &self,
@@ -91,6 +102,6 @@ pub trait PodLogs: Send + Sync {
         id: &str,
         restart_count: u32,
     ) -> Result<(), FileError>;
-    /// Removes the log directories of pods that `keep` refuses, and links that lead nowhere (GC-04).
-    async fn remove_except(&self, keep: &(dyn for<'a> Fn(&'a PodUid) -> bool + Sync)) -> Result<(), FileError>;
+    /// Removes links to logs that are gone (GC-04).
+    async fn prune_links(&self) -> Result<(), FileError>;
 }

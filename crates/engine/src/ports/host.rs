@@ -2,6 +2,10 @@
 
 use std::net::IpAddr;
 
+use async_trait::async_trait;
+
+use super::FileError;
+
 pub use rubelet_core::qos::CgroupVersion;
 
 /// Facts of the node that do not change while it is up. Read once at start by the binary and handed around as a value.
@@ -27,4 +31,13 @@ pub struct NodeFacts {
     pub resolv_conf: String,
     /// AppArmor is enabled.
     pub apparmor: bool,
+}
+
+/// Files of the node that pods inherit from, read anew for each pod.
+#[async_trait]
+pub trait HostFiles: Send + Sync {
+    /// The node's resolv.conf; `None` if the configuration names none (DNS-03).
+    async fn resolv_conf(&self) -> Result<Option<String>, FileError>;
+    /// The node's `/etc/hosts`, for pods on its network (HOST-01).
+    async fn hosts(&self) -> Result<String, FileError>;
 }

@@ -18,6 +18,8 @@ pub trait VolumePlugin: Send + Sync {
     fn serves(&self, volume: &Volume) -> bool;
     /// Makes the volume usable and answers with its place on the node. Doing so again is harmless.
     async fn set_up(&self, request: &VolumeRequest) -> Result<PathBuf, VolumeError>;
+    /// Names of the pod's volumes that it has something of on disk.
+    async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<String>, VolumeError>;
     /// Undoes it, knowing nothing but the pod and the volume's name: the spec may be long gone. Doing so again, or for
     /// a volume that never was, succeeds.
     async fn tear_down(&self, uid: &PodUid, volume: &str) -> Result<(), VolumeError>;
@@ -68,6 +70,8 @@ impl From<FileError> for VolumeError {
 pub trait VolumeDirs: Send + Sync {
     /// What is there now.
     async fn look(&self, place: &VolumePlace) -> Result<VolumeState, FileError>;
+    /// Names of the pod's volumes of this plugin that have a directory or a marker.
+    async fn list(&self, uid: &PodUid, plugin: &'static str) -> Result<Vec<String>, FileError>;
     /// Makes `pods/<uid>/volumes/<plugin>/<volume>` with exactly this mode, and answers with its path.
     async fn make(&self, place: &VolumePlace, mode: u32) -> Result<PathBuf, FileError>;
     /// Mounts an empty file system in memory on the directory.

@@ -129,9 +129,11 @@ async fn gc_04_logs_of_pods_that_are_gone_go_with_their_links() {
     symlink(dir.path().join("precious"), logs.dir(&pod("u2")).join("c/link")).unwrap();
     fs::write(dir.path().join("containers/other.log"), "").unwrap();
     symlink("/nowhere", dir.path().join("containers/not-a-log")).unwrap();
-    let wanted = PodUid::from("u1");
-    logs.remove_except(&|uid| *uid == wanted).await.unwrap();
-    assert_eq!(names(&dir.path().join("pods")), BTreeSet::from(["ns_web_u1".to_owned()]), "the old form goes too");
+    assert_eq!(logs.list().await.unwrap(), [pod("u1"), pod("u2")], "what is not named like ours is nobody's");
+    logs.remove(&pod("u2")).await.unwrap();
+    logs.remove(&pod("u2")).await.unwrap();
+    logs.prune_links().await.unwrap();
+    assert_eq!(names(&dir.path().join("pods")), BTreeSet::from(["ns_web_u1".to_owned(), "u3".to_owned()]));
     let links = ["not-a-log", "other.log", "web_ns_c-u1.log"].map(str::to_owned);
     assert_eq!(names(&dir.path().join("containers")), BTreeSet::from(links));
     assert!(dir.path().join("precious").exists());
@@ -146,10 +148,10 @@ async fn gc_04_a_link_outlives_the_rotation_of_its_log() {
     logs.link(&pod("u1"), "c", "id", 0).await.unwrap();
     let rotated = log.with_file_name("0.log.20200101-000000");
     fs::rename(&log, &rotated).unwrap();
-    logs.remove_except(&|_| true).await.unwrap();
+    logs.prune_links().await.unwrap();
     assert_eq!(names(&dir.path().join("containers")).len(), 1);
     fs::remove_file(&rotated).unwrap();
-    logs.remove_except(&|_| true).await.unwrap();
+    logs.prune_links().await.unwrap();
     assert_eq!(names(&dir.path().join("containers")).len(), 0);
 }
 

@@ -32,6 +32,10 @@ impl VolumeDirs for FakeDirs {
         let state = self.state.lock().unwrap().clone();
         Ok(VolumeState { path: "/v".into(), ..state })
     }
+    async fn list(&self, _: &PodUid, _: &'static str) -> Result<Vec<String>, FileError> {
+        let state = self.state.lock().unwrap();
+        Ok(if state.exists || state.ready { vec!["v".into()] } else { Vec::new() })
+    }
     async fn make(&self, _: &VolumePlace, mode: u32) -> Result<PathBuf, FileError> {
         self.did(format!("make {mode:o}"), |state| state.exists = true);
         Ok("/v".into())

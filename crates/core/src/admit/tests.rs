@@ -1,0 +1,260 @@
+//! Section 15.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::resources::Amount;
+use crate::resources::tests::pod;
+
+struct Node {
+    labels: BTreeMap<String, String>,
+    taints: Vec<Taint>,
+    allocatable: Amounts,
+    sysctls: SysctlAllowlist,
+}
+
+fn node(unsafe_sysctls: &[&str], taints: Value) -> Node {
+    let amount = |(name, text): (&str, &str)| (name.to_owned(), Amount::parse(text).expect("an amount"));
+    let unsafe_sysctls: Vec<String> = unsafe_sysctls.iter().map(|name| (*name).to_owned()).collect();
+    Node {
+        labels: [("kubernetes.io/hostname", "n1"), ("disk", "ssd"), ("cores", "8")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        taints: serde_json::from_value(taints).expect("taints"),
+        allocatable: [("cpu", "2"), ("memory", "1000"), ("ephemeral-storage", "10"), ("pods", "3"), ("a.b/gpu", "1")]
+            .map(amount)
+            .into(),
+        sysctls: SysctlAllowlist::new((5, 10), &unsafe_sysctls).expect("an allow-list"),
+    }
+}
+
+impl Node {
+    fn view(&self) -> AdmitView<'_> {
+        AdmitView {
+            node_name: "n1",
+            labels: &self.labels,
+            taints: &self.taints,
+            allocatable: &self.allocatable,
+            sysctls: &self.sysctls,
+            apparmor: false,
+            supplemental_groups_policy: false,
+        }
+    }
+}
+
+fn spec(more: Value) -> Value {
+    let mut whole = json!({"containers": [{"name": "c"}]});
+    whole.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    whole
+}
+
+fn requesting(requests: Value) -> Value {
+    json!({"containers": [{"name": "c", "resources": {"requests": requests}}]})
+}
+
+fn of_file(mut pod: Pod) -> Pod {
+    pod.metadata.annotations = Some([("kubernetes.io/config.source".to_owned(), "file".to_owned())].into());
+    pod
+}
+
+fn answer(node: &Node, pod: &Pod, others: &[Pod]) -> String {
+    let others: Vec<&Pod> = others.iter().collect();
+    match admit(&node.view(), pod, &others) {
+        Ok(()) => "admitted".to_owned(),
+        Err(Rejection { reason, message, .. }) => format!("{reason}: {message}"),
+    }
+}
+
+fn check(more: Value, expected: &Expect) {
+    expected.assert_eq(&answer(&node(&[], json!([])), &pod(spec(more)), &[]));
+}
+
+/// ADM-05: operating system, node, groups policy.
+#[test]
+fn adm_05_where_a_pod_belongs() {
+    check(json!({}), &expect!["admitted"]);
+    check(json!({"os": {"name": "linux"}, "nodeName": "n1", "nodeSelector": {"disk": "ssd"}}), &expect!["admitted"]);
+    check(
+        json!({"os": {"name": "windows"}}),
+        &expect!["PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS"],
+    );
+    check(
+        json!({"nodeName": "n2"}),
+        &expect!["NodeName: Predicate NodeName failed: node(s) didn't match the requested node name"],
+    );
+    check(
+        json!({"nodeSelector": {"disk": "hdd"}}),
+        &expect!["NodeAffinity: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"],
+    );
+    check(
+        json!({"securityContext": {"supplementalGroupsPolicy": "Strict"}}),
+        &expect!["SupplementalGroupsPolicyNotSupported: SupplementalGroupsPolicy=Strict is not supported in this node"],
+    );
+    let mut labelled = pod(spec(json!({})));
+    labelled.metadata.labels = Some([("kubernetes.io/os".to_owned(), "windows".to_owned())].into());
+    expect!["PodOSSelectorNodeLabelDoesNotMatch: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"]
+        .assert_eq(&answer(&node(&[], json!([])), &labelled, &[]));
+}
+
+#[test]
+fn adm_05_required_node_affinity() {
+    let term = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+    let required = |terms: Value| {
+        let affinity =
+            json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+        answer(&node(&[], json!([])), &pod(spec(json!({"affinity": affinity}))), &[]) == "admitted"
+    };
+    let rows = [
+        (json!([term("disk", "In", json!(["hdd", "ssd"]))]), true),
+        (json!([term("disk", "NotIn", json!(["ssd"]))]), false),
+        (json!([term("none", "NotIn", json!(["ssd"]))]), true),
+        (json!([term("disk", "Exists", json!([]))]), true),
+        (json!([term("disk", "DoesNotExist", json!([]))]), false),
+        (json!([term("cores", "Gt", json!(["4"]))]), true),
+        (json!([term("cores", "Lt", json!(["8"]))]), false),
+        (json!([term("disk", "In", json!(["hdd"])), term("cores", "Exists", json!([]))]), true),
+        (json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]), true),
+        (json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]), false),
+        (json!([{}]), false),
+    ];
+    for (terms, expected) in rows {
+        assert_eq!(required(terms.clone()), expected, "{terms}");
+    }
+}
+
+/// ADM-05; the example of the row. upstream: lifecycle/predicate_test.go TestGeneralPredicates (v1.36)
+#[test]
+fn adm_05_what_does_not_fit() {
+    let node = node(&[], json!([]));
+    let used = |requests: Value| vec![pod(requesting(requests))];
+    let fits = |requests: Value, others: &[Pod]| answer(&node, &pod(requesting(requests)), others);
+    assert_eq!(fits(json!({"cpu": "100m", "memory": "1000"}), &used(json!({"cpu": "1900m"}))), "admitted");
+    expect!["OutOfcpu: Node didn't have enough resource: cpu, requested: 200, used: 1900, capacity: 2000"]
+        .assert_eq(&fits(json!({"cpu": "200m"}), &used(json!({"cpu": "1900m"}))));
+    expect!["OutOfmemory: Node didn't have enough resource: memory, requested: 600, used: 500, capacity: 1000"]
+        .assert_eq(&fits(json!({"memory": "600"}), &used(json!({"memory": "500"}))));
+    expect!["OutOfephemeral-storage: Node didn't have enough resource: ephemeral-storage, requested: 11, used: 0, capacity: 10"]
+        .assert_eq(&fits(json!({"ephemeral-storage": "11"}), &[]));
+    expect!["OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"]
+        .assert_eq(&fits(json!({}), &[pod(spec(json!({}))), pod(spec(json!({}))), pod(spec(json!({})))]));
+    expect!["OutOfa.b/gpu: Node didn't have enough resource: a.b/gpu, requested: 2, used: 0, capacity: 1"]
+        .assert_eq(&fits(json!({"a.b/gpu": "2"}), &[]));
+    // A resource of the cluster's, unknown to the node, is nobody's to count here.
+    assert_eq!(fits(json!({"c.d/license": "7"}), &[]), "admitted");
+    assert!(fits(json!({"hugepages-2Mi": "2Mi"}), &[]).starts_with("OutOfhugepages-2Mi: "));
+}
+
+#[test]
+fn adm_05_ports_of_the_node() {
+    let port = |value: Value| pod(json!({"containers": [{"name": "c", "ports": [value]}]}));
+    let node = node(&[], json!([]));
+    let taken = [port(json!({"containerPort": 1, "hostPort": 80, "protocol": "TCP", "hostIP": "10.0.0.1"}))];
+    let why = "NodePorts: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
+    assert_eq!(answer(&node, &port(json!({"containerPort": 2, "hostPort": 80})), &taken), why);
+    assert_eq!(
+        answer(&node, &port(json!({"containerPort": 2, "hostPort": 80, "hostIP": "10.0.0.2"})), &taken),
+        "admitted"
+    );
+    assert_eq!(
+        answer(&node, &port(json!({"containerPort": 2, "hostPort": 80, "protocol": "UDP"})), &taken),
+        "admitted"
+    );
+    assert_eq!(answer(&node, &port(json!({"containerPort": 80})), &taken), "admitted");
+}
+
+#[test]
+fn adm_05_no_execute_taints_do_not_count_for_static_pods() {
+    let tainted =
+        node(&[], json!([{"key": "k", "value": "v", "effect": "NoExecute"}, {"key": "x", "effect": "NoSchedule"}]));
+    let plain = pod(spec(json!({})));
+    let why = "TaintToleration: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate";
+    assert_eq!(answer(&tainted, &plain, &[]), why);
+    assert_eq!(answer(&tainted, &of_file(plain), &[]), "admitted");
+    for (toleration, expected) in [
+        (json!({"operator": "Exists"}), true),
+        (json!({"key": "k", "value": "v"}), true),
+        (json!({"key": "k", "operator": "Exists", "effect": "NoExecute"}), true),
+        (json!({"key": "k", "value": "w"}), false),
+        (json!({"key": "k", "operator": "Exists", "effect": "NoSchedule"}), false),
+    ] {
+        let tolerant = pod(spec(json!({"tolerations": [toleration]})));
+        assert_eq!(answer(&tainted, &tolerant, &[]) == "admitted", expected, "{toleration}");
+    }
+}
+
+/// ADM-30, ADM-31: a critical pod is never told that resources are short; upstream: preemption/preemption_test.go (v1.36)
+#[test]
+fn adm_31_a_critical_pod_for_which_nothing_makes_room() {
+    let node = node(&[], json!([]));
+    let big = of_file(pod(requesting(json!({"cpu": "1500m", "memory": "2000"}))));
+    let other = [of_file(pod(requesting(json!({"cpu": "1"}))))];
+    expect!["UnexpectedAdmissionError: Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [(res: cpu, q: 500), (res: memory, q: 1000), ]"]
+        .assert_eq(&answer(&node, &big, &other));
+    // Whatever else is wrong is said instead.
+    let elsewhere =
+        of_file(pod(json!({"nodeName": "n2", "containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]})));
+    assert!(answer(&node, &elsewhere, &[]).starts_with("NodeName: "));
+    // Room could be made: preemption is to come, and is told what is short.
+    let victim = pod(requesting(json!({"cpu": "1"})));
+    let urgent = of_file(pod(requesting(json!({"cpu": "1500m"}))));
+    let rejection = admit(&node.view(), &urgent, &[&victim]).expect_err("refused");
+    assert_eq!((rejection.reason.as_str(), rejection.shortages.len()), ("OutOfcpu", 1));
+    assert_eq!(rejection.shortages[0].missing(), 500);
+}
+
+/// ADM-20, ADM-21; upstream: sysctl/allowlist_test.go (v1.36)
+#[test]
+fn adm_20_adm_21_sysctls() {
+    let node = node(&["kernel.msg*", "net.core.somaxconn", "fs/mqueue/*"], json!([]));
+    let with = |name: &str, more: Value| {
+        let mut whole = spec(more);
+        whole["securityContext"] = json!({"sysctls": [{"name": name, "value": "1"}]});
+        answer(&node, &pod(whole), &[])
+    };
+    for name in [
+        "kernel.shm_rmid_forced",
+        "net/ipv4/tcp_syncookies",
+        "net.ipv4.tcp_rmem",
+        "kernel.msgmax",
+        "net.core.somaxconn",
+        "fs.mqueue.msg_max",
+    ] {
+        assert_eq!(with(name, json!({})), "admitted", "{name}");
+    }
+    expect![[r#"SysctlForbidden: forbidden sysctl: "kernel.shmmax" not allowlisted"#]]
+        .assert_eq(&with("kernel.shmmax", json!({})));
+    expect![[r#"SysctlForbidden: forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host Net enabled"#]]
+        .assert_eq(&with("net.ipv4.tcp_syncookies", json!({"hostNetwork": true})));
+    expect![[r#"SysctlForbidden: forbidden sysctl: "kernel.msgmax" not allowed with host IPC enabled"#]]
+        .assert_eq(&with("kernel.msgmax", json!({"hostIPC": true})));
+    let old = SysctlAllowlist::new((4, 4), &[]).expect("an allow-list");
+    assert!(old != SysctlAllowlist::new((4, 5), &[]).expect("an allow-list"));
+    assert_eq!(
+        SysctlAllowlist::new((5, 10), &["vm.swappiness".to_owned()]),
+        Err(SysctlError::NotNamespaced("vm.swappiness".to_owned()))
+    );
+}
+
+#[test]
+fn adm_06_apparmor() {
+    let plain = node(&[], json!([]));
+    let profile = |value: Value| pod(spec(json!({"securityContext": {"appArmorProfile": value}})));
+    let with_apparmor =
+        |pod: &Pod| admit(&AdmitView { apparmor: true, ..plain.view() }, pod, &[]).map_err(|r| r.message);
+    let required = profile(json!({"type": "RuntimeDefault"}));
+    assert_eq!(
+        answer(&plain, &required, &[]),
+        "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host"
+    );
+    assert_eq!(with_apparmor(&required), Ok(()));
+    assert_eq!(answer(&plain, &profile(json!({"type": "Unconfined"})), &[]), "admitted");
+    let unnamed = profile(json!({"type": "Localhost", "localhostProfile": " "}));
+    assert_eq!(
+        with_apparmor(&unnamed),
+        Err("Cannot enforce AppArmor: invalid empty AppArmor profile name: \"\"".to_owned())
+    );
+    let mut running = required;
+    running.status = Some(serde_json::from_value(json!({"phase": "Running"})).expect("a status"));
+    assert_eq!(answer(&plain, &running, &[]), "admitted");
+}

@@ -1,0 +1,27 @@
+//! The status of a pod that never had a life here.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::Phase;
+use crate::qos::qos_class;
+
+/// The phase says that the pod has ended for good.
+pub fn is_terminal(status: &PodStatus) -> bool {
+    status.phase.as_deref().and_then(Phase::parse).is_some_and(Phase::is_terminal)
+}
+
+/// The status of a pod that was refused at the door (LOOP-05).
+#[doc(alias = "rejectPod")]
+pub fn rejected(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> PodStatus {
+    PodStatus {
+        phase: Some(Phase::Failed.as_str().to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        qos_class: Some(qos_class(pod).as_str().to_owned()),
+        start_time: Some(Time(now)),
+        observed_generation: pod.metadata.generation,
+        ..PodStatus::default()
+    }
+}

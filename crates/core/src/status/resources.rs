@@ -1,0 +1,123 @@
+//! Resources in a status: what was allocated, corrected by what the runtime says is in force (PST-05, RSZ-10).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::observe::{ContainerObservation, ObservedResources};
+use crate::resources::{Amount, Amounts, pod_limits, pod_requests};
+
+/// The kernel has no fewer shares, so smaller requests are told as they were asked for.
+const MIN_SHARES: i64 = 2;
+/// The kernel has no smaller quota, so smaller limits are told as they were asked for.
+const MIN_MILLI_CPU_LIMIT: i64 = 10;
+
+/// Resources of one container. `old` is the status before of the same instance.
+pub(super) fn of_container(
+    spec: &Container,
+    seen: &ContainerObservation,
+    old: Option<&ContainerStatus>,
+) -> ResourceRequirements {
+    let mut resources = spec.resources.clone().unwrap_or_default();
+    if !seen.state.is_running() {
+        return resources;
+    }
+    let was_running = |old: &&ContainerStatus| old.state.as_ref().is_some_and(|s| s.running.is_some());
+    let before = old.filter(was_running).and_then(|old| old.resources.as_ref());
+    let actual = seen.resources.as_ref();
+    if let Some(limits) = resources.limits.as_mut() {
+        let old = before.and_then(|r| r.limits.as_ref());
+        correct_cpu(limits, actual.and_then(cpu_limit), MIN_MILLI_CPU_LIMIT, old);
+        match actual.and_then(|a| a.memory_limit).filter(|bytes| *bytes > 0) {
+            Some(bytes) => put(limits, "memory", Amount::units(bytes), binary),
+            None => keep(limits, "memory", old),
+        }
+    }
+    if let Some(requests) = resources.requests.as_mut() {
+        let old = before.and_then(|r| r.requests.as_ref());
+        correct_cpu(requests, actual.and_then(cpu_request), MIN_SHARES, old);
+        keep(requests, "memory", old);
+    }
+    resources
+}
+
+type List = BTreeMap<String, Quantity>;
+
+fn correct_cpu(list: &mut List, actual: Option<i64>, floor: i64, old: Option<&List>) {
+    let asked = list.get("cpu").map_or(0, |q| Amount::of(q).millis());
+    match actual {
+        Some(millis) if millis > floor || asked > floor => {
+            put(list, "cpu", Amount::from_millis(millis), |a| a.to_string());
+        }
+        Some(_) => {}
+        None => keep(list, "cpu", old),
+    }
+}
+
+/// Writes an amount, leaving the text alone if it says the same already.
+fn put(list: &mut List, name: &str, amount: Amount, text: impl Fn(Amount) -> String) {
+    if list.get(name).map(Amount::of) != Some(amount) {
+        list.insert(name.to_owned(), Quantity(text(amount)));
+    }
+}
+
+/// What the runtime does not tell stays as it was told.
+fn keep(list: &mut List, name: &str, old: Option<&List>) {
+    if let Some(quantity) = old.and_then(|old| old.get(name)) {
+        list.insert(name.to_owned(), quantity.clone());
+    }
+}
+
+/// Thousandths of a CPU that the quota allows.
+#[doc(alias = "QuotaToMilliCPU")]
+fn cpu_limit(actual: &ObservedResources) -> Option<i64> {
+    let period = actual.cpu_period.filter(|period| *period > 0)?;
+    let millis = actual.cpu_quota.filter(|quota| *quota > 0)?.saturating_mul(1000) / period;
+    (millis > 0).then_some(millis)
+}
+
+/// Thousandths of a CPU that the shares stand for, rounded up.
+#[doc(alias = "SharesToMilliCPU")]
+fn cpu_request(actual: &ObservedResources) -> Option<i64> {
+    let shares = actual.cpu_shares.filter(|shares| *shares >= MIN_SHARES)?;
+    Some(shares.saturating_mul(1000).saturating_add(1023) / 1024)
+}
+
+/// Bytes in the largest binary unit that is exact: `128Mi`.
+fn binary(amount: Amount) -> String {
+    let mut value = amount.value();
+    if value == 0 || Amount::units(value) != amount {
+        return amount.to_string();
+    }
+    let mut suffix = "";
+    for next in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+        if value % 1024 != 0 {
+            break;
+        }
+        value /= 1024;
+        suffix = next;
+    }
+    format!("{value}{suffix}")
+}
+
+/// Resources of the whole pod, as allocated. What the pod's cgroup has is not read back yet.
+pub(super) fn of_pod(pod: &Pod) -> ResourceRequirements {
+    let own = pod.spec.as_ref().and_then(|s| s.resources.as_ref());
+    ResourceRequirements {
+        requests: quantities(&pod_requests(pod)),
+        limits: quantities(&pod_limits(pod)),
+        claims: own.and_then(|own| own.claims.clone()),
+    }
+}
+
+/// What the whole pod has been given.
+pub(super) fn requested_by_pod(pod: &Pod) -> Option<List> {
+    quantities(&pod_requests(pod))
+}
+
+fn quantities(amounts: &Amounts) -> Option<List> {
+    let text = |name: &str, amount: Amount| if name == "cpu" { amount.to_string() } else { binary(amount) };
+    let list: List = amounts.iter().map(|(name, amount)| (name.clone(), Quantity(text(name, *amount)))).collect();
+    Some(list).filter(|list| !list.is_empty())
+}

@@ -1,0 +1,76 @@
+//! Puts the loops together: the same way for the real node and for the simulation.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::health::{RuntimeHealth, watch_runtime};
+use crate::images::{PullLimits, Puller};
+use crate::node::{Node, Ports, Settings};
+use crate::pleg::{Pleg, PlegHealth};
+use crate::ports::{NodeFacts, PodSource};
+use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle};
+use crate::task::TaskGroup;
+
+/// What a running engine offers to others.
+#[derive(Clone, Debug)]
+pub struct EngineHandle {
+    /// Asks the sync loop.
+    pub sync_loop: SyncLoopHandle,
+    /// How the runtime fares.
+    pub runtime: watch::Receiver<RuntimeHealth>,
+    /// How the event generator fares.
+    pub pleg: watch::Receiver<PlegHealth>,
+}
+
+/// What an engine is made from.
+pub struct Parts {
+    /// The world.
+    pub ports: Ports,
+    /// What the node is.
+    pub facts: NodeFacts,
+    /// How it is configured.
+    pub settings: Settings,
+    /// How images are pulled.
+    pub pulls: PullLimits,
+    /// Time.
+    pub clock: Clock,
+    /// Where pods come from.
+    pub sources: Vec<Arc<dyn PodSource>>,
+}
+
+/// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
+#[doc(alias = "RunKubelet")]
+pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
+    let Parts { ports, facts, settings, pulls, clock, sources } = parts;
+    let mut tasks = TaskGroup::new(cancel);
+    let cancel = tasks.cancel_token();
+
+    let (tell_health, health) = watch::channel(RuntimeHealth::default());
+    tasks
+        .start("runtime-health", watch_runtime(Arc::clone(&ports.runtime), clock.clone(), tell_health, cancel.clone()));
+
+    let (puller, puller_handle) = Puller::new(Arc::clone(&ports.images), clock.clone(), pulls);
+    tasks.start("image-puller", puller.run(cancel.clone()));
+
+    let (tell_pleg, pleg_news) = mpsc::channel(HINTS);
+    let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime), clock.clone(), tell_pleg);
+    tasks.start("pleg", pleg.run(cancel.clone()));
+
+    let (deliver, deliveries) = mpsc::channel(DELIVERIES);
+    let source_kinds: Vec<_> = sources.iter().map(|source| source.source()).collect();
+    for source in sources {
+        let (deliver, cancel) = (deliver.clone(), cancel.clone());
+        tasks.start("pod-source", async move { source.run(deliver, cancel).await });
+    }
+
+    let starts = Semaphore::new(settings.parallel_starts.max(1));
+    let runtime = health.clone();
+    let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, health });
+    let (sync_loop, handle) = SyncLoop::new(node, source_kinds, deliveries, pleg_news);
+    tasks.start("sync-loop", sync_loop.run(cancel));
+
+    (tasks, EngineHandle { sync_loop: handle, runtime, pleg: pleg_health })
+}

@@ -1,0 +1,77 @@
+//! The only reader of real clocks.
+//!
+//! Everything else is handed a [`Now`]. In a test the clock is virtual: both times follow tokio's paused time, so that a
+//! minute passes in no time and always the same way.
+
+use std::sync::Arc;
+
+use rubelet_core::time::{Instant, Now};
+use tokio::time::Instant as TokioInstant;
+
+/// Reads time and waits for it.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    start: TokioInstant,
+    wall: Wall,
+}
+
+#[derive(Debug)]
+enum Wall {
+    /// The machine's.
+    Real,
+    /// This at the start, then in step with tokio's time.
+    Virtual(jiff::Timestamp),
+}
+
+impl Clock {
+    /// The machine's clocks, counting from now.
+    pub fn real() -> Self {
+        Self::with(Wall::Real)
+    }
+
+    /// A wall clock that shows `start` now and follows tokio's time.
+    pub fn virtual_from(start: jiff::Timestamp) -> Self {
+        Self::with(Wall::Virtual(start))
+    }
+
+    fn with(wall: Wall) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+        let start = TokioInstant::now();
+        Self { inner: Arc::new(Inner { start, wall }) }
+    }
+
+    /// Monotonic time since the start.
+    pub fn mono(&self) -> Instant {
+        Instant::from_duration(self.inner.start.elapsed())
+    }
+
+    /// The wall clock.
+    pub fn wall(&self) -> jiff::Timestamp {
+        match self.inner.wall {
+            #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+            Wall::Real => jiff::Timestamp::now(),
+            Wall::Virtual(start) => {
+                let gone = jiff::SignedDuration::try_from(self.inner.start.elapsed()).unwrap_or_default();
+                start.checked_add(gone).unwrap_or(start)
+            }
+        }
+    }
+
+    /// Both.
+    pub fn now(&self) -> Now {
+        Now { mono: self.mono(), wall: self.wall() }
+    }
+
+    /// Waits until `due`; for ever if there is no such time.
+    pub async fn sleep_until(&self, due: Option<Instant>) {
+        match due {
+            Some(due) => tokio::time::sleep_until(self.inner.start + due.since_start()).await,
+            None => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Watches whether the runtime and its network are ready (BOOT-13, LOOP-02).
+//!
+//! While the runtime is away the sync loop dispatches nothing; this task asks again with a growing pause and tells when
+//! it is back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::clock::Clock;
+use crate::ports::{Runtime, RuntimeStatus};
+
+/// How often a runtime that is up is asked (BOOT-13).
+const PERIOD: Duration = Duration::from_secs(5);
+/// A runtime that is down is asked after this, doubling (LOOP-02).
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// … up to this.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// A runtime that was up counts as down when no check succeeded for this long (BOOT-13). Until then a slow answer is
+/// only slow.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// What is known of the runtime.
+#[doc(alias = "runtimeState")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeHealth {
+    /// Pods can be worked on.
+    pub up: bool,
+    /// Why not.
+    pub problem: Option<String>,
+    /// What the runtime last said of itself.
+    pub status: RuntimeStatus,
+}
+
+impl RuntimeHealth {
+    /// Why pods that need a network of their own can't be started; `None` if they can (SYNC-05).
+    pub fn network_problem(&self) -> Option<String> {
+        let network = &self.status.network;
+        (!network.ready).then(|| match network.message.as_str() {
+            "" => "the runtime's network is not ready".to_owned(),
+            message => message.to_owned(),
+        })
+    }
+}
+
+/// Asks the runtime until cancelled, and tells when the answer changes.
+#[doc(alias = "updateRuntimeUp")]
+pub async fn watch_runtime(
+    runtime: Arc<dyn Runtime>,
+    clock: Clock,
+    tell: watch::Sender<RuntimeHealth>,
+    cancel: CancellationToken,
+) {
+    let mut last_good = None;
+    let mut retry = RETRY_FIRST;
+    loop {
+        let asked = clock.mono();
+        let answer = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return,
+            // A question to the runtime has no effect: dropping it loses nothing.
+            answer = runtime.status() => answer,
+        };
+        let (health, pause) = match answer {
+            Ok(status) if status.runtime.ready => {
+                last_good = Some(asked);
+                retry = RETRY_FIRST;
+                (RuntimeHealth { up: true, problem: None, status }, PERIOD)
+            }
+            Ok(status) => {
+                let problem = format!("the runtime says that it is not ready: {}", status.runtime.message);
+                (RuntimeHealth { up: false, problem: Some(problem), status }, next_retry(&mut retry))
+            }
+            Err(err) => {
+                let status = tell.borrow().status.clone();
+                let up = last_good.is_some_and(|good| clock.mono().since(good) < GRACE);
+                (RuntimeHealth { up, problem: Some(err.to_string()), status }, next_retry(&mut retry))
+            }
+        };
+        publish(&tell, health);
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+fn next_retry(retry: &mut Duration) -> Duration {
+    let pause = *retry;
+    *retry = (pause * 2).min(RETRY_MAX);
+    pause
+}
+
+/// Tells only what changed, and logs only that.
+fn publish(tell: &watch::Sender<RuntimeHealth>, health: RuntimeHealth) {
+    tell.send_if_modified(|current| {
+        if *current == health {
+            return false;
+        }
+        match (&health.problem, current.up, health.up) {
+            (_, false, true) => info!("The runtime is ready"),
+            (Some(problem), true, false) => warn!(%problem, "The runtime is not ready: pods wait"),
+            (Some(problem), _, _) if current.problem.as_ref() != Some(problem) => {
+                warn!(%problem, "The runtime does not answer")
+            }
+            _ => {}
+        }
+        *current = health;
+        true
+    });
+}

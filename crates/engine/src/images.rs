@@ -1,0 +1,189 @@
+//! Pulls images: one after another or several at once, within the configured rate (IMG-05).
+//!
+//! One task owns the queue and the rate; a job asks it and waits. Whoever no longer waits gives up its place.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_core::launch::{ImageSpec, SandboxConfig};
+use rubelet_core::time::Instant;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::ports::{Images, RegistryAuth, RpcError};
+
+/// How many requests may wait for the task itself to take them; it takes them at once.
+const INBOX: usize = 64;
+
+/// How many pulls run at once, and how often one may begin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PullLimits {
+    /// `maxParallelImagePulls`, or 1 where pulls are serialised; `None` is no limit.
+    pub parallel: Option<usize>,
+    /// `registryPullQPS`; zero is no limit.
+    pub per_second: f64,
+    /// `registryBurst`.
+    pub burst: f64,
+}
+
+/// An image that was pulled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// The runtime's reference.
+    pub image_ref: String,
+    /// How long the pull itself took.
+    pub took: Duration,
+    /// How long it took with waiting.
+    pub with_waiting: Duration,
+}
+
+/// An image could not be pulled.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PullError {
+    /// Too many pulls in too short a time.
+    #[error("pull QPS exceeded")]
+    RateExceeded,
+    /// The runtime could not.
+    #[error(transparent)]
+    Runtime(#[from] RpcError),
+    /// The task has gone: we are shutting down.
+    #[error("shutting down")]
+    Gone,
+}
+
+/// Asks for pulls.
+#[derive(Clone, Debug)]
+pub struct PullerHandle {
+    ask: mpsc::Sender<Request>,
+}
+
+#[derive(Debug)]
+struct Request {
+    image: ImageSpec,
+    auth: Option<RegistryAuth>,
+    sandbox: SandboxConfig,
+    asked: Instant,
+    reply: oneshot::Sender<Result<Pulled, PullError>>,
+}
+
+impl PullerHandle {
+    /// Pulls `image` and waits for it. Dropping the future gives up.
+    pub async fn pull(
+        &self,
+        image: ImageSpec,
+        auth: Option<RegistryAuth>,
+        sandbox: SandboxConfig,
+        asked: Instant,
+    ) -> Result<Pulled, PullError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request { image, auth, sandbox, asked, reply };
+        self.ask.send(request).await.map_err(|_| PullError::Gone)?;
+        answer.await.map_err(|_| PullError::Gone)?
+    }
+}
+
+/// The task. It owns the queue and the rate.
+#[doc(alias = "imageManager")]
+pub struct Puller {
+    images: Arc<dyn Images>,
+    clock: Clock,
+    limits: PullLimits,
+    inbox: mpsc::Receiver<Request>,
+    queue: VecDeque<Request>,
+    pulls: JoinSet<()>,
+    tokens: f64,
+    refilled: Instant,
+}
+
+enum Event {
+    Shutdown,
+    Asked(Request),
+    PullEnded,
+}
+
+impl Puller {
+    /// A puller and the way to ask it.
+    pub fn new(images: Arc<dyn Images>, clock: Clock, limits: PullLimits) -> (Self, PullerHandle) {
+        let (ask, inbox) = mpsc::channel(INBOX);
+        let refilled = clock.mono();
+        let puller = Self {
+            images,
+            clock,
+            limits,
+            inbox,
+            queue: VecDeque::new(),
+            pulls: JoinSet::new(),
+            tokens: limits.burst,
+            refilled,
+        };
+        (puller, PullerHandle { ask })
+    }
+
+    /// Runs until cancelled or nobody can ask any more.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = cancel.cancelled() => Event::Shutdown,
+                Some(_) = self.pulls.join_next() => Event::PullEnded,
+                request = self.inbox.recv() => request.map_or(Event::Shutdown, Event::Asked),
+            };
+            match event {
+                Event::Shutdown => return,
+                Event::Asked(request) => self.queue.push_back(request),
+                Event::PullEnded => {}
+            }
+            self.start_what_may_start();
+        }
+    }
+
+    fn start_what_may_start(&mut self) {
+        while self.limits.parallel.is_none_or(|most| self.pulls.len() < most) {
+            let Some(request) = self.queue.pop_front() else { return };
+            if request.reply.is_closed() {
+                continue;
+            }
+            if !self.take_token() {
+                // The asker hears at once and waits out its back-off; nobody else waits behind it.
+                let _gone = request.reply.send(Err(PullError::RateExceeded));
+                continue;
+            }
+            self.pulls.spawn(pull(Arc::clone(&self.images), self.clock.clone(), request));
+        }
+    }
+
+    fn take_token(&mut self) -> bool {
+        if self.limits.per_second <= 0.0 {
+            return true;
+        }
+        let now = self.clock.mono();
+        let gained = now.since(self.refilled).as_secs_f64() * self.limits.per_second;
+        self.refilled = now;
+        self.tokens = (self.tokens + gained).min(self.limits.burst);
+        let there = self.tokens >= 1.0;
+        if there {
+            self.tokens -= 1.0;
+        }
+        there
+    }
+}
+
+async fn pull(images: Arc<dyn Images>, clock: Clock, mut request: Request) {
+    let began = clock.mono();
+    let result = tokio::select! {
+        biased;
+        () = request.reply.closed() => return,
+        // Dropping it tells the runtime to give up; what it fetched so far stays and is used by the next pull.
+        result = images.pull_image(&request.image, request.auth.as_ref(), Some(&request.sandbox)) => result,
+    };
+    let ended = clock.mono();
+    let pulled = result.map_err(PullError::from).map(|image_ref| Pulled {
+        image_ref,
+        took: ended.since(began),
+        with_waiting: ended.since(request.asked),
+    });
+    let _gone = request.reply.send(pulled);
+}

@@ -1,0 +1,127 @@
+//! What every job on a pod needs: the ports, the node's facts and settings, the clock, and the shared limits.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Taint;
+use rubelet_core::admit::{AdmitView, SysctlAllowlist};
+use rubelet_core::backoff::BackoffPolicy;
+use rubelet_core::launch::LaunchContext;
+use rubelet_core::lifecycle::Pace;
+use rubelet_core::plan::PlanGates;
+use rubelet_core::resources::Amounts;
+use tokio::sync::{Semaphore, watch};
+
+use crate::clock::Clock;
+use crate::health::RuntimeHealth;
+use crate::images::PullerHandle;
+use crate::ports::{
+    Cgroups, Chance, Events, HostFiles, Images, LogCleaner, NodeFacts, PodDirs, PodLogs, Runtime, StatusSink, Subpaths,
+    VolumePlugin,
+};
+
+/// The world outside the engine.
+#[derive(Clone)]
+pub struct Ports {
+    /// The container runtime.
+    pub runtime: Arc<dyn Runtime>,
+    /// Its images.
+    pub images: Arc<dyn Images>,
+    /// The cgroup tree.
+    pub cgroups: Arc<dyn Cgroups>,
+    /// Pod directories.
+    pub dirs: Arc<dyn PodDirs>,
+    /// Container logs.
+    pub logs: Arc<dyn PodLogs>,
+    /// Removal of logs.
+    pub log_cleaner: Arc<dyn LogCleaner>,
+    /// `subPath` mounts.
+    pub subpaths: Arc<dyn Subpaths>,
+    /// Every kind of volume that can be served.
+    pub volumes: Vec<Arc<dyn VolumePlugin>>,
+    /// Files of the node that pods inherit from.
+    pub host_files: Arc<dyn HostFiles>,
+    /// Where events go.
+    pub events: Arc<dyn Events>,
+    /// Where statuses go.
+    pub status: Arc<dyn StatusSink>,
+    /// Chance.
+    pub chance: Arc<dyn Chance>,
+}
+
+/// What configuration, flags and gates come down to for the engine. Made once, at start-up.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Who answers on the runtime's socket: the scheme of container ids.
+    pub runtime_name: String,
+    /// How often to act with no event.
+    pub pace: Pace,
+    /// How containers that keep ending are slowed down.
+    pub crash_backoff: BackoffPolicy,
+    /// How sandboxes and containers are configured.
+    pub launch: LaunchContext,
+    /// `clusterDNS`.
+    pub cluster_dns: Vec<IpAddr>,
+    /// Gates that change plans.
+    pub plan_gates: PlanGates,
+    /// How many pods are started at the same time.
+    pub parallel_starts: usize,
+    /// How many dead instances of a container are kept.
+    pub dead_per_container: i32,
+    /// How many dead containers are kept in all; negative is no limit.
+    pub dead_in_all: i32,
+    /// How old a dead container must be to be collected.
+    pub dead_min_age: Duration,
+    /// Which pods may run here.
+    pub admission: Admission,
+}
+
+/// Which pods may run here.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// Labels of the node.
+    pub labels: BTreeMap<String, String>,
+    /// Taints of the node.
+    pub taints: Vec<Taint>,
+    /// What the node offers to pods.
+    pub allocatable: Amounts,
+    /// Kernel settings that pods may make.
+    pub sysctls: SysctlAllowlist,
+}
+
+/// The node, as a job on a pod sees it.
+pub struct Node {
+    /// The world.
+    pub ports: Ports,
+    /// What the node is.
+    pub facts: NodeFacts,
+    /// How it is configured.
+    pub settings: Settings,
+    /// Time.
+    pub clock: Clock,
+    /// Pulls images, in turn and within limits.
+    pub puller: PullerHandle,
+    /// Slots for pods that are being started. More at once would only make all of them late: the first pods are to be
+    /// ready long before the last.
+    pub starts: Semaphore,
+    /// How the runtime fares.
+    pub health: watch::Receiver<RuntimeHealth>,
+}
+
+impl Node {
+    /// What admission knows of the node.
+    pub(crate) fn admit_view(&self) -> AdmitView<'_> {
+        let admission = &self.settings.admission;
+        AdmitView {
+            node_name: &self.facts.name,
+            labels: &admission.labels,
+            taints: &admission.taints,
+            allocatable: &admission.allocatable,
+            sysctls: &admission.sysctls,
+            apparmor: self.facts.apparmor,
+            supplemental_groups_policy: self.health.borrow().status.supplemental_groups_policy,
+        }
+    }
+}

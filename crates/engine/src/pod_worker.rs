@@ -1,0 +1,151 @@
+//! Work on one pod. Each pod has at most one job in flight; a job is a task that looks at the runtime, decides by `core`,
+//! acts, looks again, and comes to rest.
+//!
+//! A worker is a task only while it works: between jobs a pod is an entry in a map ([`PodWorkers`]), so that a thousand
+//! idle pods cost a thousand entries and one timer.
+
+mod clean_up;
+mod sync_pod;
+mod terminate;
+mod workers;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rubelet_core::backoff::{BackoffPolicy, Backoffs};
+use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::lifecycle::{JobEnd, Retry};
+use rubelet_core::observe::PodObservation;
+use rubelet_core::plan::ProbeView;
+use rubelet_core::reason::{StartFailure, WaitingReason};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::{EventKind, PodEvent};
+pub use workers::{Outcome, PodWorkers, WorkerView};
+
+/// What is remembered of a pod between jobs. A job works on a copy and hands it back; one that panics loses only what it
+/// learnt. Nothing in it is needed for correctness: after a restart it is empty.
+#[derive(Clone, Debug)]
+pub struct PodMemory {
+    /// The last look at the runtime.
+    pub seen: Option<Arc<PodObservation>>,
+    /// The last status decided.
+    pub status: Arc<PodStatus>,
+    /// Why containers could not be started.
+    pub failures: BTreeMap<String, StartFailure>,
+    /// Delays of containers that keep ending.
+    pub crashes: Backoffs,
+    /// Delays of images that can't be pulled.
+    pub pulls: Backoffs,
+    /// The last failure of each image, for the message while it waits.
+    pub pull_errors: BTreeMap<String, (WaitingReason, String)>,
+    /// What the probes say.
+    pub probes: Arc<ProbeView>,
+    /// Directories, cgroup and volumes were made ready by this process; where the volumes are.
+    pub set_up: Option<Arc<BTreeMap<String, PathBuf>>>,
+}
+
+impl PodMemory {
+    /// Of a pod that is new here.
+    pub fn new(pod: Option<&Pod>, crashes: BackoffPolicy) -> Self {
+        Self {
+            seen: None,
+            status: Arc::new(pod.and_then(|p| p.status.clone()).unwrap_or_default()),
+            failures: BTreeMap::new(),
+            crashes: Backoffs::new(crashes),
+            pulls: Backoffs::new(BackoffPolicy::image()),
+            pull_errors: BTreeMap::new(),
+            probes: Arc::default(),
+            set_up: None,
+        }
+    }
+}
+
+/// How a job came to rest, and what it remembers.
+#[derive(Debug)]
+pub(crate) struct JobResult {
+    pub(crate) uid: PodUid,
+    pub(crate) end: JobEnd,
+    pub(crate) memory: PodMemory,
+    /// What to tell people if it failed.
+    pub(crate) problem: Option<String>,
+}
+
+/// A job that could not do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JobError {
+    pub(crate) retry: Retry,
+    pub(crate) problem: String,
+}
+
+impl JobError {
+    pub(crate) fn later(problem: impl Into<String>) -> Self {
+        Self { retry: Retry::Later, problem: problem.into() }
+    }
+
+    pub(crate) fn soon(problem: impl Into<String>) -> Self {
+        Self { retry: Retry::Soon, problem: problem.into() }
+    }
+}
+
+/// What a job tells while it works.
+#[derive(Clone, Debug)]
+pub(crate) enum Note {
+    /// It now does or waits for this.
+    Step { what: String },
+    /// This happened; it goes into the timeline.
+    Happened { what: String, took: Option<Duration>, bad: bool },
+    /// The pod's status is now this.
+    Status { status: Arc<PodStatus> },
+}
+
+/// A job's way to tell what it does, and to be told to stop.
+#[derive(Clone, Debug)]
+pub(crate) struct JobLine {
+    pub(crate) pod: PodRef,
+    pub(crate) notes: mpsc::Sender<(PodUid, Note)>,
+    /// The pod was told to end, or to end sooner: come to rest.
+    pub(crate) cancel: CancellationToken,
+}
+
+impl JobLine {
+    /// Says what the job now does or waits for.
+    pub(crate) async fn step(&self, what: impl Into<String>) {
+        self.note(Note::Step { what: what.into() }).await;
+    }
+
+    /// Says what happened.
+    pub(crate) async fn happened(&self, what: impl Into<String>, took: Option<Duration>) {
+        self.note(Note::Happened { what: what.into(), took, bad: false }).await;
+    }
+
+    pub(crate) async fn note(&self, note: Note) {
+        // Fails only when the loop has gone, and then nobody listens.
+        let _gone = self.notes.send((self.pod.uid.clone(), note)).await;
+    }
+}
+
+/// An event, told to the API and to the pod's timeline alike.
+pub(crate) async fn tell(
+    node: &crate::node::Node,
+    line: &JobLine,
+    pod: &Arc<Pod>,
+    field_path: Option<String>,
+    kind: EventKind,
+    reason: impl Into<Cow<'static, str>>,
+    message: impl Into<String>,
+) {
+    let reason = reason.into();
+    let message = message.into();
+    let bad = kind == EventKind::Warning;
+    line.note(Note::Happened { what: format!("{reason}: {message}"), took: None, bad }).await;
+    node.ports.events.record(PodEvent { pod: Arc::clone(pod), field_path, kind, reason, message });
+}

@@ -1,0 +1,78 @@
+//! Undoes what a stopped pod had on the node: volumes, cgroup, and, once no source asks for it, directory, logs and dead
+//! containers (6.4).
+
+use rubelet_core::lifecycle::{Cause, JobEnd, Subject};
+
+use super::{JobError, JobLine, JobResult, PodMemory};
+use crate::chain::Chain;
+use crate::look::look;
+use crate::node::Node;
+use crate::{resources, volumes};
+
+/// Runs the job.
+#[doc(alias = "SyncTerminatedPod")]
+pub(super) async fn run(
+    node: &Node,
+    subject: Subject,
+    cause: Cause,
+    mut memory: PodMemory,
+    line: JobLine,
+) -> JobResult {
+    let uid = line.pod.uid.clone();
+    memory.set_up = None;
+    let (end, problem) = match clean_up(node, &subject, cause, &line).await {
+        Ok(()) => (JobEnd::CleanedUp, None),
+        Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
+    };
+    JobResult { uid, end, memory, problem }
+}
+
+/// Goes on after a failure and tells every one: what can go, goes.
+async fn clean_up(node: &Node, subject: &Subject, cause: Cause, line: &JobLine) -> Result<(), JobError> {
+    let uid = &line.pod.uid;
+    let mut problems = Vec::new();
+    line.step("its volumes to be unmounted").await;
+    problems.extend(volumes::unmount_all(node, uid).await);
+    line.step("its cgroup to be removed").await;
+    if let Err(err) = resources::remove_pod(node, subject.pod().map(AsRef::as_ref), uid).await {
+        problems.push(Chain(&err).to_string());
+    }
+    // A pod that ended by itself is still wanted: its logs and last states are there to be read (TERM-21).
+    if cause != Cause::Ended && problems.is_empty() {
+        line.step("its dead containers to be removed").await;
+        problems.extend(remove_remains(node, line).await);
+    }
+    if problems.is_empty() { Ok(()) } else { Err(JobError::later(problems.join("; "))) }
+}
+
+async fn remove_remains(node: &Node, line: &JobLine) -> Vec<String> {
+    let mut problems = Vec::new();
+    match look(node, &line.pod, None).await {
+        Ok(seen) => {
+            for container in &seen.containers {
+                if let Err(err) = node.ports.runtime.remove_container(&container.id).await {
+                    problems.push(err.to_string());
+                    continue;
+                }
+                let count = container.marks.restart_count;
+                let id = container.id.as_str();
+                if let Err(err) = node.ports.log_cleaner.remove_container(&line.pod, &container.name, id, count).await {
+                    problems.push(Chain(&err).to_string());
+                }
+            }
+            for sandbox in &seen.sandboxes {
+                if let Err(err) = node.ports.runtime.remove_sandbox(&sandbox.id).await {
+                    problems.push(err.to_string());
+                }
+            }
+        }
+        Err(err) => problems.push(err.to_string()),
+    }
+    if let Err(err) = node.ports.log_cleaner.remove(&line.pod).await {
+        problems.push(Chain(&err).to_string());
+    }
+    if let Err(err) = node.ports.dirs.remove(&line.pod.uid).await {
+        problems.push(Chain(&err).to_string());
+    }
+    problems
+}

@@ -1,0 +1,205 @@
+//! Makes a pod as its spec says: looks, decides, acts, looks again (section 6.1). Every step can be repeated; a job that
+//! is cut off anywhere is healed by the next one, because it begins by looking.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rubelet_core::lifecycle::{JobEnd, Retry, Subject};
+use rubelet_core::observe::PodObservation;
+use rubelet_core::plan::{PodView, SandboxPlan, plan_pod};
+use rubelet_core::pod::PodExt;
+use rubelet_core::status::{
+    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_terminal, pod_status,
+};
+
+use tokio::sync::SemaphorePermit;
+
+use super::{JobError, JobLine, JobResult, Note, PodMemory, tell};
+use crate::chain::Chain;
+use crate::look::look;
+use crate::node::Node;
+use crate::ports::EventKind;
+use crate::runtime::{PodRuntime, SyncReport};
+use crate::{resources, volumes};
+
+/// Runs the job.
+#[doc(alias = "SyncPod")]
+pub(super) async fn run(node: &Node, subject: Subject, memory: PodMemory, line: JobLine) -> JobResult {
+    let uid = line.pod.uid.clone();
+    let Some(pod) = subject.pod().cloned() else {
+        // Only a pod with a spec is ever synced; an orphan begins its life by ending.
+        return JobResult { uid, end: JobEnd::Failed(Retry::Later), memory, problem: None };
+    };
+    let mut sync = SyncPod { node, pod, line, memory };
+    let (end, problem) = match sync.sync().await {
+        Ok(end) => (end, None),
+        Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
+    };
+    JobResult { uid, end, memory: sync.memory, problem }
+}
+
+struct SyncPod<'a> {
+    node: &'a Node,
+    pod: Arc<Pod>,
+    line: JobLine,
+    memory: PodMemory,
+}
+
+impl SyncPod<'_> {
+    async fn sync(&mut self) -> Result<JobEnd, JobError> {
+        let seen = self.look().await?;
+        let status = self.decide_status(&seen).await;
+        if is_terminal(&status) {
+            return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
+        }
+        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates };
+        let plan = plan_pod(&view, &seen);
+        if plan.is_empty() && self.memory.set_up.is_some() {
+            self.memory.failures.clear();
+            return Ok(self.at_rest(&seen, None));
+        }
+        let starts = !plan.start.is_empty() || matches!(plan.sandbox, SandboxPlan::Create { .. });
+        if starts {
+            self.network_gate().await?;
+        }
+        let mounted = self.set_up(&seen).await?;
+        // What is started waits for a slot, so that with many pods at once the first are ready long before the last.
+        let _slot = if starts { Some(wait_for_slot(self.node, &self.line).await?) } else { None };
+        let runtime = PodRuntime { node: self.node, pod: &self.pod, line: &self.line, volumes: &mounted };
+        let report = runtime.carry_out(plan, &seen, &mut self.memory).await;
+        self.after(report, seen).await
+    }
+
+    /// Looks again after having acted, so that the status tells what came of it without waiting for an event.
+    async fn after(&mut self, report: SyncReport, before: Arc<PodObservation>) -> Result<JobEnd, JobError> {
+        self.memory.failures = report.failures;
+        let seen = if report.acted { self.look().await? } else { before };
+        let status = self.decide_status(&seen).await;
+        if is_terminal(&status) {
+            return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
+        }
+        match report.problem {
+            Some(problem) => Err(JobError { retry: report.retry, problem }),
+            None => Ok(self.at_rest(&seen, report.again_in)),
+        }
+    }
+
+    fn at_rest(&self, seen: &PodObservation, again_in: Option<Duration>) -> JobEnd {
+        let started = self.memory.status.start_time.as_ref().map(|t| t.0);
+        let deadline = deadline_left(&self.pod, started, self.node.clock.wall());
+        let again_in = [again_in, deadline].into_iter().flatten().min();
+        JobEnd::Synced { looked_at: seen.at, again_in, terminal: false }
+    }
+
+    async fn look(&mut self) -> Result<Arc<PodObservation>, JobError> {
+        match look(self.node, &self.line.pod, self.memory.seen.as_deref()).await {
+            Ok(seen) => {
+                let seen = Arc::new(seen);
+                self.memory.seen = Some(Arc::clone(&seen));
+                Ok(seen)
+            }
+            Err(err) => {
+                let message = format!("error determining status: {err}");
+                self.tell(EventKind::Warning, "FailedSync", message.clone()).await;
+                Err(JobError::later(message))
+            }
+        }
+    }
+
+    /// Decides the status from what was seen and tells it, if it changed (SYNC-02 … SYNC-04).
+    async fn decide_status(&mut self, seen: &PodObservation) -> Arc<PodStatus> {
+        let new = decide(self.node, &self.pod, &self.memory, seen, Ending::No);
+        if *self.memory.status != new {
+            if new.reason.as_deref() == Some(DEADLINE_EXCEEDED) && self.memory.status.reason != new.reason {
+                self.tell(EventKind::Normal, DEADLINE_EXCEEDED, DEADLINE_MESSAGE).await;
+            }
+            self.memory.status = Arc::new(new);
+            self.line.note(Note::Status { status: Arc::clone(&self.memory.status) }).await;
+        }
+        Arc::clone(&self.memory.status)
+    }
+
+    /// Pods on the node's network start without one (SYNC-05).
+    async fn network_gate(&self) -> Result<(), JobError> {
+        let problem = self.node.health.borrow().network_problem();
+        let Some(problem) = problem.filter(|_| !self.pod.host_network()) else { return Ok(()) };
+        let message = format!("network is not ready: {problem}");
+        self.tell(EventKind::Warning, "NetworkNotReady", message.clone()).await;
+        Err(JobError::soon(message))
+    }
+
+    /// Cgroup, directories and volumes (SYNC-07, SYNC-09, SYNC-10). Once done by this process they are not done again
+    /// for every restart of a container.
+    async fn set_up(&mut self, seen: &PodObservation) -> Result<Arc<BTreeMap<String, PathBuf>>, JobError> {
+        if let Some(mounted) = &self.memory.set_up
+            && !seen.is_stopped()
+        {
+            return Ok(Arc::clone(mounted));
+        }
+        self.line.step("its cgroup, directories and volumes").await;
+        if let Err(err) = resources::ensure_pod(self.node, &self.pod).await {
+            let message = format!("unable to ensure pod container exists: {}", Chain(&err));
+            self.tell(EventKind::Warning, "FailedCreatePodContainer", message.clone()).await;
+            return Err(JobError::later(message));
+        }
+        if let Err(err) = self.node.ports.dirs.make(&self.line.pod.uid).await {
+            let message = format!("error making pod data directories: {}", Chain(&err));
+            self.tell(EventKind::Warning, "Failed", message.clone()).await;
+            return Err(JobError::later(message));
+        }
+        match volumes::mount_all(self.node, &self.pod).await {
+            Ok(mounted) => {
+                let mounted = Arc::new(mounted);
+                self.memory.set_up = Some(Arc::clone(&mounted));
+                Ok(mounted)
+            }
+            Err(err) => {
+                self.tell(EventKind::Warning, "FailedMount", err.to_string()).await;
+                Err(JobError::later(err.to_string()))
+            }
+        }
+    }
+
+    async fn tell(&self, kind: EventKind, reason: &'static str, message: impl Into<String>) {
+        tell(self.node, &self.line, &self.pod, None, kind, reason, message).await;
+    }
+}
+
+async fn wait_for_slot<'a>(node: &'a Node, line: &JobLine) -> Result<SemaphorePermit<'a>, JobError> {
+    if let Ok(slot) = node.starts.try_acquire() {
+        return Ok(slot);
+    }
+    line.step("a start slot: other pods are being started").await;
+    tokio::select! {
+        biased;
+        () = line.cancel.cancelled() => Err(JobError::soon("told to end before it was started")),
+        // Cancel-safe: a permit that was not returned is given back.
+        slot = node.starts.acquire() => slot.map_err(|_| JobError::later("shutting down")),
+    }
+}
+
+/// The status of `pod`, from what was seen and remembered.
+pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObservation, ending: Ending) -> PodStatus {
+    let view = StatusView {
+        pod,
+        previous: &memory.status,
+        failures: &memory.failures,
+        probes: &memory.probes,
+        runtime_name: &node.settings.runtime_name,
+        host_ips: &node.facts.ips,
+        ending,
+        now: node.clock.wall(),
+        recursive_read_only: node
+            .health
+            .borrow()
+            .status
+            .handlers
+            .iter()
+            .any(|h| h.name.is_empty() && h.recursive_read_only_mounts),
+        gates: node.settings.plan_gates,
+    };
+    pod_status(&view, seen)
+}

@@ -1,0 +1,87 @@
+//! Stops a pod: its containers, then its sandboxes; and is content only when the runtime says that nothing runs (6.2).
+
+use std::sync::Arc;
+
+use rubelet_core::lifecycle::{Cause, Grace, JobEnd, Subject};
+use rubelet_core::observe::PodObservation;
+use rubelet_core::status::Ending;
+
+use super::sync_pod::decide;
+use super::{JobError, JobLine, JobResult, Note, PodMemory, tell};
+use crate::look::look;
+use crate::node::Node;
+use crate::ports::EventKind;
+use crate::runtime::kill_pod;
+
+/// Runs the job.
+#[doc(alias = "SyncTerminatingPod")]
+#[doc(alias = "SyncTerminatingRuntimePod")]
+pub(super) async fn run(
+    node: &Node,
+    subject: Subject,
+    cause: Cause,
+    grace: Grace,
+    mut memory: PodMemory,
+    line: JobLine,
+) -> JobResult {
+    let uid = line.pod.uid.clone();
+    let (end, problem) = match stop(node, &subject, cause, grace, &mut memory, &line).await {
+        Ok(()) => (JobEnd::Stopped, None),
+        Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
+    };
+    JobResult { uid, end, memory, problem }
+}
+
+async fn stop(
+    node: &Node,
+    subject: &Subject,
+    cause: Cause,
+    grace: Grace,
+    memory: &mut PodMemory,
+    line: &JobLine,
+) -> Result<(), JobError> {
+    let seen = observe(node, memory, line).await?;
+    report(node, subject, memory, &seen, Ending::Terminating, line).await;
+    if !seen.is_stopped() {
+        let problems = kill_pod(node, subject, &seen, cause, grace, line).await;
+        if !problems.is_empty() {
+            let message = format!("error killing pod: {}", problems.join("; "));
+            if let Some(pod) = subject.pod() {
+                tell(node, line, pod, None, EventKind::Warning, "FailedKillPod", message.clone()).await;
+            }
+            return Err(if line.cancel.is_cancelled() { JobError::soon(message) } else { JobError::later(message) });
+        }
+        let seen = observe(node, memory, line).await?;
+        if let Some(left) = seen.running().next() {
+            // The runtime said that it had stopped it. upstream calls this a CRI violation (TERM-04).
+            return Err(JobError::later(format!("container {} still runs after the runtime stopped it", left.name)));
+        }
+        report(node, subject, memory, &seen, Ending::Terminal, line).await;
+        return Ok(());
+    }
+    report(node, subject, memory, &seen, Ending::Terminal, line).await;
+    Ok(())
+}
+
+async fn observe(node: &Node, memory: &mut PodMemory, line: &JobLine) -> Result<Arc<PodObservation>, JobError> {
+    let seen = look(node, &line.pod, memory.seen.as_deref()).await;
+    let seen = Arc::new(seen.map_err(|err| JobError::later(format!("error determining status: {err}")))?);
+    memory.seen = Some(Arc::clone(&seen));
+    Ok(seen)
+}
+
+async fn report(
+    node: &Node,
+    subject: &Subject,
+    memory: &mut PodMemory,
+    seen: &PodObservation,
+    ending: Ending,
+    line: &JobLine,
+) {
+    let Some(pod) = subject.pod() else { return };
+    let new = decide(node, pod, memory, seen, ending);
+    if *memory.status != new {
+        memory.status = Arc::new(new);
+        line.note(Note::Status { status: Arc::clone(&memory.status) }).await;
+    }
+}

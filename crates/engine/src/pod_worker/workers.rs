@@ -1,0 +1,493 @@
+//! All pods on this node: routes events to their lives, starts their jobs, and keeps one timer for all of them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rubelet_core::id::{FullName, PodRef, PodUid};
+use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Job, JobEnd, PodLifecycle, Retry, Stage};
+use rubelet_core::pod::{OrphanPod, PodExt};
+use rubelet_core::time::{Instant, Now};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, error, info, info_span};
+
+use super::{JobLine, JobResult, Note, PodMemory, clean_up, sync_pod, terminate};
+use crate::node::Node;
+use crate::ports::{EndProgress, StatusReport};
+use crate::timeline::{Entry, Timeline, Waiting};
+
+/// Every pod that has a life here. Owned by the sync loop; nothing in it waits.
+#[doc(alias = "podWorkers")]
+pub struct PodWorkers {
+    node: Arc<Node>,
+    notes: mpsc::Sender<(PodUid, Note)>,
+    workers: BTreeMap<PodUid, PodWorker>,
+    /// Static pods by name, in order of arrival: only the first of each may run (WORK-08).
+    names: BTreeMap<FullName, VecDeque<PodUid>>,
+    /// Names that the runtime shows as running under a UID that is nobody's here: taken until that pod is ended.
+    taken: BTreeMap<FullName, PodUid>,
+    due: BTreeSet<(Instant, PodUid)>,
+    jobs: JoinSet<JobResult>,
+    panics: u64,
+}
+
+struct PodWorker {
+    life: PodLifecycle,
+    memory: PodMemory,
+    cancel: CancellationToken,
+    arrived: Now,
+    waiting: Option<Waiting>,
+    timeline: Timeline,
+    problem: Option<String>,
+}
+
+/// What others may know of a pod.
+#[derive(Clone, Debug)]
+pub struct WorkerView {
+    /// Names.
+    pub pod: PodRef,
+    /// The pod, unless it is an orphan.
+    pub spec: Option<Arc<Pod>>,
+    /// Where it is.
+    pub stage: Stage,
+    /// Its status.
+    pub status: Arc<PodStatus>,
+    /// When it came.
+    pub arrived: Now,
+    /// What it waits for.
+    pub waiting: Option<Waiting>,
+    /// What went wrong last, until it goes right.
+    pub problem: Option<String>,
+    /// What happened.
+    pub timeline: Timeline,
+    /// Jobs in a row that failed.
+    pub failures: u32,
+}
+
+/// What became of a finished job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The pod goes on.
+    GoesOn,
+    /// The pod's life is over, and it is still wanted: it stays known until its source lets it go.
+    Over(PodUid),
+    /// The pod's life is over and it is forgotten.
+    Forgotten(PodUid),
+}
+
+impl PodWorkers {
+    /// None yet.
+    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>) -> Self {
+        Self {
+            node,
+            notes,
+            workers: BTreeMap::new(),
+            names: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            due: BTreeSet::new(),
+            jobs: JoinSet::new(),
+            panics: 0,
+        }
+    }
+
+    /// A source asks for this pod.
+    #[doc(alias = "UpdatePod")]
+    pub fn desired(&mut self, pod: Arc<Pod>, how: Arrival) {
+        let reference = PodRef::of(&pod);
+        if self.workers.contains_key(&reference.uid) {
+            self.event(&reference.uid, Event::Desired { pod, how });
+            return;
+        }
+        self.begin(pod, reference);
+    }
+
+    fn begin(&mut self, pod: Arc<Pod>, reference: PodRef) {
+        let uid = reference.uid.clone();
+        let memory = PodMemory::new(Some(&pod), self.node.settings.crash_backoff);
+        let worker = self.worker(PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace), memory);
+        self.workers.insert(uid.clone(), worker);
+        self.happened(
+            &uid,
+            format!("Accepted from {}", pod.source().map_or("an unknown source", |s| s.as_str())),
+            false,
+        );
+        if pod.is_static() {
+            self.names.entry(reference.full_name()).or_default().push_back(uid.clone());
+        }
+        if pod.is_deleted() || pod.is_terminal() {
+            self.event(&uid, Event::Desired { pod, how: Arrival::Updated });
+            return;
+        }
+        self.offer_name(&uid);
+    }
+
+    fn worker(&self, life: PodLifecycle, memory: PodMemory) -> PodWorker {
+        PodWorker {
+            life,
+            memory,
+            cancel: CancellationToken::new(),
+            arrived: self.node.clock.now(),
+            waiting: None,
+            timeline: Timeline::default(),
+            problem: None,
+        }
+    }
+
+    /// A pod that has something on this node though no source asks for it. It is ended, and whatever it left is removed.
+    pub fn orphan(&mut self, orphan: OrphanPod) {
+        let uid = orphan.pod.uid.clone();
+        if self.workers.contains_key(&uid) {
+            return;
+        }
+        info!(pod = %orphan.pod, "Found a pod that no source asks for: ending it");
+        let memory = PodMemory::new(None, self.node.settings.crash_backoff);
+        let now = self.node.clock.mono();
+        let (life, commands) = PodLifecycle::orphan(orphan, self.node.settings.pace, now);
+        let worker = self.worker(life, memory);
+        self.workers.insert(uid.clone(), worker);
+        self.happened(&uid, "Found here, though no source asks for it", false);
+        self.carry_out(&uid, commands);
+    }
+
+    /// Its source no longer has it. A pod whose life is over is forgotten.
+    pub fn removed(&mut self, uid: &PodUid) -> Outcome {
+        let over = self.workers.get(uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
+        if over {
+            self.forget(uid);
+            return Outcome::Forgotten(uid.clone());
+        }
+        self.event(uid, Event::Removed);
+        Outcome::GoesOn
+    }
+
+    /// Gives one event to one pod and carries out what follows.
+    pub fn event(&mut self, uid: &PodUid, event: Event) {
+        let now = self.node.clock.mono();
+        let jitter = self.node.ports.chance.fraction();
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        if let Some(due) = worker.life.next_deadline() {
+            self.due.remove(&(due, uid.clone()));
+        }
+        let before = worker.life.stage().word();
+        let commands = worker.life.step(event, now, jitter);
+        if let Some(due) = worker.life.next_deadline() {
+            self.due.insert((due, uid.clone()));
+        }
+        let after = worker.life.stage().clone();
+        if before != after.word() {
+            self.moved(uid, &after);
+        }
+        self.carry_out(uid, commands);
+    }
+
+    /// Notes a change of stage; there are few, and they are what people ask about.
+    fn moved(&mut self, uid: &PodUid, stage: &Stage) {
+        let what = match stage {
+            Stage::Terminating { grace, cause, .. } => {
+                format!("Ending ({}), with {} s of grace", cause_word(*cause), grace.get().as_secs())
+            }
+            Stage::Waiting | Stage::Syncing { .. } => return,
+            Stage::Terminated { .. } => "All containers have stopped".to_owned(),
+            Stage::Finished => "Cleaned up".to_owned(),
+        };
+        if let Some(worker) = self.workers.get(uid) {
+            info!(pod = %worker.life.subject().reference(), stage = stage.word(), "{what}");
+        }
+        self.happened(uid, what, false);
+    }
+
+    fn carry_out(&mut self, uid: &PodUid, commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::Start(job) => self.start(uid, job),
+                Command::Cancel => {
+                    if let Some(worker) = self.workers.get(uid) {
+                        worker.cancel.cancel();
+                    }
+                }
+                Command::Finish => {}
+            }
+        }
+    }
+
+    fn start(&mut self, uid: &PodUid, job: Job) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        worker.cancel = CancellationToken::new();
+        let line = JobLine {
+            pod: worker.life.subject().reference(),
+            notes: self.notes.clone(),
+            cancel: worker.cancel.clone(),
+        };
+        let span = info_span!("job", pod = %line.pod);
+        let (node, subject, memory) = (Arc::clone(&self.node), worker.life.subject().clone(), worker.memory.clone());
+        let keep = worker.memory.clone();
+        let uid = uid.clone();
+        let cause = worker.life.stage().cause().unwrap_or(Cause::Ended);
+        debug!(pod = %line.pod, ?job, "Starting a job");
+        let work = async move {
+            match job {
+                Job::Sync => sync_pod::run(&node, subject, memory, line).await,
+                Job::Terminate { grace } => terminate::run(&node, subject, cause, grace, memory, line).await,
+                Job::CleanUp => clean_up::run(&node, subject, cause, memory, line).await,
+            }
+        };
+        // A job that panics must not take the node down, nor its pod: it is told as a failure and tried again.
+        let guarded = AssertUnwindSafe(work).catch_unwind().map(move |result| {
+            result.unwrap_or_else(|_| JobResult {
+                uid,
+                end: JobEnd::Failed(Retry::Later),
+                memory: keep,
+                problem: Some("internal error: the job on this pod panicked".to_owned()),
+            })
+        });
+        self.jobs.spawn(guarded.instrument(span));
+    }
+
+    /// Waits for the next job that comes to rest; for ever if none is in flight. Cancel-safe, as `join_next` is.
+    pub(crate) async fn next_end(&mut self) -> JobResult {
+        loop {
+            match self.jobs.join_next().await {
+                Some(Ok(result)) => return result,
+                Some(Err(err)) => {
+                    self.panics += 1;
+                    error!(%err, "A job was lost");
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Takes in the end of a job. `wanted` says whether a source still asks for the pod.
+    pub(crate) fn job_ended(&mut self, result: JobResult, wanted: bool) -> Outcome {
+        let JobResult { uid, end, memory, problem } = result;
+        let failed = matches!(end, JobEnd::Failed(_));
+        if let Some(worker) = self.workers.get_mut(&uid) {
+            worker.memory = memory;
+            worker.waiting = None;
+            if failed && problem.is_some() && worker.problem != problem {
+                let what = problem.clone().unwrap_or_default();
+                info!(pod = %worker.life.subject().reference(), problem = %what, "Will try again");
+            }
+            worker.problem = problem;
+        }
+        if let Some(problem) = self.workers.get(&uid).and_then(|w| w.problem.clone()) {
+            self.happened(&uid, problem, true);
+        }
+        self.event(&uid, Event::Done(end));
+        self.report(&uid);
+        let over = self.workers.get(&uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
+        if !over {
+            return Outcome::GoesOn;
+        }
+        self.leave_name(&uid);
+        let reborn = self.workers.get(&uid).and_then(|w| w.life.clone().into_reborn());
+        if reborn.is_none() && wanted {
+            return Outcome::Over(uid);
+        }
+        self.forget(&uid);
+        if let Some(pod) = reborn {
+            let reference = PodRef::of(&pod);
+            self.begin(pod, reference);
+        }
+        Outcome::Forgotten(uid)
+    }
+
+    fn forget(&mut self, uid: &PodUid) {
+        self.leave_name(uid);
+        if let Some(worker) = self.workers.remove(uid)
+            && let Some(due) = worker.life.next_deadline()
+        {
+            self.due.remove(&(due, uid.clone()));
+        }
+    }
+
+    /// Takes in what a job says while it works.
+    pub(crate) fn note(&mut self, uid: &PodUid, note: Note) {
+        let now = self.node.clock.now();
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        match note {
+            Note::Step { what } => worker.waiting = Some(Waiting { what, since: now.mono, until: None }),
+            Note::Happened { what, took, bad } => {
+                worker.timeline.add(Entry { at: now.wall, what, times: 1, took, bad });
+            }
+            Note::Status { status } => {
+                worker.memory.status = status;
+                self.report(uid);
+            }
+        }
+    }
+
+    fn report(&self, uid: &PodUid) {
+        let Some(worker) = self.workers.get(uid) else { return };
+        let Some(pod) = worker.life.subject().pod() else { return };
+        let progress = match worker.life.stage() {
+            Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => EndProgress::MayRun,
+            Stage::Terminated { .. } => EndProgress::Stopped,
+            Stage::Finished => EndProgress::Finished,
+        };
+        let status = Arc::clone(&worker.memory.status);
+        self.node.ports.status.report(StatusReport { pod: Arc::clone(pod), status, progress });
+    }
+
+    fn happened(&mut self, uid: &PodUid, what: impl Into<String>, bad: bool) {
+        self.note(uid, Note::Happened { what: what.into(), took: None, bad });
+    }
+
+    /// When the next deadline of any pod is.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Wakes every pod whose time has come.
+    pub fn deadline(&mut self, now: Instant) {
+        while let Some((at, uid)) = self.due.first().cloned()
+            && at <= now
+        {
+            self.due.pop_first();
+            self.event(&uid, Event::Deadline);
+        }
+    }
+
+    /// Names that run in the runtime under a UID that is nobody's here. What is free now may start.
+    pub fn set_taken(&mut self, taken: BTreeMap<FullName, PodUid>) {
+        self.taken = taken;
+        let waiting: Vec<PodUid> = self
+            .workers
+            .iter()
+            .filter(|(_, w)| *w.life.stage() == Stage::Waiting)
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in waiting {
+            self.offer_name(&uid);
+        }
+    }
+
+    /// Lets a waiting pod start if its name is free (WORK-08); one from the API need not ask, its name is its own.
+    fn offer_name(&mut self, uid: &PodUid) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        let reference = worker.life.subject().reference();
+        let name = reference.full_name();
+        let first = self.names.get(&name).is_none_or(|queue| queue.front().is_none_or(|front| front == uid));
+        let blocked_by = if !first {
+            Some("an older pod of the same name to leave")
+        } else if self.taken.get(&name).is_some_and(|owner| owner != uid) {
+            Some("a pod of the same name, which no source asks for, to be ended")
+        } else {
+            None
+        };
+        match blocked_by {
+            None => self.event(uid, Event::NameFree),
+            Some(what) => {
+                let since = self.node.clock.mono();
+                worker.waiting.get_or_insert(Waiting { what: what.to_owned(), since, until: None });
+            }
+        }
+    }
+
+    fn leave_name(&mut self, uid: &PodUid) {
+        let Some(worker) = self.workers.get(uid) else { return };
+        let name = worker.life.subject().reference().full_name();
+        if self.taken.get(&name) == Some(uid) {
+            self.taken.remove(&name);
+        }
+        let Some(queue) = self.names.get_mut(&name) else {
+            // An orphan had the name without queueing for it: others may wait for it to go.
+            let waiting = self.taken.clone();
+            self.set_taken(waiting);
+            return;
+        };
+        queue.retain(|u| u != uid);
+        match queue.front().cloned() {
+            Some(next) => self.offer_name(&next),
+            None => {
+                self.names.remove(&name);
+            }
+        }
+    }
+
+    /// Looks at every pod sooner than planned: the runtime is back.
+    pub fn hint_all(&mut self) {
+        let uids: Vec<PodUid> = self.workers.keys().cloned().collect();
+        for uid in uids {
+            self.event(&uid, Event::Hint);
+        }
+    }
+
+    /// Whether this pod has a life here, or had one and is still wanted.
+    pub fn knows(&self, uid: &PodUid) -> bool {
+        self.workers.contains_key(uid)
+    }
+
+    /// Where this pod is.
+    pub fn stage(&self, uid: &PodUid) -> Option<&Stage> {
+        self.workers.get(uid).map(|w| w.life.stage())
+    }
+
+    /// Every UID that has a life here.
+    pub fn uids(&self) -> impl Iterator<Item = &PodUid> {
+        self.workers.keys()
+    }
+
+    /// Pods that are not on their way out: what admission and QoS count.
+    pub fn active(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.workers.values().filter(|w| !w.life.stage().is_past_syncing()).filter_map(|w| w.life.subject().pod())
+    }
+
+    /// What others may know of each pod.
+    pub fn views(&self) -> impl Iterator<Item = WorkerView> {
+        self.workers.values().map(PodWorker::view)
+    }
+
+    /// How many jobs panicked.
+    pub fn panics(&self) -> u64 {
+        self.panics
+    }
+
+    /// Lets jobs in flight come to rest for up to `patience`, then drops them. Dropping is safe: whatever was under way
+    /// is found by looking, after the next start (RST-18).
+    pub async fn stop(mut self, patience: Duration) {
+        let rest = async { while self.jobs.join_next().await.is_some() {} };
+        if tokio::time::timeout(patience, rest).await.is_err() {
+            debug!(left = self.jobs.len(), "Dropping jobs in flight");
+        }
+    }
+}
+
+impl PodWorker {
+    fn view(&self) -> WorkerView {
+        WorkerView {
+            pod: self.life.subject().reference(),
+            spec: self.life.subject().pod().cloned(),
+            stage: self.life.stage().clone(),
+            status: Arc::clone(&self.memory.status),
+            arrived: self.arrived,
+            waiting: self.waiting.clone().or_else(|| self.planned_wait()),
+            problem: self.problem.clone(),
+            timeline: self.timeline.clone(),
+            failures: self.life.failures(),
+        }
+    }
+
+    /// With no job in flight and something wrong, what is waited for is the next try.
+    fn planned_wait(&self) -> Option<Waiting> {
+        let until = self.life.next_deadline();
+        let problem = self.problem.as_ref()?;
+        let since = self.arrived.mono;
+        (self.life.job().is_none()).then(|| Waiting { what: format!("the next try, after: {problem}"), since, until })
+    }
+}
+
+fn cause_word(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Deleted => "deleted",
+        Cause::Removed => "its source no longer has it",
+        Cause::Ended => "its containers have ended for good",
+        Cause::Evicted => "evicted",
+        Cause::Orphaned => "no source asks for it",
+    }
+}

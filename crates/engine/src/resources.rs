@@ -1,0 +1,48 @@
+//! The cgroups of pods and QoS classes (section 19).
+
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_core::id::PodUid;
+use rubelet_core::qos::{PodCgroupPolicy, QosClass, QosValues, pod_values};
+
+use crate::node::Node;
+use crate::ports::CgroupError;
+
+/// Makes the pod's cgroup and sets its values (SYNC-07, CG-11).
+pub(crate) async fn ensure_pod(node: &Node, pod: &Pod) -> Result<(), CgroupError> {
+    let launch = &node.settings.launch;
+    if !launch.tree.per_qos() {
+        return Ok(());
+    }
+    let policy = PodCgroupPolicy {
+        cpu: launch.cpu,
+        pids_limit: launch.pod_pids_limit,
+        hugepage_sizes: launch.hugepage_sizes.clone(),
+    };
+    node.ports.cgroups.ensure(&launch.tree.of_pod(pod), &pod_values(pod, &policy)).await
+}
+
+/// Sets the values of the QoS levels (CG-10).
+pub(crate) async fn ensure_levels(node: &Node, values: &QosValues) -> Result<(), CgroupError> {
+    let tree = &node.settings.launch.tree;
+    if !tree.per_qos() {
+        return Ok(());
+    }
+    node.ports.cgroups.ensure(&tree.level(QosClass::Burstable), &values.burstable).await?;
+    node.ports.cgroups.ensure(&tree.level(QosClass::BestEffort), &values.best_effort).await
+}
+
+/// Removes the pod's cgroup (CG-13). Of a pod that is known only by its UID, every class is tried.
+pub(crate) async fn remove_pod(node: &Node, pod: Option<&Pod>, uid: &PodUid) -> Result<(), CgroupError> {
+    let tree = &node.settings.launch.tree;
+    if !tree.per_qos() {
+        return Ok(());
+    }
+    let paths = match pod {
+        Some(pod) => vec![tree.of_pod(pod)],
+        None => [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort].map(|c| tree.pod(c, uid)).into(),
+    };
+    for path in paths {
+        node.ports.cgroups.destroy(&path).await?;
+    }
+    Ok(())
+}

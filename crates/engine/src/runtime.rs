@@ -1,0 +1,205 @@
+//! Carries out a plan on the runtime, step by step, and reports every step. Decides nothing.
+
+mod image;
+mod kill;
+mod sandbox;
+mod start;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_core::id::SandboxId;
+use rubelet_core::launch::SandboxConfig;
+use rubelet_core::lifecycle::{Cause, Grace, Retry, Subject};
+use rubelet_core::observe::PodObservation;
+use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer};
+use rubelet_core::pod::Role;
+use rubelet_core::reason::StartFailure;
+
+pub(crate) use kill::kill_pod;
+
+use crate::look::look;
+use crate::node::Node;
+use crate::pod_worker::{JobLine, PodMemory, tell};
+use crate::ports::EventKind;
+
+/// Carries out plans for one pod.
+#[doc(alias = "kubeGenericRuntimeManager")]
+pub(crate) struct PodRuntime<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) pod: &'a Arc<Pod>,
+    pub(crate) line: &'a JobLine,
+    /// Where the pod's volumes are.
+    pub(crate) volumes: &'a BTreeMap<String, PathBuf>,
+}
+
+/// What came of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct SyncReport {
+    /// Something was done to the runtime: look again.
+    pub(crate) acted: bool,
+    /// Why containers could not be started, by name.
+    pub(crate) failures: BTreeMap<String, StartFailure>,
+    /// What went wrong, if anything did.
+    pub(crate) problem: Option<String>,
+    /// When to try again.
+    pub(crate) retry: Retry,
+    /// When something is known to become due, such as the end of a back-off.
+    pub(crate) again_in: Option<Duration>,
+}
+
+/// A container that was not started.
+pub(crate) struct NotStarted {
+    pub(crate) failure: StartFailure,
+    pub(crate) retry: Retry,
+}
+
+/// The sandbox that containers are started in.
+pub(crate) struct LiveSandbox {
+    pub(crate) id: SandboxId,
+    pub(crate) config: SandboxConfig,
+    pub(crate) ips: Vec<std::net::IpAddr>,
+}
+
+impl PodRuntime<'_> {
+    /// Carries out `plan`, in the order of its fields (RT-01 … RT-09).
+    pub(crate) async fn carry_out(
+        &self,
+        plan: PodPlan,
+        seen: &Arc<PodObservation>,
+        memory: &mut PodMemory,
+    ) -> SyncReport {
+        // What failed before and is not tried again now keeps its message.
+        let mut report = SyncReport { failures: kept_failures(&plan, self.pod, memory), ..SyncReport::default() };
+        if let Err(problem) = self.stop_what_must_stop(&plan, seen, &mut report).await {
+            report.fail(problem, Retry::Later);
+            return report;
+        }
+        let sandbox = match &plan.sandbox {
+            SandboxPlan::None => return report,
+            SandboxPlan::Keep(id) => self.kept_sandbox(id, seen),
+            SandboxPlan::Create { attempt, replaces } => {
+                report.acted = true;
+                self.new_sandbox(*attempt, *replaces, memory).await
+            }
+        };
+        match sandbox {
+            Ok(sandbox) => self.start_all(&plan.start, &sandbox, memory, &mut report).await,
+            Err((problem, retry)) => report.fail(problem, retry),
+        }
+        report
+    }
+
+    /// Steps 2 and 3: what must stop, stops; what must go, goes.
+    async fn stop_what_must_stop(
+        &self,
+        plan: &PodPlan,
+        seen: &PodObservation,
+        report: &mut SyncReport,
+    ) -> Result<(), String> {
+        if plan.kill_pod {
+            report.acted = true;
+            if matches!(plan.sandbox, SandboxPlan::Create { replaces: true, .. }) {
+                let message = "Pod sandbox changed, it will be killed and re-created.";
+                tell(self.node, self.line, self.pod, None, EventKind::Normal, "SandboxChanged", message).await;
+            }
+            let subject = Subject::Pod(Arc::clone(self.pod));
+            let grace = Grace::secs(self.pod_grace());
+            let problems = kill_pod(self.node, &subject, seen, Cause::Ended, grace, self.line).await;
+            if !problems.is_empty() {
+                return Err(problems.join("; "));
+            }
+        }
+        for victim in &plan.kill {
+            report.acted = true;
+            kill::kill_one(self, victim, seen).await?;
+        }
+        for id in &plan.remove {
+            report.acted = true;
+            self.node.ports.runtime.remove_container(id).await.map_err(|err| err.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn pod_grace(&self) -> i64 {
+        self.pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds).unwrap_or(30)
+    }
+
+    /// Steps 7 to 9. A container that can't be started does not hold back the others, except that init containers come
+    /// in order (RT-08, RT-09).
+    async fn start_all(
+        &self,
+        starts: &[StartContainer],
+        sandbox: &LiveSandbox,
+        memory: &mut PodMemory,
+        report: &mut SyncReport,
+    ) {
+        for start in starts {
+            if self.line.cancel.is_cancelled() {
+                report.fail("told to end before every container was started", Retry::Soon);
+                return;
+            }
+            let Some(name) = container_name(self.pod, start) else { continue };
+            match self.start(start, sandbox, memory).await {
+                Ok(()) => {
+                    report.acted = true;
+                    report.failures.remove(&name);
+                }
+                Err(NotStarted { failure, retry }) => {
+                    report.note_failure(&name, failure, retry);
+                    if start.role == Role::Init {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks at the pod for what only the runtime knows: the addresses of a sandbox just made.
+    pub(crate) async fn look(&self) -> Result<PodObservation, String> {
+        look(self.node, &self.line.pod, None).await.map_err(|err| err.to_string())
+    }
+}
+
+impl SyncReport {
+    pub(crate) fn fail(&mut self, problem: impl Into<String>, retry: Retry) {
+        self.problem = Some(problem.into());
+        self.retry = retry;
+    }
+
+    /// A back-off is not trouble: it is waited out. Anything else is tried again after the usual pause.
+    fn note_failure(&mut self, name: &str, failure: StartFailure, retry: Retry) {
+        match retry {
+            Retry::In(wait) => {
+                self.again_in = Some(self.again_in.map_or(wait, |other| other.min(wait)));
+            }
+            Retry::Soon | Retry::Later => {
+                self.acted = true;
+                self.fail(
+                    format!("failed to start container \"{name}\": {}: {}", failure.reason, failure.message),
+                    retry,
+                );
+            }
+        }
+        self.failures.insert(name.to_owned(), failure);
+    }
+}
+
+/// Name of the container that is to be started.
+pub(crate) fn container_name(pod: &Pod, start: &StartContainer) -> Option<String> {
+    rubelet_core::launch::container_of(pod, start).map(|c| c.name.clone())
+}
+
+/// Failures of containers that this plan starts are decided anew; those of others stand.
+fn kept_failures(plan: &PodPlan, pod: &Pod, memory: &PodMemory) -> BTreeMap<String, StartFailure> {
+    let mut kept = memory.failures.clone();
+    for start in &plan.start {
+        if let Some(name) = container_name(pod, start) {
+            kept.remove(&name);
+        }
+    }
+    kept
+}

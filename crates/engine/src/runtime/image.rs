@@ -1,0 +1,135 @@
+//! Makes a container's image present, as its pull policy says (section 8.1).
+
+use k8s_openapi::api::core::v1::Container;
+use rubelet_core::image::{self, ImageName, PullDecision, PullPolicy, should_pull};
+use rubelet_core::launch::{ImageSpec, SandboxConfig};
+use rubelet_core::lifecycle::Retry;
+use rubelet_core::reason::{StartFailure, WaitingReason};
+
+use super::{NotStarted, PodRuntime};
+use crate::images::PullError;
+use crate::pod_worker::{PodMemory, tell};
+use crate::ports::{EventKind, Image};
+
+/// An image that is here.
+pub(super) struct ImageHere {
+    pub(super) image_ref: String,
+    pub(super) uid: Option<i64>,
+    pub(super) username: String,
+}
+
+impl PodRuntime<'_> {
+    /// Makes the image present, or says why not.
+    #[doc(alias = "EnsureImageExists")]
+    pub(super) async fn ensure_image(
+        &self,
+        container: &Container,
+        sandbox: &SandboxConfig,
+        memory: &mut PodMemory,
+    ) -> Result<ImageHere, NotStarted> {
+        let written = container.image.as_deref().unwrap_or_default();
+        let name = match ImageName::parse(written) {
+            Ok(name) => name.with_tag(),
+            Err(err) => {
+                let message = image::invalid_name(&err);
+                self.image_event(container, EventKind::Warning, "InspectFailed", &message).await;
+                return Err(not_started(WaitingReason::InvalidImageName, message, Retry::Later));
+            }
+        };
+        let spec = ImageSpec { image: name, user_specified_image: written.to_owned(), ..ImageSpec::default() };
+        let policy = PullPolicy::of(container);
+        let present = if policy.asks_presence() { self.find(container, &spec).await? } else { None };
+        match (should_pull(policy, present.is_some()), present) {
+            (PullDecision::UsePresent, Some(image)) => {
+                let message = image::already_present(written, true);
+                self.image_event(container, EventKind::Normal, "Pulled", &message).await;
+                Ok(here(image))
+            }
+            (PullDecision::Refuse, _) => {
+                let message = image::never_pulled(written);
+                let reason = WaitingReason::ErrImageNeverPull;
+                self.image_event(container, EventKind::Warning, reason.as_str(), &message).await;
+                Err(not_started(reason, message, Retry::Later))
+            }
+            (PullDecision::Pull | PullDecision::UsePresent, _) => self.pull(container, spec, sandbox, memory).await,
+        }
+    }
+
+    async fn find(&self, container: &Container, spec: &ImageSpec) -> Result<Option<Image>, NotStarted> {
+        match self.node.ports.images.image_status(spec).await {
+            Ok(image) => Ok(image),
+            Err(err) => {
+                let message = image::inspect_failed(&spec.image, &err.to_string());
+                self.image_event(container, EventKind::Warning, "InspectFailed", &message).await;
+                Err(not_started(WaitingReason::ImageInspectError, message, Retry::Later))
+            }
+        }
+    }
+
+    /// Pulls, unless an earlier failure is too recent (IMG-04).
+    async fn pull(
+        &self,
+        container: &Container,
+        spec: ImageSpec,
+        sandbox: &SandboxConfig,
+        memory: &mut PodMemory,
+    ) -> Result<ImageHere, NotStarted> {
+        let written = container.image.as_deref().unwrap_or_default();
+        let key = format!("{}_{}", self.line.pod.uid, spec.image);
+        let now = self.node.clock.wall();
+        if let Some(left) = memory.pulls.wait_left_since_update(&key, now) {
+            let last = memory.pull_errors.get(&key);
+            let message = image::back_off(written, last.map(|(reason, text)| (*reason, text.as_str())));
+            self.image_event(container, EventKind::Normal, "BackOff", &image::back_off(written, None)).await;
+            return Err(not_started(WaitingReason::ImagePullBackOff, message, Retry::In(left)));
+        }
+        self.image_event(container, EventKind::Normal, "Pulling", &image::pulling(written)).await;
+        self.line.step(format!("image {written} to be pulled")).await;
+        let asked = self.node.clock.mono();
+        let pull = self.node.puller.pull(spec.clone(), None, sandbox.clone(), asked);
+        let pulled = tokio::select! {
+            biased;
+            () = self.line.cancel.cancelled() => {
+                let message = "told to end while its image was pulled".to_owned();
+                return Err(not_started(WaitingReason::ErrImagePull, message, Retry::Soon));
+            }
+            // A pull that is dropped is given up by the puller; what was fetched so far is kept by the runtime.
+            pulled = pull => pulled,
+        };
+        match pulled {
+            Ok(pulled) => {
+                memory.pulls.reset(&key);
+                memory.pull_errors.remove(&key);
+                let image = self.find(container, &spec).await?.unwrap_or_default();
+                let message = image::pulled(written, pulled.took, pulled.with_waiting, image.size);
+                self.image_event(container, EventKind::Normal, "Pulled", &message).await;
+                Ok(ImageHere { image_ref: pulled.image_ref, uid: image.uid, username: image.username })
+            }
+            Err(err) => {
+                let text = match &err {
+                    PullError::Runtime(rpc) => rpc.detail.clone(),
+                    PullError::RateExceeded | PullError::Gone => err.to_string(),
+                };
+                let (reason, message) = image::pull_failure(written, &text);
+                self.image_event(container, EventKind::Warning, "Failed", &image::pull_failed(written, &text)).await;
+                self.image_event(container, EventKind::Warning, "Failed", &format!("Error: {reason}")).await;
+                memory.pulls.next(&key, now, now);
+                memory.pull_errors.insert(key, (reason, message.clone()));
+                // The next look finds the back-off and says so; people expect to see both words.
+                Err(not_started(reason, message, Retry::Soon))
+            }
+        }
+    }
+
+    async fn image_event(&self, container: &Container, kind: EventKind, reason: &'static str, message: &str) {
+        tell(self.node, self.line, self.pod, self.field_path(container), kind, reason, message).await;
+    }
+}
+
+fn here(image: Image) -> ImageHere {
+    ImageHere { image_ref: image.id, uid: image.uid, username: image.username }
+}
+
+fn not_started(reason: WaitingReason, message: String, retry: Retry) -> NotStarted {
+    NotStarted { failure: StartFailure { reason, message }, retry }
+}

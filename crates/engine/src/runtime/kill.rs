@@ -1,0 +1,169 @@
+//! Stops containers: the event, the preStop hook, the turn, the stop (section 7.12).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use rubelet_core::id::ContainerId;
+use rubelet_core::lifecycle::{Cause, Grace, Subject};
+use rubelet_core::observe::{ContainerObservation, PodObservation, SandboxState};
+use rubelet_core::plan::{
+    KillContainer, KillReason, MIN_STOP_GRACE, grace_for, grace_from_marks, kill_message, plan_kill_order,
+    pre_stop_from_marks,
+};
+use rubelet_core::pod::container_named;
+use tokio::sync::watch;
+
+use super::PodRuntime;
+use crate::hooks;
+use crate::node::Node;
+use crate::pod_worker::{JobLine, tell};
+use crate::ports::EventKind;
+
+/// Stops everything of a pod: all containers at once, but sidecars in their turn; then every sandbox. Answers with what
+/// went wrong; after a failure it goes on with the rest (KILL-01).
+#[doc(alias = "killPodWithSyncResult")]
+pub(crate) async fn kill_pod(
+    node: &Node,
+    subject: &Subject,
+    seen: &PodObservation,
+    cause: Cause,
+    grace: Grace,
+    line: &JobLine,
+) -> Vec<String> {
+    let pod = subject.pod();
+    let order = plan_kill_order(pod.map(AsRef::as_ref), seen);
+    let ended: BTreeMap<&ContainerId, watch::Sender<bool>> =
+        order.steps.iter().map(|step| (&step.id, watch::channel(false).0)).collect();
+    let names = order.steps.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
+    if !names.is_empty() {
+        line.step(format!("containers to stop: {names} ({} s of grace)", grace.get().as_secs())).await;
+    }
+    let stops = order.steps.iter().map(|step| {
+        let ended = &ended;
+        async move {
+            let result = match seen.containers.iter().find(|c| c.id == step.id) {
+                Some(container) => {
+                    // The grace of the pod's end replaces whatever the container would be given otherwise (KILL-02).
+                    let kill = Kill { node, pod, line, container, message: None, grace: grace.get() };
+                    kill.run(turn(ended, &step.after)).await
+                }
+                None => Ok(()),
+            };
+            if result.is_ok()
+                && let Some(tell) = ended.get(&step.id)
+            {
+                tell.send_replace(true);
+            }
+            result
+        }
+    });
+    let mut problems: Vec<String> = join_all(stops).await.into_iter().filter_map(Result::err).collect();
+    if !problems.is_empty() && cause != Cause::Orphaned {
+        return problems;
+    }
+    for sandbox in &seen.sandboxes {
+        if sandbox.state == SandboxState::Ready || !seen.containers.is_empty() {
+            line.step("its sandbox to stop").await;
+        }
+        if let Err(err) = node.ports.runtime.stop_sandbox(&sandbox.id).await {
+            problems.push(err.to_string());
+        }
+    }
+    problems
+}
+
+/// Stops one container while its pod lives on (RT-03).
+pub(crate) async fn kill_one(
+    runtime: &PodRuntime<'_>,
+    victim: &KillContainer,
+    seen: &PodObservation,
+) -> Result<(), String> {
+    let Some(container) = seen.containers.iter().find(|c| c.id == victim.id) else { return Ok(()) };
+    let spec = container_named(runtime.pod, &victim.name);
+    let grace = match &spec {
+        Some(spec) => grace_for(runtime.pod, spec, victim.reason, None),
+        None => grace_from_marks(&container.marks, None),
+    };
+    let message = (victim.reason != KillReason::Unwanted).then(|| victim.message.clone());
+    runtime.line.step(format!("container {} to stop: {}", victim.name, victim.message)).await;
+    let kill = Kill { node: runtime.node, pod: Some(runtime.pod), line: runtime.line, container, message, grace };
+    kill.run(async {}).await
+}
+
+/// Resolves when every container in `after` has ended.
+async fn turn(ended: &BTreeMap<&ContainerId, watch::Sender<bool>>, after: &[ContainerId]) {
+    for id in after {
+        if let Some(tell) = ended.get(id) {
+            let mut other = tell.subscribe();
+            // Fails only if the sender is dropped, and it lives as long as `ended`.
+            let _ended = other.wait_for(|done| *done).await;
+        }
+    }
+}
+
+struct Kill<'a> {
+    node: &'a Node,
+    pod: Option<&'a Arc<Pod>>,
+    line: &'a JobLine,
+    container: &'a ContainerObservation,
+    message: Option<String>,
+    grace: Duration,
+}
+
+impl Kill<'_> {
+    /// Event, hook, turn, stop. Whatever the hook and the waiting take comes off the grace (KILL-03).
+    async fn run(self, turn: impl Future<Output = ()>) -> Result<(), String> {
+        let began = self.node.clock.mono();
+        let name = &self.container.name;
+        let spec = self.pod.and_then(|pod| container_named(pod, name));
+        self.announce().await;
+        let left = |node: &Node| self.grace.saturating_sub(node.clock.mono().since(began));
+        let work = async {
+            self.pre_stop(spec.as_deref()).await;
+            // If its grace runs out while it waits for its turn, it is stopped out of turn (KILL-04).
+            let _timeout = tokio::time::timeout(left(self.node), turn).await;
+            let grace = left(self.node).max(MIN_STOP_GRACE);
+            let stopped = self.node.ports.runtime.stop_container(&self.container.id, grace).await;
+            stopped.map_err(|err| format!("container {name}: {err}"))
+        };
+        tokio::select! {
+            biased;
+            () = self.line.cancel.cancelled() => Err(format!("container {name}: to be stopped sooner")),
+            // Dropping a stop half-way is harmless: the next job stops the container again, with what grace is left.
+            result = work => result,
+        }
+    }
+
+    async fn announce(&self) {
+        let Some(pod) = self.pod else { return };
+        let name = &self.container.name;
+        let message = self.message.clone().unwrap_or_else(|| kill_message(name));
+        let path = rubelet_core::pod::field_path(pod, name);
+        tell(self.node, self.line, pod, path, EventKind::Normal, "Killing", message).await;
+    }
+
+    async fn pre_stop(&self, spec: Option<&Container>) {
+        let marked = pre_stop_from_marks(&self.container.marks);
+        let hook = match spec {
+            Some(spec) => spec.lifecycle.as_ref().and_then(|l| l.pre_stop.clone()),
+            None => marked,
+        };
+        let Some(hook) = hook.filter(|_| !self.grace.is_zero()) else { return };
+        self.line.step(format!("the preStop hook of container {}", self.container.name)).await;
+        let run = hooks::run(self.node, &self.container.id, &hook);
+        let failed = match tokio::time::timeout(self.grace, run).await {
+            Ok(Ok(())) => None,
+            Ok(Err(err)) => Some(err.to_string()),
+            Err(_) => Some("it did not end within the grace period".to_owned()),
+        };
+        if let (Some(problem), Some(pod)) = (failed, self.pod) {
+            // The event does not repeat the hook's output: it may hold secrets (HOOK-02).
+            tracing::warn!(container = %self.container.name, %problem, "The preStop hook failed");
+            let path = rubelet_core::pod::field_path(pod, &self.container.name);
+            tell(self.node, self.line, pod, path, EventKind::Warning, "FailedPreStopHook", "PreStopHook failed").await;
+        }
+    }
+}

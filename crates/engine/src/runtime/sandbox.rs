@@ -1,0 +1,94 @@
+//! The pod's sandbox: made anew, or the one that is there (RT-04, RT-05).
+
+use rubelet_core::dns::{DnsView, PodDns, pod_dns};
+use rubelet_core::id::SandboxId;
+use rubelet_core::launch::{SandboxConfig, SandboxInputs, sandbox_config};
+use rubelet_core::lifecycle::Retry;
+use rubelet_core::observe::PodObservation;
+
+use super::{LiveSandbox, PodRuntime};
+use crate::chain::Chain;
+use crate::pod_worker::{PodMemory, tell};
+use crate::ports::{EventKind, RpcErrorKind};
+
+impl PodRuntime<'_> {
+    pub(super) fn kept_sandbox(&self, id: &SandboxId, seen: &PodObservation) -> Result<LiveSandbox, (String, Retry)> {
+        let found = seen.sandboxes.iter().find(|s| s.id == *id);
+        let attempt = found.map_or(0, |s| s.attempt);
+        let config = self.config(attempt, None).map_err(|problem| (problem, Retry::Later))?;
+        Ok(LiveSandbox { id: id.clone(), config, ips: found.map(|s| s.ips.clone()).unwrap_or_default() })
+    }
+
+    pub(super) async fn new_sandbox(
+        &self,
+        attempt: u32,
+        replaces: bool,
+        memory: &mut PodMemory,
+    ) -> Result<LiveSandbox, (String, Retry)> {
+        if replaces {
+            self.line.step("a new sandbox, in place of the old one").await;
+        } else {
+            self.line.step("its sandbox to be created").await;
+        }
+        let resolv_conf = self.node.ports.host_files.resolv_conf().await;
+        let dns = match resolv_conf {
+            Ok(text) => self.dns(text.as_deref()),
+            Err(err) => Err(Chain(&err).to_string()),
+        };
+        let dns = match dns {
+            Ok(dns) => dns,
+            Err(problem) => return Err((self.sandbox_failed(problem).await, Retry::Later)),
+        };
+        for warning in dns.warnings {
+            tell(self.node, self.line, self.pod, None, EventKind::Warning, warning.reason, warning.message).await;
+        }
+        let config = match self.config(attempt, Some(dns.config)) {
+            Ok(config) => config,
+            Err(problem) => return Err((self.sandbox_failed(problem).await, Retry::Later)),
+        };
+        if let Err(err) = self.node.ports.logs.make_dir(&self.line.pod).await {
+            return Err((self.sandbox_failed(Chain(&err).to_string()).await, Retry::Later));
+        }
+        let began = self.node.clock.mono();
+        let id = match self.node.ports.runtime.run_sandbox(&config).await {
+            Ok(id) => id,
+            Err(err) => {
+                // An earlier call whose answer was lost holds the name: it has made, or is making, our sandbox. The next
+                // look finds it.
+                let retry = if err.kind == RpcErrorKind::AlreadyExists { Retry::Soon } else { Retry::Later };
+                return Err((self.sandbox_failed(err.to_string()).await, retry));
+            }
+        };
+        let took = self.node.clock.mono().since(began);
+        self.line.happened("Sandbox created", Some(took)).await;
+        let seen = self.look().await.map_err(|problem| (problem, Retry::Soon))?;
+        let ips = seen.sandboxes.iter().find(|s| s.id == id).map(|s| s.ips.clone()).unwrap_or_default();
+        memory.seen = Some(seen.into());
+        Ok(LiveSandbox { id, config, ips })
+    }
+
+    fn dns(&self, resolv_conf: Option<&str>) -> Result<PodDns, String> {
+        let view = DnsView {
+            cluster_dns: &self.node.settings.cluster_dns,
+            cluster_domain: &self.node.settings.launch.cluster_domain,
+            resolv_conf,
+            node_ips: &self.node.facts.ips,
+        };
+        pod_dns(self.pod, &view).map_err(|err| err.to_string())
+    }
+
+    fn config(&self, attempt: u32, dns: Option<rubelet_core::launch::DnsConfig>) -> Result<SandboxConfig, String> {
+        let inputs = SandboxInputs { attempt, dns, ..SandboxInputs::default() };
+        sandbox_config(&self.node.settings.launch, self.pod, &inputs).map_err(|err| err.to_string())
+    }
+
+    /// Tells people that the sandbox failed, unless the pod has been told to end meanwhile (RT-04).
+    async fn sandbox_failed(&self, problem: String) -> String {
+        let message = format!("Failed to create pod sandbox: {problem}");
+        if !self.line.cancel.is_cancelled() {
+            tell(self.node, self.line, self.pod, None, EventKind::Warning, "FailedCreatePodSandBox", message.clone())
+                .await;
+        }
+        message
+    }
+}

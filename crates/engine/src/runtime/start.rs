@@ -1,0 +1,295 @@
+//! Starts one container: image, configuration, create, start, log link, postStart hook (section 7.6).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Container;
+use rubelet_core::backoff::{crash_event_message, crash_message};
+use rubelet_core::env::{EnvSources, EnvView, Services, container_env};
+use rubelet_core::hash::{backoff_key, container_hash};
+use rubelet_core::hostname::pod_hostname;
+use rubelet_core::hosts::hosts_file;
+use rubelet_core::id::ContainerId;
+use rubelet_core::launch::{ContainerConfig, ContainerInputs, ExtraOptions, ImageUser, container_config, container_of};
+use rubelet_core::lifecycle::Retry;
+use rubelet_core::mounts::subpaths;
+use rubelet_core::observe::PodObservation;
+use rubelet_core::plan::StartContainer;
+use rubelet_core::pod::{PodExt, Role};
+use rubelet_core::reason::{StartFailure, WaitingReason};
+
+use super::{LiveSandbox, NotStarted, PodRuntime};
+use crate::chain::Chain;
+use crate::hooks;
+use crate::pod_worker::{PodMemory, tell};
+use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
+
+/// How long a container whose postStart hook failed is given to stop.
+const FAILED_HOOK_GRACE: Duration = Duration::from_secs(30);
+
+impl PodRuntime<'_> {
+    /// Starts the container, unless it ended too often too soon (RT-60).
+    #[doc(alias = "startContainer")]
+    pub(super) async fn start(
+        &self,
+        start: &StartContainer,
+        sandbox: &LiveSandbox,
+        memory: &mut PodMemory,
+    ) -> Result<(), NotStarted> {
+        let Some(container) = container_of(self.pod, start) else { return Ok(()) };
+        let container = container.as_ref();
+        let seen = memory.seen.clone();
+        if start.role != Role::Ephemeral {
+            self.crash_backoff(container, seen.as_deref(), memory).await?;
+        }
+        let image = self.ensure_image(container, &sandbox.config, memory).await?;
+        let user = ImageUser { uid: image.uid, username: image.username };
+        let prepared = Prepared { start, container, image_ref: &image.image_ref, image_user: &user };
+        let config = self.configure(&prepared, sandbox, seen.as_deref()).await;
+        let config = match config {
+            Ok(config) => config,
+            Err(problem) => {
+                return Err(self.failed(container, WaitingReason::CreateContainerConfigError, problem).await);
+            }
+        };
+        let id = self.create(container, sandbox, &config).await?;
+        self.run(container, &id, &config).await
+    }
+
+    /// The first restart is immediate; later ones wait, counted from the last end (RT-60, RT-61).
+    async fn crash_backoff(
+        &self,
+        container: &Container,
+        seen: Option<&PodObservation>,
+        memory: &mut PodMemory,
+    ) -> Result<(), NotStarted> {
+        let ended = seen.and_then(|s| s.instances(&container.name).find_map(|c| c.state.exit()));
+        let Some(ended) = ended else { return Ok(()) };
+        let image = container.image.as_deref().unwrap_or_default();
+        let key = backoff_key(&self.line.pod, &container.name, image, container.resources.as_ref());
+        let now = self.node.clock.wall();
+        if let Some(left) = memory.crashes.wait_left(&key, ended.finished_at, now) {
+            let message = crash_event_message(&container.name, &self.line.pod);
+            let path = self.field_path(container);
+            tell(self.node, self.line, self.pod, path, EventKind::Warning, "BackOff", message).await;
+            let delay = memory.crashes.delay(&key);
+            let message = crash_message(delay, &container.name, &self.line.pod);
+            let failure = StartFailure { reason: WaitingReason::CrashLoopBackOff, message };
+            return Err(NotStarted { failure, retry: Retry::In(left) });
+        }
+        memory.crashes.next(&key, ended.finished_at, now);
+        Ok(())
+    }
+
+    async fn configure(
+        &self,
+        prepared: &Prepared<'_>,
+        sandbox: &LiveSandbox,
+        seen: Option<&PodObservation>,
+    ) -> Result<ContainerConfig, String> {
+        let container = prepared.container;
+        let uid = &self.line.pod.uid;
+        let text = |err: &(dyn std::error::Error + Send + Sync + 'static)| Chain(err).to_string();
+        let from_logs = self.node.ports.logs.make(&self.line.pod, &container.name).await.map_err(|err| text(&err))?;
+        let last = seen.and_then(|s| s.newest(&container.name)).map(|c| c.marks.restart_count);
+        // With no record in the runtime, the logs remember how often it ran (RT-41).
+        let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
+        let sources = EnvSources::default();
+        let view = EnvView {
+            services: Services::Standalone,
+            host_ips: &self.node.facts.ips,
+            pod_ips: &sandbox.ips,
+            allocatable: &self.node.settings.admission.allocatable,
+            sources: &sources,
+        };
+        let envs = container_env(self.pod, container, &view).map_err(|err| err.to_string())?;
+        let bound = self.bind_subpaths(container, &envs).await?;
+        let hosts = self.write_hosts(sandbox).await?;
+        let termination = match container.termination_message_path.as_deref() {
+            None | Some("") => None,
+            Some(_) => {
+                let name = format!("{:08x}", self.node.ports.chance.next() >> 32);
+                let made = self.node.ports.dirs.make_termination_file(uid, &container.name, &name).await;
+                Some(made.map_err(|err| text(&err))?)
+            }
+        };
+        let target = self.target(prepared.start, seen)?;
+        let extra = ExtraOptions::default();
+        let inputs = ContainerInputs {
+            container,
+            restart_count,
+            hash: container_hash(container),
+            image_ref: prepared.image_ref,
+            image_user: prepared.image_user,
+            envs: &envs,
+            pod_ips: &sandbox.ips,
+            volumes: self.volumes,
+            subpaths: &bound,
+            image_volumes: &BTreeMap::new(),
+            block_devices: &BTreeMap::new(),
+            hosts_file: hosts.as_deref(),
+            termination_file: termination.as_deref(),
+            target: target.as_ref(),
+            extra: &extra,
+            runtime_handler: "",
+            user_namespace: None,
+            volume_groups: &[],
+            exclusive_cpus: false,
+        };
+        container_config(&self.node.settings.launch, self.pod, &inputs).map_err(|err| err.to_string())
+    }
+
+    /// The container whose processes an ephemeral one wants to see (RT-42).
+    fn target(&self, start: &StartContainer, seen: Option<&PodObservation>) -> Result<Option<ContainerId>, String> {
+        if start.role != Role::Ephemeral {
+            return Ok(None);
+        }
+        let name = self.pod.ephemeral().get(start.index).and_then(|e| e.target_container_name.as_deref());
+        let Some(name) = name.filter(|n| !n.is_empty()) else { return Ok(None) };
+        let running = seen.and_then(|s| s.newest(name)).filter(|c| c.state.is_running());
+        let id = running.map(|c| c.id.clone());
+        id.map(Some).ok_or_else(|| format!("unable to find target container {name}"))
+    }
+
+    async fn bind_subpaths(
+        &self,
+        container: &Container,
+        envs: &[(String, String)],
+    ) -> Result<BTreeMap<usize, PathBuf>, String> {
+        let mut bound = BTreeMap::new();
+        for wanted in subpaths(self.pod, container, envs).map_err(|err| err.to_string())? {
+            let Some(volume_path) = self.volumes.get(&wanted.volume) else { continue };
+            let request = SubpathRequest {
+                uid: self.line.pod.uid.clone(),
+                volume: wanted.volume.clone(),
+                volume_path: volume_path.clone(),
+                container: container.name.clone(),
+                index: wanted.index,
+                subpath: wanted.path.clone(),
+            };
+            let path = self.node.ports.subpaths.bind(&request).await;
+            let path = path.map_err(|err| {
+                format!(
+                    "failed to prepare subPath for volumeMount \"{}\" of container \"{}\": {}",
+                    wanted.volume,
+                    container.name,
+                    Chain(&err)
+                )
+            })?;
+            bound.insert(wanted.index, path);
+        }
+        Ok(bound)
+    }
+
+    async fn write_hosts(&self, sandbox: &LiveSandbox) -> Result<Option<PathBuf>, String> {
+        let domain = &self.node.settings.launch.cluster_domain;
+        let host_hosts =
+            if self.pod.host_network() { self.node.ports.host_files.hosts().await } else { Ok(String::new()) };
+        let host_hosts = host_hosts.map_err(|err| Chain(&err).to_string())?;
+        let name = pod_hostname(self.pod, domain, self.node.settings.launch.gates.hostname_override);
+        let name = name.map_err(|err| err.to_string())?;
+        let text = hosts_file(self.pod, &name, &sandbox.ips, &host_hosts);
+        let written = self.node.ports.dirs.write_hosts(&self.line.pod.uid, &text).await;
+        written.map(Some).map_err(|err| Chain(&err).to_string())
+    }
+
+    async fn create(
+        &self,
+        container: &Container,
+        sandbox: &LiveSandbox,
+        config: &ContainerConfig,
+    ) -> Result<ContainerId, NotStarted> {
+        self.line.step(format!("container {} to be created", container.name)).await;
+        let began = self.node.clock.mono();
+        match self.node.ports.runtime.create_container(&sandbox.id, config, &sandbox.config).await {
+            Ok(id) => {
+                let took = self.node.clock.mono().since(began);
+                self.line.happened(format!("Container {} created", container.name), Some(took)).await;
+                self.event(container, "Created", "Container created").await;
+                Ok(id)
+            }
+            Err(err) => Err(self.runtime_failed(container, WaitingReason::CreateContainerError, err).await),
+        }
+    }
+
+    async fn run(&self, container: &Container, id: &ContainerId, config: &ContainerConfig) -> Result<(), NotStarted> {
+        self.line.step(format!("container {} to be started", container.name)).await;
+        let began = self.node.clock.mono();
+        if let Err(err) = self.node.ports.runtime.start_container(id).await {
+            return Err(self.runtime_failed(container, WaitingReason::RunContainerError, err).await);
+        }
+        let took = self.node.clock.mono().since(began);
+        self.line.happened(format!("Container {} started", container.name), Some(took)).await;
+        self.event(container, "Started", "Container started").await;
+        let linked = self.node.ports.logs.link(&self.line.pod, &container.name, id.as_str(), config.attempt).await;
+        if let Err(err) = linked {
+            tracing::warn!(container = %container.name, err = %Chain(&err), "Could not link the container's log");
+        }
+        self.post_start(container, id).await
+    }
+
+    /// The hook belongs to the start: until it is done the container has not been started (RT-50).
+    async fn post_start(&self, container: &Container, id: &ContainerId) -> Result<(), NotStarted> {
+        let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
+        self.line.step(format!("the postStart hook of container {}", container.name)).await;
+        let result = tokio::select! {
+            biased;
+            () = self.line.cancel.cancelled() => return Ok(()),
+            // A hook that is dropped ends with its container: the pod is being stopped.
+            result = hooks::run(self.node, id, hook) => result,
+        };
+        let Err(err) = result else { return Ok(()) };
+        tracing::warn!(container = %container.name, err = %Chain(&err), "The postStart hook failed");
+        let path = self.field_path(container);
+        tell(self.node, self.line, self.pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed")
+            .await;
+        if let Err(err) = self.node.ports.runtime.stop_container(id, FAILED_HOOK_GRACE).await {
+            tracing::warn!(container = %container.name, %err, "Could not stop a container whose postStart hook failed");
+        }
+        let failure =
+            StartFailure { reason: WaitingReason::PostStartHookError, message: "PostStartHook failed".to_owned() };
+        Err(NotStarted { failure, retry: Retry::Later })
+    }
+
+    /// A call whose answer was lost may have succeeded, and one that finds its name taken follows such a call: look
+    /// again soon. Whatever it made is found by its labels.
+    async fn runtime_failed(&self, container: &Container, reason: WaitingReason, err: RpcError) -> NotStarted {
+        let retry = match err.kind {
+            RpcErrorKind::AlreadyExists | RpcErrorKind::NotFound => Retry::Soon,
+            RpcErrorKind::Unavailable
+            | RpcErrorKind::Timeout
+            | RpcErrorKind::Unimplemented
+            | RpcErrorKind::Garbage
+            | RpcErrorKind::Failed => Retry::Later,
+        };
+        NotStarted { retry, ..self.failed(container, reason, err.detail).await }
+    }
+
+    async fn failed(&self, container: &Container, reason: WaitingReason, message: String) -> NotStarted {
+        let path = self.field_path(container);
+        tell(self.node, self.line, self.pod, path, EventKind::Warning, "Failed", format!("Error: {message}")).await;
+        NotStarted { failure: StartFailure { reason, message }, retry: Retry::Later }
+    }
+
+    async fn event(&self, container: &Container, reason: &'static str, message: &str) {
+        let path = self.field_path(container);
+        let pod = std::sync::Arc::clone(self.pod);
+        let message = message.to_owned();
+        let event =
+            crate::ports::PodEvent { pod, field_path: path, kind: EventKind::Normal, reason: reason.into(), message };
+        self.node.ports.events.record(event);
+    }
+
+    pub(super) fn field_path(&self, container: &Container) -> Option<String> {
+        rubelet_core::pod::field_path(self.pod, &container.name)
+    }
+}
+
+/// What is known of a container before it is configured.
+struct Prepared<'a> {
+    start: &'a StartContainer,
+    container: &'a Container,
+    image_ref: &'a str,
+    image_user: &'a ImageUser,
+}

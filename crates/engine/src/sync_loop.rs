@@ -1,0 +1,352 @@
+//! The one loop that dispatches everything: what sources deliver, what the runtime hints at, what jobs report, what
+//! becomes due, what others ask.
+//!
+//! It owns the desired pods and the workers, so its decisions need no lock and no copy. It never waits on a pod: long
+//! work is a job, and comes back as an event. While the runtime is away it dispatches nothing (LOOP-02) but still answers
+//! questions and takes in jobs that come to rest.
+
+mod handle;
+mod housekeeping;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rubelet_core::admit::{Rejection, admit};
+use rubelet_core::desired::{DeltaOp, DesiredPods};
+use rubelet_core::id::{FullName, PodRef, PodUid};
+use rubelet_core::lifecycle::{Arrival, Event as PodEventKind};
+use rubelet_core::pod::{PodExt, Source};
+use rubelet_core::status::rejected;
+use rubelet_core::time::Instant;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+pub use handle::{NodeView, SyncLoopHandle};
+
+use crate::health::RuntimeHealth;
+use crate::node::Node;
+use crate::pleg::{Listing, PlegNews};
+use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
+use crate::ports::{BadPod, Delivery, EndProgress, EventKind, PodEvent, StatusReport};
+use handle::Request;
+use housekeeping::{Chore, ChoreEnd, Housekeeping};
+
+/// How many deliveries may wait (SRC-09).
+pub const DELIVERIES: usize = 50;
+/// How many hints may wait (LOOP-01).
+pub const HINTS: usize = 1000;
+/// How many notes of jobs may wait; a job waits for room.
+const NOTES: usize = 256;
+/// How many questions may wait.
+const REQUESTS: usize = 32;
+/// How long jobs in flight are waited for at shutdown.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The task.
+pub struct SyncLoop {
+    node: Arc<Node>,
+    desired: DesiredPods,
+    workers: PodWorkers,
+    rejected: BTreeMap<PodUid, Rejected>,
+    bad: BTreeMap<Source, Vec<BadPod>>,
+    housekeeping: Housekeeping,
+    listing: Option<Arc<Listing>>,
+    inputs: Inputs,
+    beat: watch::Sender<Instant>,
+}
+
+struct Inputs {
+    deliveries: mpsc::Receiver<Delivery>,
+    pleg: mpsc::Receiver<PlegNews>,
+    notes: mpsc::Receiver<(PodUid, Note)>,
+    requests: mpsc::Receiver<Request>,
+    health: watch::Receiver<RuntimeHealth>,
+}
+
+/// A pod that was refused at the door.
+#[derive(Clone, Debug)]
+pub struct Rejected {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// Its status: `Failed`, with the reason.
+    pub status: Arc<PodStatus>,
+}
+
+enum Event {
+    Shutdown,
+    Delivery(Delivery),
+    Pleg(PlegNews),
+    Note(PodUid, Note),
+    JobEnded(Box<JobResult>),
+    ChoreEnded(ChoreEnd),
+    Request(Request),
+    HealthChanged,
+    Due,
+}
+
+impl SyncLoop {
+    /// A loop for these sources, and the way to ask it.
+    pub fn new(
+        node: Arc<Node>,
+        sources: impl IntoIterator<Item = Source>,
+        deliveries: mpsc::Receiver<Delivery>,
+        pleg: mpsc::Receiver<PlegNews>,
+    ) -> (Self, SyncLoopHandle) {
+        let (note, notes) = mpsc::channel(NOTES);
+        let (ask, requests) = mpsc::channel(REQUESTS);
+        let (beat, beats) = watch::channel(node.clock.mono());
+        let health = node.health.clone();
+        let this = Self {
+            desired: DesiredPods::sources(sources),
+            workers: PodWorkers::new(Arc::clone(&node), note),
+            rejected: BTreeMap::new(),
+            bad: BTreeMap::new(),
+            housekeeping: Housekeeping::new(node.clock.mono()),
+            listing: None,
+            inputs: Inputs { deliveries, pleg, notes, requests, health },
+            beat,
+            node,
+        };
+        (this, SyncLoopHandle::new(ask, beats))
+    }
+
+    /// Runs until cancelled. No container is stopped then (RST-18).
+    #[doc(alias = "syncLoop")]
+    pub async fn run(mut self, cancel: CancellationToken) {
+        loop {
+            let event = self.next_event(&cancel).await;
+            self.beat.send_replace(self.node.clock.mono());
+            if matches!(event, Event::Shutdown) {
+                break;
+            }
+            self.handle(event);
+        }
+        self.workers.stop(STOP_PATIENCE).await;
+    }
+
+    /// Waits for whatever comes first. Every arm is cancel-safe: `recv`, `changed`, `join_next`, a clock.
+    #[doc(alias = "syncLoopIteration")]
+    async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
+        let up = self.inputs.health.borrow().up && self.node.health.borrow().up;
+        let due = [self.workers.next_deadline().filter(|_| up), self.housekeeping.due(up)];
+        let due = due.into_iter().flatten().min();
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Event::Shutdown,
+            Some(request) = self.inputs.requests.recv() => Event::Request(request),
+            Ok(()) = self.inputs.health.changed() => Event::HealthChanged,
+            Some((uid, note)) = self.inputs.notes.recv() => Event::Note(uid, note),
+            result = self.workers.next_end() => Event::JobEnded(Box::new(result)),
+            end = self.housekeeping.next_end() => Event::ChoreEnded(end),
+            Some(delivery) = self.inputs.deliveries.recv(), if up && self.listing.is_some() => Event::Delivery(delivery),
+            Some(news) = self.inputs.pleg.recv(), if up => Event::Pleg(news),
+            () = self.node.clock.sleep_until(due) => Event::Due,
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Shutdown => {}
+            Event::Delivery(delivery) => self.deliver(delivery),
+            Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, PodEventKind::Hint),
+            Event::Pleg(PlegNews::Listed(listing)) => self.listed(listing),
+            Event::Note(uid, note) => self.workers.note(&uid, note),
+            Event::JobEnded(result) => self.job_ended(*result),
+            Event::ChoreEnded(end) => self.chore_ended(end),
+            Event::Request(request) => self.answer(request),
+            Event::HealthChanged => {
+                if self.inputs.health.borrow_and_update().up {
+                    self.workers.hint_all();
+                }
+            }
+            Event::Due => self.due(),
+        }
+    }
+
+    /// Takes in the whole set that a source wants (sections 2 and 3).
+    fn deliver(&mut self, delivery: Delivery) {
+        self.note_bad(delivery.source, delivery.bad);
+        let changes = self.desired.deliver(delivery.source, delivery.pods, self.node.clock.now());
+        for duplicate in &changes.duplicates {
+            let message = duplicate.message();
+            warn!(pod = %PodRef::of(&duplicate.pod), "{message}");
+            self.record(&duplicate.pod, EventKind::Warning, "FailedValidation", message);
+        }
+        if changes.first_delivery {
+            info!(source = changes.source.as_str(), pods = changes.deltas.len(), "A source has been read");
+            self.housekeeping.soon(self.node.clock.mono());
+        }
+        for delta in changes.deltas {
+            // A mirror is the API's picture of a pod that another source owns: nothing is run for it.
+            if delta.pod.is_mirror() {
+                continue;
+            }
+            match delta.op {
+                DeltaOp::Add => self.add(delta.pod),
+                DeltaOp::Update | DeltaOp::Delete | DeltaOp::Reconcile => self.update(delta.pod),
+                DeltaOp::Remove => self.remove(&delta.pod),
+            }
+        }
+        self.housekeeping.pods_changed(&self.node, &self.workers);
+    }
+
+    #[doc(alias = "HandlePodAdditions")]
+    fn add(&mut self, pod: Arc<Pod>) {
+        if !pod.is_terminal() && !pod.is_deleted() {
+            let others: Vec<&Pod> = self.workers.active().map(AsRef::as_ref).collect();
+            let view = self.node.admit_view();
+            if let Err(rejection) = admit(&view, &pod, &others) {
+                self.reject(pod, rejection);
+                return;
+            }
+        }
+        self.workers.desired(pod, Arrival::Added);
+    }
+
+    #[doc(alias = "HandlePodUpdates")]
+    fn update(&mut self, pod: Arc<Pod>) {
+        let uid = PodRef::of(&pod).uid;
+        if let Some(rejected) = self.rejected.get_mut(&uid) {
+            rejected.pod = pod;
+            return;
+        }
+        self.workers.desired(pod, Arrival::Updated);
+    }
+
+    #[doc(alias = "HandlePodRemoves")]
+    fn remove(&mut self, pod: &Pod) {
+        let uid = PodRef::of(pod).uid;
+        self.rejected.remove(&uid);
+        // Before every source has been read, a pod that one of them no longer has may be another's (LOOP-07);
+        // housekeeping ends it when that is known.
+        if !self.desired.all_sources_seen() {
+            return;
+        }
+        if let Outcome::Forgotten(_) = self.workers.removed(&uid) {
+            self.housekeeping.soon(self.node.clock.mono());
+        }
+    }
+
+    /// Refuses a pod at the door: it is `Failed`, and people are told why (LOOP-05).
+    fn reject(&mut self, pod: Arc<Pod>, rejection: Rejection) {
+        let message = format!("Pod was rejected: {}", rejection.message);
+        warn!(pod = %PodRef::of(&pod), reason = %rejection.reason, "{message}");
+        self.record(&pod, EventKind::Warning, rejection.reason.clone(), rejection.message);
+        let status = Arc::new(rejected(&pod, &rejection.reason, &message, self.node.clock.wall()));
+        let report =
+            StatusReport { pod: Arc::clone(&pod), status: Arc::clone(&status), progress: EndProgress::Finished };
+        self.node.ports.status.report(report);
+        self.rejected.insert(PodRef::of(&pod).uid, Rejected { pod, status });
+    }
+
+    fn record(&self, pod: &Arc<Pod>, kind: EventKind, reason: impl Into<Cow<'static, str>>, message: String) {
+        let (pod, reason) = (Arc::clone(pod), reason.into());
+        self.node.ports.events.record(PodEvent { pod, field_path: None, kind, reason, message });
+    }
+
+    /// Logs what is newly bad, and what is bad no longer.
+    fn note_bad(&mut self, source: Source, bad: Vec<BadPod>) {
+        let before = self.bad.insert(source, bad.clone()).unwrap_or_default();
+        for one in bad.iter().filter(|one| !before.contains(one)) {
+            warn!(origin = %one.origin, problem = %one.problem, "Not a pod that can be run: leaving it out");
+        }
+        for one in before.iter().filter(|one| !bad.iter().any(|b| b.origin == one.origin)) {
+            info!(origin = %one.origin, "No longer a problem");
+        }
+    }
+
+    /// A fresh list of all that runs: names that strangers hold may have become free, or taken.
+    fn listed(&mut self, listing: Arc<Listing>) {
+        let taken: BTreeMap<FullName, PodUid> = listing
+            .values()
+            .filter(|pod| pod.is_running() && self.is_stranger(&pod.pod.uid))
+            .map(|pod| (pod.pod.full_name(), pod.pod.uid.clone()))
+            .collect();
+        let strangers = listing.keys().any(|uid| self.is_stranger(uid));
+        self.workers.set_taken(taken);
+        self.listing = Some(listing);
+        if strangers {
+            self.housekeeping.soon(self.node.clock.mono());
+        }
+    }
+
+    fn is_stranger(&self, uid: &PodUid) -> bool {
+        !self.workers.knows(uid) && self.desired.get(uid).is_none()
+    }
+
+    fn job_ended(&mut self, result: JobResult) {
+        let wanted = self.desired.get(&result.uid).is_some();
+        match self.workers.job_ended(result, wanted) {
+            Outcome::GoesOn => {}
+            Outcome::Over(_) | Outcome::Forgotten(_) => {
+                self.housekeeping.pods_changed(&self.node, &self.workers);
+                self.housekeeping.soon(self.node.clock.mono());
+            }
+        }
+    }
+
+    fn due(&mut self) {
+        let now = self.node.clock.mono();
+        self.workers.deadline(now);
+        // Until every source has been read, a pod that is not asked for may yet be (SRC-10, TRAP-03).
+        if self.housekeeping.is_due(now) {
+            if self.desired.all_sources_seen() {
+                self.end_unwanted();
+                self.housekeeping.start(Chore::Survey, &self.node);
+            } else {
+                self.housekeeping.postpone(now);
+            }
+        }
+    }
+
+    /// Pods whose source let them go while another source had not been read (HK-02).
+    #[doc(alias = "SyncKnownPods")]
+    fn end_unwanted(&mut self) {
+        let unwanted: Vec<PodUid> =
+            self.workers.uids().filter(|uid| self.desired.get(uid).is_none()).cloned().collect();
+        for uid in unwanted {
+            self.workers.removed(&uid);
+        }
+    }
+
+    fn chore_ended(&mut self, end: ChoreEnd) {
+        let now = self.node.clock.mono();
+        if let ChoreEnd::Surveyed(survey) = end {
+            let orphans = survey.strangers(|uid| self.is_stranger(uid));
+            for orphan in orphans {
+                self.workers.orphan(orphan);
+            }
+            let garbage = survey.garbage(&self.node, &self.workers, &self.desired);
+            self.housekeeping.surveyed(now);
+            if !garbage.is_empty() {
+                self.housekeeping.start(Chore::Collect(garbage), &self.node);
+            }
+        }
+    }
+
+    fn answer(&mut self, request: Request) {
+        match request {
+            Request::View(reply) => {
+                let mut pods: Vec<_> = self.workers.views().collect();
+                pods.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
+                let view = NodeView {
+                    pods,
+                    rejected: self.rejected.values().cloned().collect(),
+                    bad: self.bad.values().flatten().cloned().collect(),
+                    runtime: self.node.health.borrow().clone(),
+                    unread_sources: self.desired.sources_missing().collect(),
+                    now: self.node.clock.now(),
+                    job_panics: self.workers.panics(),
+                };
+                let _gone = reply.send(view);
+            }
+            Request::Terminate { uid, cause, grace } => {
+                self.workers.event(&uid, PodEventKind::Kill { cause, grace });
+            }
+        }
+    }
+}

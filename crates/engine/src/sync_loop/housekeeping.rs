@@ -1,0 +1,216 @@
+//! Housekeeping: finds what is on the node though nobody asks for it, and collects what is dead (section 3.1, 18).
+//!
+//! A survey reads the runtime, the pod directories, the log directories and the cgroup tree *before* the loop compares
+//! them with what it knows, so that a pod that arrives meanwhile is never taken for a leftover (HK-01). A leftover of any
+//! kind gets a life as an orphan: the same machine that ends every pod stops it, unmounts it and removes it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_core::desired::DesiredPods;
+use rubelet_core::gc::{DeadPolicy, Garbage, PodFacts, dead_containers};
+use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::lifecycle::Stage;
+use rubelet_core::observe::PodSummary;
+use rubelet_core::pod::OrphanPod;
+use rubelet_core::qos::{QosValues, qos_values};
+use rubelet_core::time::Instant;
+use tokio::task::JoinSet;
+use tracing::{debug, error, warn};
+
+use crate::chain::Chain;
+use crate::node::Node;
+use crate::pod_worker::PodWorkers;
+use crate::resources;
+
+/// With nothing to do, how often the node is surveyed all the same. Upstream: every 2 s (LOOP-01). What changes here is
+/// surveyed at once, so this only bounds how long something that came from elsewhere goes unnoticed.
+const PERIOD: Duration = Duration::from_secs(60);
+/// After a change, how long others are waited for, so that a hundred pods that end together cost one survey.
+const GATHER: Duration = Duration::from_secs(2);
+
+/// When to survey, and the chores in flight.
+pub(super) struct Housekeeping {
+    due: Instant,
+    chores: JoinSet<ChoreEnd>,
+    surveying: bool,
+    qos: Option<QosValues>,
+}
+
+/// Work that touches the disk or the runtime.
+pub(super) enum Chore {
+    /// See what is there.
+    Survey,
+    /// Remove what is dead.
+    Collect(Garbage),
+}
+
+/// How a chore ended.
+pub(super) enum ChoreEnd {
+    Surveyed(Survey),
+    Done,
+}
+
+/// What is on the node.
+#[derive(Default)]
+pub(super) struct Survey {
+    runtime: BTreeMap<PodUid, PodSummary>,
+    /// UIDs with a directory, a log directory or a cgroup, and the names they are known by, if any.
+    on_disk: BTreeMap<PodUid, Option<PodRef>>,
+}
+
+impl Survey {
+    /// Pods that have something here and are nobody's.
+    pub(super) fn strangers(&self, is_stranger: impl Fn(&PodUid) -> bool) -> Vec<OrphanPod> {
+        let running = self.runtime.iter().map(|(uid, pod)| (uid, Some(&pod.pod)));
+        let on_disk = self.on_disk.iter().map(|(uid, name)| (uid, name.as_ref()));
+        let mut found: BTreeMap<&PodUid, Option<&PodRef>> = BTreeMap::new();
+        for (uid, name) in on_disk.chain(running).filter(|(uid, _)| is_stranger(uid)) {
+            let known = found.entry(uid).or_default();
+            *known = known.or(name);
+        }
+        let orphan = |(uid, name): (&PodUid, Option<&PodRef>)| {
+            let nameless = || PodRef { namespace: "".into(), name: "".into(), uid: uid.clone() };
+            OrphanPod { pod: name.cloned().unwrap_or_else(nameless) }
+        };
+        found.into_iter().map(orphan).collect()
+    }
+
+    /// Dead containers and sandboxes of known pods that are more than are kept (GC-02, GC-03).
+    pub(super) fn garbage(&self, node: &Node, workers: &PodWorkers, desired: &DesiredPods) -> Garbage {
+        let settings = &node.settings;
+        let policy = DeadPolicy {
+            min_age: settings.dead_min_age,
+            per_container: settings.dead_per_container,
+            in_all: settings.dead_in_all,
+        };
+        let facts = |uid: &PodUid| PodFacts {
+            // A pod that is not known is somebody's leftover and has, or will get, a life as an orphan.
+            keep: workers.knows(uid) || desired.get(uid).is_some(),
+            busy: workers.stage(uid).is_some_and(|stage| !matches!(stage, Stage::Finished)),
+        };
+        dead_containers(self.runtime.values(), facts, &policy, node.clock.wall())
+    }
+}
+
+impl Housekeeping {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { due: now, chores: JoinSet::new(), surveying: false, qos: None }
+    }
+
+    /// When the loop has to wake for it; never while a survey is under way.
+    pub(super) fn due(&self, up: bool) -> Option<Instant> {
+        (up && !self.surveying).then_some(self.due)
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        !self.surveying && self.due <= now
+    }
+
+    /// Something changed: survey soon.
+    pub(super) fn soon(&mut self, now: Instant) {
+        self.due = self.due.min(now + GATHER);
+    }
+
+    pub(super) fn postpone(&mut self, now: Instant) {
+        self.due = now + GATHER;
+    }
+
+    pub(super) fn surveyed(&mut self, now: Instant) {
+        self.surveying = false;
+        self.due = self.due.max(now + GATHER);
+    }
+
+    pub(super) fn start(&mut self, chore: Chore, node: &Arc<Node>) {
+        let node = Arc::clone(node);
+        match chore {
+            Chore::Survey => {
+                self.surveying = true;
+                self.due = node.clock.mono() + PERIOD;
+                self.chores.spawn(async move { ChoreEnd::Surveyed(survey(&node).await) });
+            }
+            Chore::Collect(garbage) => {
+                self.chores.spawn(async move {
+                    collect(&node, garbage).await;
+                    ChoreEnd::Done
+                });
+            }
+        }
+    }
+
+    /// Sets the QoS levels' CPU shares when the pods that count for them changed (CG-10).
+    pub(super) fn pods_changed(&mut self, node: &Arc<Node>, workers: &PodWorkers) {
+        let values = qos_values(workers.active().map(AsRef::as_ref), &node.facts.hugepage_sizes);
+        if self.qos.as_ref() == Some(&values) {
+            return;
+        }
+        self.qos = Some(values.clone());
+        let node = Arc::clone(node);
+        self.chores.spawn(async move {
+            if let Err(err) = resources::ensure_levels(&node, &values).await {
+                warn!(err = %Chain(&err), "Could not set the QoS cgroups");
+            }
+            ChoreEnd::Done
+        });
+    }
+
+    /// Waits for the next chore to end; for ever if none is in flight. Cancel-safe, as `join_next` is.
+    pub(super) async fn next_end(&mut self) -> ChoreEnd {
+        match self.chores.join_next().await {
+            Some(Ok(end)) => end,
+            Some(Err(err)) => {
+                error!(%err, "A housekeeping chore was lost");
+                self.surveying = false;
+                ChoreEnd::Done
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Sees what is there. What can't be read is left for the next survey: nothing is ever removed for want of knowledge.
+async fn survey(node: &Node) -> Survey {
+    let mut survey = Survey::default();
+    match node.ports.dirs.list().await {
+        Ok(uids) => survey.on_disk.extend(uids.into_iter().map(|uid| (uid, None))),
+        Err(err) => warn!(err = %Chain(&err), "Could not list pod directories"),
+    }
+    match node.ports.cgroups.pods().await {
+        Ok(pods) => survey.on_disk.extend(pods.into_iter().map(|(uid, _)| (uid, None))),
+        Err(err) => warn!(err = %Chain(&err), "Could not list pod cgroups"),
+    }
+    match node.ports.log_cleaner.list().await {
+        Ok(pods) => survey.on_disk.extend(pods.into_iter().map(|pod| (pod.uid.clone(), Some(pod)))),
+        Err(err) => warn!(err = %Chain(&err), "Could not list pod log directories"),
+    }
+    match node.ports.runtime.list().await {
+        Ok(pods) => survey.runtime = pods.into_iter().map(|pod| (pod.pod.uid.clone(), pod)).collect(),
+        Err(err) => debug!(%err, "Could not list pods"),
+    }
+    if let Err(err) = node.ports.log_cleaner.prune_links().await {
+        debug!(err = %Chain(&err), "Could not prune links to logs");
+    }
+    survey
+}
+
+/// Removes dead containers with their logs, and dead sandboxes (GC-07).
+async fn collect(node: &Node, garbage: Garbage) {
+    for dead in garbage.containers {
+        debug!(pod = %dead.pod, container = %dead.name, container_id = %dead.id, "Removing a dead container");
+        if let Err(err) = node.ports.runtime.remove_container(&dead.id).await {
+            warn!(pod = %dead.pod, container = %dead.name, %err, "Could not remove a dead container");
+            continue;
+        }
+        let removed =
+            node.ports.log_cleaner.remove_container(&dead.pod, &dead.name, dead.id.as_str(), dead.restart_count).await;
+        if let Err(err) = removed {
+            warn!(pod = %dead.pod, container = %dead.name, err = %Chain(&err), "Could not remove a dead container's log");
+        }
+    }
+    for sandbox in garbage.sandboxes {
+        if let Err(err) = node.ports.runtime.remove_sandbox(&sandbox).await {
+            warn!(%err, "Could not remove a dead sandbox");
+        }
+    }
+}

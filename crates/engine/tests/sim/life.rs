@@ -1,0 +1,174 @@
+//! The plain life of a pod: it comes, runs, restarts, ends and leaves nothing.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use rubelet_core::lifecycle::Stage;
+use rubelet_core::pod::RestartPolicy;
+use rubelet_testkit::Behaviour;
+
+use crate::sim::{Sim, phase, static_pod};
+
+#[tokio::test(start_paused = true)]
+async fn a_static_pod_runs_and_leaves_nothing_behind() {
+    let sim = Sim::seeded(1).await;
+    sim.files.put(static_pod("web").build());
+    sim.until_ready(&["web"], 5).await;
+    expect![[r#"
+        run_sandbox attempt=0
+        pull test/app:1
+        create app
+        start app"#]]
+    .assert_eq(&sim.runtime.calls("web").join("\n"));
+    sim.files.take_away("web");
+    sim.until_gone("web", 40).await;
+    assert!(!sim.cgroups.paths().iter().any(|p| p.contains("/pod")), "no cgroup is left");
+    assert!(sim.logs.pods().is_empty(), "no log is left");
+    sim.check_laws();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_pod_is_looked_at_but_not_touched() {
+    let sim = Sim::seeded(2).await;
+    sim.files.put(static_pod("web").build());
+    sim.until_ready(&["web"], 5).await;
+    let calls = sim.runtime.calls("web").len();
+    let reports = sim.statuses.all().len();
+    sim.pass(3600).await;
+    assert_eq!(sim.runtime.calls("web").len(), calls, "nothing changed, so nothing is changed");
+    let phases = sim.statuses.phases("web");
+    assert!(phases.ends_with(&["Running".to_owned()]), "{phases:?}");
+    assert!(sim.statuses.all().len() < reports + 100, "a status that is the same is hardly ever told again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_gets_its_grace_and_no_more() {
+    let sim = Sim::seeded(3).await;
+    sim.runtime.script("app", [Behaviour::runs().ignores_term()]);
+    sim.files.put(static_pod("web").grace_secs(30).build());
+    sim.until_ready(&["web"], 5).await;
+    let told = sim.clock.elapsed();
+    sim.files.take_away("web");
+    sim.until_gone("web", 40).await;
+    let took = sim.clock.elapsed() - told;
+    assert!(took >= Duration::from_secs(30) && took < Duration::from_secs(32), "{took:?}");
+    assert!(sim.runtime.calls("web").contains(&"stop app grace=30s".to_owned()), "{:?}", sim.runtime.calls("web"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_exits_at_once_on_sigterm_is_gone_at_once() {
+    let sim = Sim::seeded(4).await;
+    sim.files.put(static_pod("web").grace_secs(30).build());
+    sim.until_ready(&["web"], 5).await;
+    let told = sim.clock.elapsed();
+    sim.files.take_away("web");
+    sim.until_gone("web", 5).await;
+    assert!(sim.clock.elapsed() - told < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn restart_policies_are_kept() {
+    for (policy, code, restarts, ends) in [
+        (RestartPolicy::Always, 0, true, "Running"),
+        (RestartPolicy::OnFailure, 0, false, "Succeeded"),
+        (RestartPolicy::OnFailure, 3, true, "Running"),
+        (RestartPolicy::Never, 0, false, "Succeeded"),
+        (RestartPolicy::Never, 3, false, "Failed"),
+    ] {
+        let sim = Sim::seeded(5).await;
+        let once = Behaviour::exits_after(Duration::from_secs(5), code);
+        sim.runtime.script("app", [once, Behaviour::runs()]);
+        sim.files.put(static_pod("web").restart(policy).build());
+        sim.pass(60).await;
+        let pod = sim.pod("web").await.expect("the pod is known");
+        assert_eq!(phase(&pod), ends, "{policy:?} after exit {code}");
+        let starts = sim.runtime.calls("web").iter().filter(|c| *c == "start app").count();
+        assert_eq!(starts, if restarts { 2 } else { 1 }, "{policy:?} after exit {code}");
+        if !restarts {
+            assert_eq!(pod.stage, Stage::Finished);
+        }
+        sim.check_laws();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_loop_slows_down_rt_60() {
+    let sim = Sim::seeded(6).await;
+    sim.runtime.script("app", [Behaviour::exits_after(Duration::from_secs(1), 1)]);
+    sim.files.put(static_pod("web").build());
+    sim.pass(200).await;
+    let starts = sim.runtime.calls("web").iter().filter(|c| *c == "start app").count();
+    // At once, then after 10, 20, 40, 80 s: six starts in 200 s with a second of running each.
+    assert!((5..=7).contains(&starts), "{starts} starts");
+    let pod = sim.pod("web").await.expect("the pod is known");
+    let waiting = pod.status.container_statuses.iter().flatten().find_map(|c| c.state.as_ref()?.waiting.clone());
+    assert_eq!(waiting.and_then(|w| w.reason).as_deref(), Some("CrashLoopBackOff"));
+    assert!(sim.events.lines("web").iter().any(|line| line.contains("BackOff")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_image_restarts_the_container_and_not_the_sandbox() {
+    let sim = Sim::seeded(7).await;
+    sim.files.put(static_pod("web").uid("u1").image("a:1").build());
+    sim.until_ready(&["web"], 5).await;
+    sim.files.put(static_pod("web").uid("u1").image("b:1").build());
+    sim.until(40, "the new image to run", async |sim| {
+        sim.runtime.calls("web").iter().filter(|c| *c == "start app").count() == 2
+    })
+    .await;
+    let sandboxes = sim.runtime.calls("web").iter().filter(|c| c.starts_with("run_sandbox")).count();
+    assert_eq!(sandboxes, 1);
+    sim.check_laws();
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_static_names_run_one_after_another_work_08() {
+    let sim = Sim::seeded(8).await;
+    sim.runtime.script("app", [Behaviour::runs().ignores_term()]);
+    sim.files.put(static_pod("web").uid("old").grace_secs(10).build());
+    sim.until_ready(&["web"], 5).await;
+    sim.files.put(static_pod("web").uid("new").build());
+    sim.pass(5).await;
+    assert_eq!(
+        sim.runtime.calls("web").iter().filter(|c| c.starts_with("run_sandbox")).count(),
+        1,
+        "the old one is not out"
+    );
+    sim.until(30, "the new one to run", async |sim| {
+        sim.pod("web").await.is_some_and(|pod| pod.pod.uid.as_str() == "new" && phase(&pod) == "Running")
+    })
+    .await;
+    sim.check_laws();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_taken_away_and_put_back_gets_a_new_life_work_06() {
+    let sim = Sim::seeded(9).await;
+    sim.runtime.script("app", [Behaviour::runs().ignores_term()]);
+    let pod = static_pod("web").uid("same").grace_secs(10).build();
+    sim.files.put(pod.clone());
+    sim.until_ready(&["web"], 5).await;
+    sim.files.take_away("web");
+    sim.pass(1).await;
+    sim.files.put(pod);
+    sim.until(40, "a second sandbox", async |sim| {
+        sim.runtime.calls("web").iter().filter(|c| c.starts_with("run_sandbox")).count() == 2
+    })
+    .await;
+    sim.until_ready(&["web"], 5).await;
+    sim.check_laws();
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_many_pods_the_first_are_ready_long_before_the_last() {
+    let sim = Sim::seeded(10).await;
+    sim.runtime.set_latency(Duration::from_millis(200));
+    sim.files.push((0..100).map(|n| static_pod(&format!("p{n:03}")).build()));
+    let ready = async |sim: &Sim| sim.statuses.all().iter().filter(|r| crate::sim::is_ready(&r.status)).count();
+    sim.until(120, "the first pod", async |sim| ready(sim).await > 0).await;
+    let first = sim.clock.elapsed();
+    sim.until(120, "all pods", async |sim| sim.view().await.pods.iter().all(|p| crate::sim::is_ready(&p.status))).await;
+    let all = sim.clock.elapsed();
+    assert!(first * 8 < all, "first after {first:?}, all after {all:?}");
+    sim.check_laws();
+}

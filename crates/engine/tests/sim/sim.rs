@@ -1,0 +1,290 @@
+//! A node that can be killed and started again, while the world it acts on goes on.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PodStatus;
+use rubelet_core::admit::SysctlAllowlist;
+use rubelet_core::backoff::BackoffPolicy;
+use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
+use rubelet_core::lifecycle::{Pace, Stage};
+use rubelet_core::plan::PlanGates;
+use rubelet_core::pod::Source;
+use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion, CpuPolicy};
+use rubelet_core::resources::Amount;
+use rubelet_engine::assemble::{EngineHandle, Parts, start};
+use rubelet_engine::clock::Clock;
+use rubelet_engine::images::PullLimits;
+use rubelet_engine::node::{Admission, Ports, Settings};
+use rubelet_engine::pod_worker::WorkerView;
+use rubelet_engine::ports::NodeFacts;
+use rubelet_engine::sync_loop::NodeView;
+use rubelet_engine::task::TaskGroup;
+use rubelet_testkit::{
+    FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes,
+    RecordingEvents, RecordingStatus, SeededChance, TestClock,
+};
+use tokio_util::sync::CancellationToken;
+
+/// A simulated node. The fields are the world, which outlives the engine.
+pub(crate) struct Sim {
+    pub(crate) seed: u64,
+    pub(crate) clock: TestClock,
+    pub(crate) runtime: FakeRuntime,
+    pub(crate) files: FakeSource,
+    pub(crate) cgroups: FakeCgroups,
+    pub(crate) dirs: FakePodDirs,
+    pub(crate) logs: FakePodLogs,
+    pub(crate) volumes: FakeVolumes,
+    pub(crate) events: RecordingEvents,
+    pub(crate) statuses: RecordingStatus,
+    pub(crate) chance: SeededChance,
+    /// A second source, where a test wants one.
+    pub(crate) more: Option<FakeSource>,
+    running: Option<(TaskGroup, EngineHandle, CancellationToken)>,
+}
+
+impl Sim {
+    /// A node with nothing on it, started, whose file source has been read and is empty.
+    pub(crate) async fn seeded(seed: u64) -> Self {
+        let mut sim = Self::stopped(seed);
+        sim.files.push([]);
+        sim.start().await;
+        sim
+    }
+
+    /// The same, not yet started and its source not yet read.
+    pub(crate) fn stopped(seed: u64) -> Self {
+        // `SIM_LOG=debug` shows what the engine says, for replaying a seed.
+        if let Ok(filter) = std::env::var("SIM_LOG") {
+            let log = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().without_time();
+            let _already = log.try_init();
+        }
+        let clock = TestClock::start();
+        Self {
+            seed,
+            clock,
+            runtime: FakeRuntime::seeded(clock, seed),
+            files: FakeSource::new(Source::File),
+            cgroups: FakeCgroups::default(),
+            dirs: FakePodDirs::default(),
+            logs: FakePodLogs::default(),
+            volumes: FakeVolumes::default(),
+            events: RecordingEvents::default(),
+            statuses: RecordingStatus::default(),
+            chance: SeededChance::new(seed ^ 0x5eed),
+            more: None,
+            running: None,
+        }
+    }
+
+    /// Starts an engine on the world as it is.
+    pub(crate) async fn start(&mut self) {
+        assert!(self.running.is_none(), "one engine at a time");
+        let cancel = CancellationToken::new();
+        let mut sources: Vec<Arc<dyn rubelet_engine::ports::PodSource>> = vec![Arc::new(self.files.clone())];
+        if let Some(more) = &self.more {
+            sources.push(Arc::new(more.clone()));
+        }
+        let parts = Parts {
+            ports: self.ports(),
+            facts: facts(),
+            settings: settings(),
+            pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
+            clock: Clock::virtual_from(self.clock.now().wall),
+            sources,
+        };
+        let (tasks, handle) = start(parts, &cancel);
+        self.running = Some((tasks, handle, cancel));
+    }
+
+    fn ports(&self) -> Ports {
+        Ports {
+            runtime: Arc::new(self.runtime.clone()),
+            images: Arc::new(self.runtime.clone()),
+            cgroups: Arc::new(self.cgroups.clone()),
+            dirs: Arc::new(self.dirs.clone()),
+            logs: Arc::new(self.logs.clone()),
+            log_cleaner: Arc::new(self.logs.clone()),
+            subpaths: Arc::new(FakeSubpaths),
+            volumes: vec![Arc::new(self.volumes.clone())],
+            host_files: Arc::new(FakeHostFiles),
+            events: Arc::new(self.events.clone()),
+            status: Arc::new(self.statuses.clone()),
+            chance: Arc::new(self.chance.clone()),
+        }
+    }
+
+    /// `kill -9`: every task of the engine stops at whatever await it is at. The world goes on.
+    pub(crate) fn kill(&mut self) {
+        drop(self.running.take());
+    }
+
+    /// `kill -9`, and a new start at once.
+    pub(crate) async fn restart(&mut self) {
+        self.kill();
+        self.start().await;
+    }
+
+    /// All that the engine knows.
+    pub(crate) async fn view(&self) -> NodeView {
+        let (_, handle, _) = self.running.as_ref().expect("an engine runs");
+        handle.sync_loop.view().await.expect("the sync loop answers")
+    }
+
+    /// What the engine knows of the pod called `name`.
+    pub(crate) async fn pod(&self, name: &str) -> Option<WorkerView> {
+        self.view().await.pods.into_iter().find(|pod| &*pod.pod.name == name)
+    }
+
+    /// The stage of the pod called `name`.
+    pub(crate) async fn stage(&self, name: &str) -> Option<Stage> {
+        self.pod(name).await.map(|pod| pod.stage)
+    }
+
+    /// The pod is `Running` and every container is ready.
+    pub(crate) async fn is_ready(&self, name: &str) -> bool {
+        self.pod(name).await.is_some_and(|pod| is_ready(&pod.status))
+    }
+
+    /// Waits, in virtual time, until every one of these pods is ready.
+    pub(crate) async fn until_ready(&self, names: &[&str], secs: u64) {
+        self.until(secs, &format!("{names:?} to be ready"), async |sim| {
+            for name in names {
+                if !sim.is_ready(name).await {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+    }
+
+    /// Waits, in virtual time, until nothing of the pod called `name` is left anywhere.
+    pub(crate) async fn until_gone(&self, name: &str, secs: u64) {
+        self.until(secs, &format!("{name} to be gone"), async |sim| sim.is_gone(name).await).await;
+    }
+
+    /// Nothing of the pod is left: no worker, no sandbox, no log, no directory.
+    pub(crate) async fn is_gone(&self, name: &str) -> bool {
+        self.pod(name).await.is_none() && !self.runtime.world().contains(name)
+    }
+
+    /// Waits, in virtual time, until `holds`; fails with the seed and all that happened.
+    pub(crate) async fn until(&self, secs: u64, what: &str, holds: impl AsyncFn(&Self) -> bool) {
+        let deadline = self.clock.elapsed() + Duration::from_secs(secs);
+        loop {
+            if holds(self).await {
+                return;
+            }
+            if self.clock.elapsed() >= deadline {
+                let stories: Vec<String> = self.view().await.pods.iter().map(story).collect();
+                panic!(
+                    "SIM_SEED={}: waited {secs} s for {what}\n--- pods\n{}\n--- world\n{}\n--- calls\n{}",
+                    self.seed,
+                    stories.join("\n"),
+                    self.runtime.world(),
+                    self.runtime.timeline(),
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Lets virtual time pass.
+    pub(crate) async fn pass(&self, secs: u64) {
+        tokio::time::sleep(Duration::from_secs(secs)).await;
+    }
+
+    /// No law was broken, whatever happened: no container ran twice, nothing started in a pod that had ended.
+    pub(crate) fn check_laws(&self) {
+        let broken = self.runtime.violations();
+        assert!(broken.is_empty(), "SIM_SEED={}: {broken:#?}\n{}", self.seed, self.runtime.timeline());
+    }
+}
+
+/// What happened to a pod, for a failing test.
+fn story(pod: &WorkerView) -> String {
+    let timeline: Vec<String> =
+        pod.timeline.entries().map(|e| format!("    {} {} x{}", e.at, e.what, e.times)).collect();
+    format!(
+        "  {} {:?} waiting={:?} problem={:?}\n{}",
+        pod.pod,
+        pod.stage,
+        pod.waiting,
+        pod.problem,
+        timeline.join("\n")
+    )
+}
+
+pub(crate) fn is_ready(status: &PodStatus) -> bool {
+    status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True")
+}
+
+/// A static pod, as the file source delivers it.
+pub(crate) fn static_pod(name: &str) -> rubelet_testkit::PodBuilder {
+    rubelet_testkit::pod(name).static_from(Source::File)
+}
+
+/// The image that every test pod uses unless it says otherwise.
+pub(crate) fn phase(pod: &WorkerView) -> &str {
+    pod.status.phase.as_deref().unwrap_or_default()
+}
+
+fn facts() -> NodeFacts {
+    NodeFacts {
+        name: "node".into(),
+        hostname: "node".into(),
+        ips: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))],
+        cpu_millis: 64_000,
+        memory_bytes: 64 << 30,
+        swap_bytes: 0,
+        hugepage_sizes: Vec::new(),
+        cgroups: rubelet_engine::ports::CgroupVersion::V2,
+        resolv_conf: "/etc/resolv.conf".into(),
+        apparmor: false,
+    }
+}
+
+fn settings() -> Settings {
+    let amount = |text: &str| Amount::parse(text).expect("a quantity");
+    let allocatable: BTreeMap<String, Amount> =
+        [("cpu", "64"), ("memory", "64Gi"), ("pods", "2500")].map(|(k, v)| (k.to_owned(), amount(v))).into();
+    Settings {
+        runtime_name: "fake".into(),
+        pace: Pace::new(Duration::from_secs(60)),
+        crash_backoff: BackoffPolicy::crash(None, false),
+        launch: LaunchContext {
+            tree: CgroupTree::new("", CgroupDriver::Cgroupfs, true),
+            cgroups: CgroupVersion::V2,
+            memory_bytes: 64 << 30,
+            hugepage_sizes: Vec::new(),
+            swap: SwapPolicy::default(),
+            cpu: CpuPolicy::default(),
+            single_process_oom_kill: None,
+            pod_pids_limit: -1,
+            pod_logs_dir: "/var/log/pods".into(),
+            seccomp_dir: "/var/lib/kubelet/seccomp".into(),
+            seccomp_default: false,
+            selinux: false,
+            masked_paths: Vec::new(),
+            cluster_domain: String::new(),
+            handlers: BTreeMap::new(),
+            gates: LaunchGates::default(),
+        },
+        cluster_dns: Vec::new(),
+        plan_gates: PlanGates::default(),
+        parallel_starts: 4,
+        dead_per_container: 1,
+        dead_in_all: -1,
+        dead_min_age: Duration::ZERO,
+        admission: Admission {
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            allocatable: allocatable.into_iter().collect(),
+            sysctls: SysctlAllowlist::new((6, 1), &[]).expect("an empty list"),
+        },
+    }
+}

@@ -1,0 +1,211 @@
+//! From flags and files to one checked configuration.
+//!
+//! Precedence (CFG-01): built-in defaults, then `--config`, then the drop-ins of `--config-dir` in lexical order, then
+//! flags. Files are read strictly: a field that does not exist is an error with its place and the nearest name, because
+//! a misspelled field that is passed over is a setting that silently does not hold.
+
+mod decode;
+mod drop_ins;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rubelet_core::config::{
+    API_VERSION, CgroupVersion, FeatureGates, Given, Invalid, KIND, KubeletConfiguration, NodeLabelError,
+    check_node_labels, gate_warnings, node_ips, unacted, validate,
+};
+
+use crate::flags::{FlagError, KubeletFlags, RunOptions};
+
+pub use decode::Problem;
+
+/// All that a run is told, checked.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The settings that exist only as flags.
+    pub flags: KubeletFlags,
+    /// The configuration in effect.
+    pub config: KubeletConfiguration,
+    /// Which features are on.
+    pub gates: FeatureGates,
+    /// What was set by hand.
+    pub given: Given,
+    /// Things to tell the user once logging works.
+    pub warnings: Vec<String>,
+    /// Files in `--config-dir` that are no drop-ins.
+    pub skipped: Vec<PathBuf>,
+    /// The version to report.
+    pub reported_version: String,
+}
+
+impl Loaded {
+    /// Whether pods that name no seccomp profile get the runtime's: by flag or by field.
+    // upstream: cmd/kubelet/app/server.go createAndInitKubelet (v1.36).
+    #[must_use]
+    pub fn seccomp_default(&self) -> bool {
+        self.flags.seccomp_default || self.config.seccomp_default
+    }
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file or directory cannot be read.
+    #[error("cannot read configuration {}", .path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is empty.
+    #[error("configuration {} is empty; it needs at least apiVersion: {API_VERSION} and kind: {KIND}", .path.display())]
+    Empty {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A file says what it should not.
+    #[error("{}", Places(.path, .problems))]
+    Problems {
+        /// Which.
+        path: PathBuf,
+        /// What, and where in it.
+        problems: Vec<Problem>,
+    },
+    /// Values that cannot be used.
+    #[error("invalid configuration:{}", Lines(.0))]
+    Invalid(Vec<Invalid>),
+    /// Labels that cannot be used.
+    #[error("invalid --node-labels:{}", Lines(.0))]
+    Labels(Vec<NodeLabelError>),
+    /// Flags that cannot be used.
+    #[error(transparent)]
+    Flags(#[from] FlagError),
+}
+
+struct Places<'a>(&'a Path, &'a [Problem]);
+
+impl fmt::Display for Places<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = self.1.iter().map(|problem| format!("{}:{problem}", self.0.display()));
+        f.write_str(&lines.next().unwrap_or_default())?;
+        lines.try_for_each(|line| write!(f, "\n{line}"))
+    }
+}
+
+struct Lines<'a, T>(&'a [T]);
+
+impl<T: fmt::Display> fmt::Display for Lines<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// Reads all files that the flags name, and checks the result for a host of this kind.
+///
+/// # Errors
+/// See [`LoadError`]; each names the file, place, field and what would be valid.
+pub fn load(options: &RunOptions, host: CgroupVersion) -> Result<Loaded, LoadError> {
+    let mut given = Given::default();
+    let mut skipped = Vec::new();
+    let flags = options.flags.clone();
+    let mut config = options.config.clone();
+    if !flags.config.is_empty() {
+        config = read_config(Path::new(&flags.config), &mut given)?;
+    }
+    if !flags.config_dir.is_empty() {
+        config = drop_ins::merge(config, Path::new(&flags.config_dir), &mut given, &mut skipped)?;
+    }
+    let config = options.apply_over(config)?;
+    given.extend(&options.given());
+
+    let wrong_labels = check_node_labels(&flags.node_labels);
+    if !wrong_labels.is_empty() {
+        return Err(LoadError::Labels(wrong_labels));
+    }
+    let invalid = validate(&config, host);
+    if !invalid.is_empty() {
+        return Err(LoadError::Invalid(invalid));
+    }
+    let gates = FeatureGates::lenient(&config.feature_gates);
+    let warnings = warnings(options, &config, &given);
+    let reported_version = options.reported_version.clone();
+    Ok(Loaded { flags, config, gates, given, warnings, skipped, reported_version })
+}
+
+fn warnings(options: &RunOptions, config: &KubeletConfiguration, given: &Given) -> Vec<String> {
+    let mut lines = options.warnings.clone();
+    lines.extend(gate_warnings(&config.feature_gates));
+    let ignored = node_ips(&options.flags.node_ip).map(|ips| ips.ignored).unwrap_or_default();
+    if !ignored.is_empty() {
+        lines.push(format!("--node-ip: {} is no IP address and is passed over", ignored.join(", ")));
+    }
+    let (own, reserved) = (&config.kubelet_cgroups, &config.kube_reserved_cgroup);
+    if !own.is_empty() && !reserved.is_empty() && !own.starts_with(reserved.as_str()) {
+        lines.push(format!("kubeletCgroups {own} is not inside kubeReservedCgroup {reserved}"));
+    }
+    let without_effect = unacted(config, given);
+    if !without_effect.is_empty() {
+        lines.push(format!("these settings are accepted but have no effect yet: {}", without_effect.join(", ")));
+    }
+    lines
+}
+
+/// Reads the file of `--config` with all its defaults (CFG-03, CFG-04).
+fn read_config(path: &Path, given: &mut Given) -> Result<KubeletConfiguration, LoadError> {
+    let tree = read_tree(path)?;
+    *given = tree.given();
+    let mut config: KubeletConfiguration = decode::decode(tree).map_err(|problems| at(path, problems))?;
+    config.set_defaults(given);
+    // Paths in the file are relative to the file, so that it means the same wherever rubelet is started.
+    let directory =
+        std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_owned)).unwrap_or_default();
+    for field in config.paths_mut() {
+        if !field.is_empty() && !field.starts_with('/') {
+            *field = clean(&directory.join(field.as_str()));
+        }
+    }
+    config.fill_eviction_hard(given);
+    Ok(config)
+}
+
+/// A file's content with the place of everything in it, known to be a `KubeletConfiguration`.
+fn read_tree(path: &Path) -> Result<tree::Node, LoadError> {
+    let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    if text.trim().is_empty() {
+        return Err(LoadError::Empty { path: path.to_owned() });
+    }
+    let tree = tree::Node::parse(&text).map_err(|problem| at(path, vec![problem]))?;
+    let problems: Vec<Problem> = [("apiVersion", API_VERSION), ("kind", KIND)]
+        .into_iter()
+        .filter_map(|(key, expected)| tree.expect_text(key, expected))
+        .collect();
+    if problems.is_empty() { Ok(tree) } else { Err(at(path, problems)) }
+}
+
+fn at(path: &Path, problems: Vec<Problem>) -> LoadError {
+    LoadError::Problems { path: path.to_owned(), problems }
+}
+
+/// The path without `.` and `..`, by its words alone.
+// upstream: filepath.Join as used by configfiles.go resolveRelativePaths (v1.36).
+fn clean(path: &Path) -> String {
+    use std::path::Component;
+    let mut parts: Vec<String> = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                parts.pop();
+            }
+            Component::Normal(part) => parts.push(part.to_string_lossy().into_owned()),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    format!("/{}", parts.join("/"))
+}

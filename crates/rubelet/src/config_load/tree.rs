@@ -1,0 +1,229 @@
+//! A YAML or JSON document as a tree that remembers where everything stood.
+
+use std::fmt;
+
+use rubelet_core::config::Given;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
+use serde_json::Value;
+use serde_saphyr::{Location, MessageFormatter as _, Spanned, UserMessageFormatter};
+
+use super::decode::Problem;
+
+/// Line and column, from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+impl From<Location> for Place {
+    fn from(location: Location) -> Self {
+        Self { line: location.line(), column: location.column() }
+    }
+}
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) place: Place,
+    pub(super) content: Content,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Unsigned(u64),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) place: Place,
+    pub(super) name: String,
+}
+
+impl Node {
+    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+        serde_saphyr::from_str(text).map_err(|error| {
+            let place = error.location().map(Place::from);
+            let message = UserMessageFormatter.format_message(error.without_snippet()).into_owned();
+            Problem::new(place, String::new(), message)
+        })
+    }
+
+    /// What is wrong if the field does not hold exactly this text.
+    pub(super) fn expect_text(&self, key: &str, expected: &str) -> Option<Problem> {
+        let Content::Map(entries) = &self.content else {
+            let message = format!("must be an object with apiVersion, kind and fields, not {}", self.content.kind());
+            return (key == "apiVersion").then(|| Problem::new(Some(self.place), String::new(), message));
+        };
+        match entries.iter().find(|(found, _)| found.name == key).map(|(_, node)| node) {
+            Some(Node { content: Content::Text(text), .. }) if text == expected => None,
+            Some(node) => {
+                let message = format!("must be {expected}, not {}", node.content.shown());
+                Some(Problem::new(Some(node.place), key.to_owned(), message))
+            }
+            None => {
+                Some(Problem::new(Some(self.place), key.to_owned(), format!("is missing; write {key}: {expected}")))
+            }
+        }
+    }
+
+    /// The dotted paths of everything that is set. Null, empty text and `0s` say "not set" in this format.
+    pub(super) fn given(&self) -> Given {
+        let mut given = Given::default();
+        self.collect(String::new(), &mut given);
+        given
+    }
+
+    fn collect(&self, path: String, given: &mut Given) {
+        match &self.content {
+            Content::Map(entries) if !entries.is_empty() => {
+                for (key, node) in entries {
+                    let path = if path.is_empty() { key.name.clone() } else { format!("{path}.{}", key.name) };
+                    node.collect(path, given);
+                }
+            }
+            Content::Null => {}
+            Content::Text(text) if matches!(text.as_str(), "" | "0s") => {}
+            Content::Bool(_) | Content::Int(_) | Content::Unsigned(_) | Content::Float(_) => given.insert(path),
+            Content::Text(_) | Content::List(_) | Content::Map(_) => given.insert(path),
+        }
+    }
+
+    /// Removes the entry whose key stands at this place.
+    pub(super) fn prune(&mut self, place: Place) {
+        match &mut self.content {
+            Content::Map(entries) => {
+                entries.retain(|(key, _)| key.place != place);
+                entries.iter_mut().for_each(|(_, node)| node.prune(place));
+            }
+            Content::List(nodes) => nodes.iter_mut().for_each(|node| node.prune(place)),
+            Content::Null
+            | Content::Bool(_)
+            | Content::Int(_)
+            | Content::Unsigned(_)
+            | Content::Float(_)
+            | Content::Text(_) => {}
+        }
+    }
+
+    /// The same as JSON, without places.
+    pub(super) fn to_json(&self) -> Value {
+        match &self.content {
+            Content::Null => Value::Null,
+            Content::Bool(value) => Value::Bool(*value),
+            Content::Int(value) => (*value).into(),
+            Content::Unsigned(value) => (*value).into(),
+            Content::Float(value) => (*value).into(),
+            Content::Text(text) => Value::String(text.clone()),
+            Content::List(nodes) => nodes.iter().map(Self::to_json).collect(),
+            Content::Map(entries) => {
+                Value::Object(entries.iter().map(|(key, node)| (key.name.clone(), node.to_json())).collect())
+            }
+        }
+    }
+}
+
+impl Content {
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "nothing",
+            Self::Bool(_) => "true or false",
+            Self::Int(_) | Self::Unsigned(_) => "a whole number",
+            Self::Float(_) => "a number",
+            Self::Text(_) => "text",
+            Self::List(_) => "a list",
+            Self::Map(_) => "an object",
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => format!("{text:?}"),
+            Self::Null
+            | Self::Bool(_)
+            | Self::Int(_)
+            | Self::Unsigned(_)
+            | Self::Float(_)
+            | Self::List(_)
+            | Self::Map(_) => self.kind().to_owned(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Content>::deserialize(deserializer)?;
+        Ok(Self { place: spanned.referenced.into(), content: spanned.value })
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Anything)
+    }
+}
+
+struct Anything;
+
+impl<'de> de::Visitor<'de> for Anything {
+    type Value = Content;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Content, E> {
+        Ok(Content::Null)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Content, E> {
+        Ok(Content::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Content, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Content, E> {
+        Ok(Content::Bool(value))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Content, E> {
+        Ok(Content::Int(value))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Content, E> {
+        Ok(i64::try_from(value).map_or(Content::Unsigned(value), Content::Int))
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Content, E> {
+        Ok(Content::Float(value))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Content, E> {
+        Ok(Content::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Content, A::Error> {
+        let mut nodes = Vec::new();
+        while let Some(node) = items.next_element()? {
+            nodes.push(node);
+        }
+        Ok(Content::List(nodes))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Content, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, node)) = items.next_entry::<Spanned<String>, Node>()? {
+            entries.push((Key { place: key.referenced.into(), name: key.value }, node));
+        }
+        Ok(Content::Map(entries))
+    }
+}

@@ -1,0 +1,159 @@
+//! The command line: every flag of kubelet v1.36 with pflag's rules, and rubelet's own commands.
+//!
+//! An own small parser, not a library's: a drop-in must read a command line exactly as upstream does (`_` for `-`,
+//! `--flag=value` and `--flag value`, switches that never take the next word, lists that forget their default on first
+//! use), and must be able to read it twice, because flags are applied again over the configuration file (CFG-01).
+
+mod flag;
+mod help;
+mod parse;
+mod settings;
+mod table;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use rubelet_core::config::{Given, KubeletConfiguration};
+
+pub use parse::{FlagError, parse};
+pub use settings::{KubeletFlags, Output};
+
+use flag::{Flag, Kind};
+use settings::Settings;
+use value::Use;
+
+/// The Kubernetes release whose kubelet this is.
+pub const KUBERNETES_VERSION: &str = "v1.36.4";
+
+/// What is reported as version: the Kubernetes release, with rubelet's own as build metadata.
+///
+/// The form is bound by `kubeadm`, which reads `kubelet --version` and takes nothing but `Kubernetes vX.Y.Z` with
+/// letters, digits, `-`, `.` and `+` after it.
+// upstream: cmd/kubeadm/app/preflight/utils.go GetKubeletVersion (v1.36).
+pub const REPORTED_VERSION: &str = concat!("v1.36.4+rubelet.", env!("CARGO_PKG_VERSION"));
+
+/// The socket of a running rubelet, inside its root directory.
+#[must_use]
+pub fn control_socket(root_dir: &Path) -> PathBuf {
+    root_dir.join("rubelet.sock")
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Command {
+    /// Be the node's agent.
+    Run(Box<RunOptions>),
+    /// List the pods of this node.
+    Pods {
+        /// How to show them.
+        output: Output,
+        /// Socket of the running rubelet.
+        socket: PathBuf,
+    },
+    /// Tell what happened to a pod and what it waits for.
+    Explain {
+        /// Name, `namespace/name` or UID.
+        pod: String,
+        /// How to show it.
+        output: Output,
+        /// Socket of the running rubelet.
+        socket: PathBuf,
+    },
+    /// Test the machine for a run with these options.
+    Check {
+        /// How to show the findings.
+        output: Output,
+        /// The run that is meant.
+        options: Box<RunOptions>,
+    },
+    /// Print a text (help, version) and leave with success.
+    Print(String),
+}
+
+/// What a command line says about a run, before any file is read.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The settings that exist only as flags.
+    pub flags: KubeletFlags,
+    /// Things to tell the user: deprecated flags.
+    pub warnings: Vec<String>,
+    /// The version to report; [`REPORTED_VERSION`] unless `--version=vX.Y.Z-…` was given.
+    pub reported_version: String,
+    /// The configuration as flags alone make it, over the legacy defaults (CFG-03).
+    pub(crate) config: KubeletConfiguration,
+    assigned: Vec<Assigned>,
+}
+
+/// One use of a flag.
+#[derive(Clone)]
+struct Assigned {
+    flag: &'static Flag,
+    word: String,
+}
+
+impl std::fmt::Debug for Assigned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "--{}={}", self.flag.name, self.word)
+    }
+}
+
+impl RunOptions {
+    /// Applies the flags over a configuration: what the command line says, wins. Feature gates are merged (CFG-02).
+    ///
+    /// # Errors
+    /// None in practice: the same words were read before.
+    #[doc(alias = "kubeletConfigFlagPrecedence")]
+    pub(crate) fn apply_over(&self, config: KubeletConfiguration) -> Result<KubeletConfiguration, FlagError> {
+        let gates = config.feature_gates.clone();
+        let mut settings = Settings::over(config);
+        apply(&self.assigned, &mut settings)?;
+        let mut config = settings.config;
+        for (gate, value) in gates {
+            config.feature_gates.entry(gate).or_insert(value);
+        }
+        Ok(config)
+    }
+
+    /// The fields of the configuration that the command line set.
+    pub(crate) fn given(&self) -> Given {
+        let mut given = Given::default();
+        for Assigned { flag, word } in &self.assigned {
+            let Some(field) = flag.config_field() else { continue };
+            if matches!(flag.kind, Kind::Gates(_)) {
+                let names = word.split(',').filter_map(|part| part.split_once('='));
+                names.for_each(|(gate, _)| given.insert(format!("{field}.{}", gate.trim())));
+            } else {
+                given.insert(field);
+            }
+        }
+        given
+    }
+
+    /// Every flag that was used, as `--flag=value`, for the log. Secrets are masked.
+    #[must_use]
+    #[doc(alias = "PrintFlags")]
+    pub fn used(&self) -> Vec<String> {
+        let masked = |flag: &Flag| matches!(flag.kind, Kind::Headers(_)) || flag.name.contains("password");
+        let show =
+            |a: &Assigned| format!("--{}={}", a.flag.name, if masked(a.flag) { "<masked>" } else { a.word.as_str() });
+        self.assigned.iter().map(show).collect()
+    }
+}
+
+/// Writes every use of a flag, in order.
+fn apply(assigned: &[Assigned], settings: &mut Settings) -> Result<(), FlagError> {
+    let mut seen: Vec<&str> = Vec::new();
+    for Assigned { flag, word } in assigned {
+        let using = if seen.contains(&flag.name) { Use::Again } else { Use::First };
+        seen.push(flag.name);
+        value::set(&flag.kind, settings, word, using).map_err(|rule| FlagError::Value {
+            flag: flag.name,
+            word: word.clone(),
+            rule,
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! What flags write to.
+
+use std::collections::BTreeMap;
+
+use rubelet_core::config::{GoDuration, KubeletConfiguration};
+
+/// The settings that exist only as flags (FLAG-01, FLAG-02): what cannot be shared between nodes, or was never moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeletFlags {
+    /// `--config`: configuration file; empty for none.
+    pub config: String,
+    /// `--config-dir`: directory of drop-ins; empty for none.
+    pub config_dir: String,
+    /// `--kubeconfig`: how to reach the API server; empty for a standalone node (BOOT-02).
+    pub kubeconfig: String,
+    /// `--bootstrap-kubeconfig`: how to ask for a client certificate when `kubeconfig` does not exist yet.
+    pub bootstrap_kubeconfig: String,
+    /// `--hostname-override`: name of the node instead of the host's.
+    pub hostname_override: String,
+    /// `--node-ip`, as given; read it with `core::config::node_ips`.
+    pub node_ip: String,
+    /// `--node-labels`: labels to register with.
+    pub node_labels: BTreeMap<String, String>,
+    /// `--cloud-provider`: empty or `external`.
+    pub cloud_provider: String,
+    /// `--cert-dir`: where certificates are kept.
+    pub cert_dir: String,
+    /// `--root-dir`: where everything else is kept.
+    pub root_dir: String,
+    /// `--lock-file`: taken at start; empty for none (BOOT-04).
+    pub lock_file: String,
+    /// `--exit-on-lock-contention`: leave when somebody else opens the lock file (BOOT-04).
+    pub exit_on_lock_contention: bool,
+    /// `--runtime-cgroups`: cgroup of the container runtime.
+    pub runtime_cgroups: String,
+    /// `--image-credential-provider-config`: file or directory.
+    pub image_credential_provider_config: String,
+    /// `--image-credential-provider-bin-dir`: where provider plugins are.
+    pub image_credential_provider_bin_dir: String,
+    /// `--seccomp-default`; see `Loaded::seccomp_default`.
+    pub seccomp_default: bool,
+    /// `--minimum-container-ttl-duration`: youngest dead container that may be removed.
+    pub minimum_container_ttl_duration: GoDuration,
+    /// `--maximum-dead-containers-per-container`: dead instances kept per container; negative for all.
+    pub maximum_dead_containers_per_container: i32,
+    /// `--maximum-dead-containers`: dead instances kept on the node; negative for all.
+    pub maximum_dead_containers: i32,
+    /// `--experimental-mounter-path`.
+    pub experimental_mounter_path: String,
+    /// `--experimental-allocatable-ignore-eviction`: leave hard eviction thresholds in node allocatable.
+    pub experimental_allocatable_ignore_eviction: bool,
+    /// `--housekeeping-interval`: how often container statistics are refreshed.
+    pub housekeeping_interval: GoDuration,
+}
+
+impl Default for KubeletFlags {
+    fn default() -> Self {
+        Self {
+            config: String::new(),
+            config_dir: String::new(),
+            kubeconfig: String::new(),
+            bootstrap_kubeconfig: String::new(),
+            hostname_override: String::new(),
+            node_ip: String::new(),
+            node_labels: BTreeMap::new(),
+            cloud_provider: String::new(),
+            cert_dir: "/var/lib/kubelet/pki".into(),
+            root_dir: "/var/lib/kubelet".into(),
+            lock_file: String::new(),
+            exit_on_lock_contention: false,
+            runtime_cgroups: String::new(),
+            image_credential_provider_config: String::new(),
+            image_credential_provider_bin_dir: String::new(),
+            seccomp_default: false,
+            minimum_container_ttl_duration: GoDuration::ZERO,
+            maximum_dead_containers_per_container: 1,
+            maximum_dead_containers: -1,
+            experimental_mounter_path: String::new(),
+            experimental_allocatable_ignore_eviction: false,
+            housekeeping_interval: GoDuration::secs(10),
+        }
+    }
+}
+
+/// How a command shows its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// A table for people.
+    #[default]
+    Table,
+    /// JSON for programs.
+    Json,
+}
+
+/// Everything a command line can set.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) flags: KubeletFlags,
+    pub(crate) config: KubeletConfiguration,
+    /// `-o` of the commands.
+    pub(crate) output: Output,
+    /// `--socket` of the commands; empty for the one in the root directory.
+    pub(crate) socket: String,
+    /// Where flags without any effect put their words, so that they are still checked.
+    pub(crate) ignored: Ignored,
+}
+
+impl Settings {
+    /// Flags at their defaults over a configuration.
+    pub(crate) fn over(config: KubeletConfiguration) -> Self {
+        Self {
+            flags: KubeletFlags::default(),
+            config,
+            output: Output::default(),
+            socket: String::new(),
+            ignored: Ignored::default(),
+        }
+    }
+}
+
+/// Words of flags without effect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ignored {
+    pub(crate) text: String,
+    pub(crate) number: i32,
+    pub(crate) switch: bool,
+    pub(crate) duration: GoDuration,
+}

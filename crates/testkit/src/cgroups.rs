@@ -1,0 +1,105 @@
+//! A cgroup tree in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use rubelet_core::id::PodUid;
+use rubelet_core::qos::{CgroupPath, CgroupValues};
+use rubelet_engine::ports::{CgroupError, Cgroups};
+
+/// A cgroup tree in memory. Clones share it.
+#[derive(Clone, Default)]
+pub struct FakeCgroups(Arc<Mutex<Tree>>);
+
+#[derive(Default)]
+struct Tree {
+    groups: BTreeMap<CgroupPath, CgroupValues>,
+    stuck: BTreeSet<CgroupPath>,
+    full: bool,
+}
+
+impl FakeCgroups {
+    /// What was set on a cgroup, if it exists.
+    pub fn values(&self, path: &CgroupPath) -> Option<CgroupValues> {
+        self.tree().groups.get(path).cloned()
+    }
+
+    /// Every cgroup as the cgroupfs driver spells it, in order.
+    pub fn paths(&self) -> Vec<String> {
+        self.tree().groups.keys().map(CgroupPath::cgroupfs).collect()
+    }
+
+    /// Puts a process that cannot be killed into `path`, or takes it out.
+    pub fn set_stuck(&self, path: &CgroupPath, stuck: bool) {
+        let mut tree = self.tree();
+        if stuck {
+            tree.stuck.insert(path.clone())
+        } else {
+            tree.stuck.remove(path)
+        };
+    }
+
+    /// Makes every further `ensure` fail, as on a full disk, or succeed again.
+    pub fn set_full(&self, full: bool) {
+        self.tree().full = full;
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Cgroups for FakeCgroups {
+    async fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
+        let mut tree = self.tree();
+        if tree.full {
+            let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            return Err(CgroupError::Io { action: "make", path: path.cgroupfs(), source });
+        }
+        let mut above = CgroupPath::default();
+        for name in path.names() {
+            above = above.child(name);
+            tree.groups.entry(above.clone()).or_default();
+        }
+        merge(tree.groups.entry(path.clone()).or_default(), values);
+        Ok(())
+    }
+
+    async fn exists(&self, path: &CgroupPath) -> bool {
+        self.tree().groups.contains_key(path)
+    }
+
+    async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError> {
+        let mut tree = self.tree();
+        if let Some(stuck) = tree.stuck.iter().find(|stuck| is_below(stuck, path)) {
+            return Err(CgroupError::Busy { path: stuck.cgroupfs(), left: 1 });
+        }
+        tree.groups.retain(|other, _| !is_below(other, path));
+        Ok(())
+    }
+
+    async fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
+        let tree = self.tree();
+        let uid = |path: &CgroupPath| Some(PodUid::from(path.names().last()?.strip_prefix("pod")?));
+        Ok(tree.groups.keys().filter_map(|path| Some((uid(path)?, path.clone()))).collect())
+    }
+}
+
+/// `path` is `above` or lies below it.
+fn is_below(path: &CgroupPath, above: &CgroupPath) -> bool {
+    path.names().starts_with(above.names())
+}
+
+/// What is not said stays as it is.
+fn merge(old: &mut CgroupValues, new: &CgroupValues) {
+    let CgroupValues { cpu_shares, cpu_quota, cpu_period, memory_limit, pids_limit, hugepages, unified } = new.clone();
+    old.cpu_shares = cpu_shares.or(old.cpu_shares);
+    old.cpu_quota = cpu_quota.or(old.cpu_quota);
+    old.cpu_period = cpu_period.or(old.cpu_period);
+    old.memory_limit = memory_limit.or(old.memory_limit);
+    old.pids_limit = pids_limit.or(old.pids_limit);
+    old.hugepages.extend(hugepages);
+    old.unified.extend(unified);
+}

@@ -1,0 +1,80 @@
+//! Laws of the ports: what the engine relies on, as functions that panic when it does not hold.
+//!
+//! They run on the fakes in every build and on the real adapters in node tests, so that a simulation that passes means
+//! something. A law names what it needs of the world in its [`Rig`] or its arguments and leaves nothing behind.
+#![expect(clippy::indexing_slicing, reason = "a law that does not hold panics")]
+
+mod host;
+mod images;
+mod marks;
+mod names;
+mod rig;
+mod running;
+mod stopping;
+mod view;
+mod volumes;
+
+pub use host::*;
+pub use images::*;
+pub use marks::*;
+pub use names::*;
+pub use rig::*;
+pub use running::*;
+pub use stopping::*;
+pub use view::*;
+pub use volumes::*;
+
+use std::pin::Pin;
+
+/// A law, so that a caller can go through all of them.
+pub type Law = for<'a> fn(&'a Rig) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+macro_rules! laws {
+    ($($name:ident),+ $(,)?) => {
+        &[$((stringify!($name), |rig| Box::pin($name(rig)))),+]
+    };
+}
+
+/// Every law of the runtime and its images, with its name.
+pub const RUNTIME_LAWS: &[(&str, Law)] = laws![
+    the_runtime_tells_what_it_is,
+    inspect_of_unknown_is_empty,
+    list_shows_what_was_made,
+    objects_without_our_labels_are_not_shown,
+    newest_instances_come_first,
+    hints_follow_changes,
+    a_sandbox_name_is_not_given_twice,
+    a_container_name_is_not_given_twice,
+    a_removed_name_is_free_again,
+    a_container_runs_only_once_started,
+    starting_twice_fails,
+    start_of_unknown_is_not_found,
+    a_container_needs_a_sandbox,
+    a_command_that_does_not_exist_fails_to_start,
+    exit_code_is_seen,
+    exec_sync_reports_exit_code,
+    exec_sync_reports_output,
+    exec_sync_ends_in_time,
+    restart_count_and_hash_marks_roundtrip,
+    stop_is_idempotent,
+    stop_of_unknown_succeeds,
+    remove_is_idempotent,
+    a_willing_container_stops_before_its_grace_is_over,
+    an_unwilling_container_is_killed_when_its_grace_is_over,
+    stopping_a_sandbox_stops_what_is_in_it,
+    removing_a_sandbox_removes_what_is_in_it,
+    an_image_that_is_here_is_found,
+    an_image_that_is_not_here_is_none,
+    removing_an_image_that_is_not_here_succeeds,
+    a_container_needs_its_image,
+    images_take_room,
+];
+
+/// Checks every law of the runtime, one after another, and cleans up behind each.
+pub async fn check_runtime(rig: &Rig) {
+    for (name, law) in RUNTIME_LAWS {
+        rig.enter(name);
+        law(rig).await;
+        rig.clean().await;
+    }
+}

@@ -1,0 +1,87 @@
+//! Stopping and removing.
+
+use std::time::Duration;
+
+use rubelet_core::observe::SandboxState;
+
+use super::Rig;
+
+const UNKNOWN: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Stopping what is stopped succeeds, and changes nothing.
+pub async fn stop_is_idempotent(rig: &Rig) {
+    let (sandbox, id) = rig.start(&["sh", "-c", "trap '' TERM; sleep 3600"]).await;
+    for _ in 0..2 {
+        rig.runtime.stop_container(&id, Duration::ZERO).await.expect("stopping a stopped container succeeds");
+    }
+    let ended = rig.until(&id, "ended", |state| state.exit().is_some()).await;
+    for _ in 0..2 {
+        rig.runtime.stop_sandbox(&sandbox).await.expect("stopping a stopped sandbox succeeds");
+    }
+    let after = rig.until(&id, "ended", |state| state.exit().is_some()).await;
+    assert_eq!(after.state, ended.state, "an end is final");
+}
+
+/// CRI-05: stopping what is gone succeeds.
+pub async fn stop_of_unknown_succeeds(rig: &Rig) {
+    rig.runtime.stop_container(&UNKNOWN.into(), Duration::from_secs(1)).await.expect("what is gone is stopped");
+    rig.runtime.stop_sandbox(&UNKNOWN.into()).await.expect("what is gone is stopped");
+}
+
+/// Removing what is gone succeeds.
+pub async fn remove_is_idempotent(rig: &Rig) {
+    let (sandbox, id) = rig.start(&["sleep", "3600"]).await;
+    rig.runtime.stop_container(&id, Duration::ZERO).await.expect("stopping a container succeeds");
+    for _ in 0..2 {
+        rig.runtime.remove_container(&id).await.expect("removing a removed container succeeds");
+    }
+    assert!(rig.look().await.containers.is_empty());
+    rig.runtime.stop_sandbox(&sandbox).await.expect("stopping a sandbox succeeds");
+    for _ in 0..2 {
+        rig.runtime.remove_sandbox(&sandbox).await.expect("removing a removed sandbox succeeds");
+    }
+    assert!(rig.look().await.sandboxes.is_empty());
+}
+
+/// Grace is a bound, not a delay.
+pub async fn a_willing_container_stops_before_its_grace_is_over(rig: &Rig) {
+    let (_, id) = rig.start(&["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"]).await;
+    let stop = rig.runtime.stop_container(&id, Duration::from_secs(300));
+    tokio::time::timeout(rig.patience, stop)
+        .await
+        .expect("it does not wait for its grace to end")
+        .expect("stopping a container succeeds");
+    let ended = rig.until(&id, "ended", |state| state.exit().is_some()).await;
+    assert_ne!(ended.state.exit().map(|exit| exit.code), Some(137), "nobody killed it");
+}
+
+/// When the call returns, the container is gone, willing or not.
+pub async fn an_unwilling_container_is_killed_when_its_grace_is_over(rig: &Rig) {
+    let (_, id) = rig.start(&["sh", "-c", "trap '' TERM; sleep 3600"]).await;
+    let stop = rig.runtime.stop_container(&id, Duration::from_secs(1));
+    tokio::time::timeout(rig.patience, stop)
+        .await
+        .expect("the grace is one second")
+        .expect("stopping a container succeeds");
+    let ended = rig.until(&id, "ended", |state| state.exit().is_some()).await;
+    assert_eq!(ended.state.exit().map(|exit| exit.code), Some(137));
+}
+
+/// A stopped sandbox holds no process.
+pub async fn stopping_a_sandbox_stops_what_is_in_it(rig: &Rig) {
+    let (sandbox, id) = rig.start(&["sh", "-c", "trap '' TERM; sleep 3600"]).await;
+    rig.runtime.stop_sandbox(&sandbox).await.expect("stopping a sandbox succeeds");
+    rig.until(&id, "ended", |state| state.exit().is_some()).await;
+    let seen = rig.look().await;
+    assert_eq!(seen.sandboxes[0].state, SandboxState::NotReady);
+    assert!(seen.is_stopped());
+}
+
+/// A removed sandbox leaves nothing of its pod.
+pub async fn removing_a_sandbox_removes_what_is_in_it(rig: &Rig) {
+    let (sandbox, _) = rig.start(&["sleep", "3600"]).await;
+    rig.runtime.stop_sandbox(&sandbox).await.expect("stopping a sandbox succeeds");
+    rig.runtime.remove_sandbox(&sandbox).await.expect("removing a sandbox succeeds");
+    let seen = rig.look().await;
+    assert!(seen.sandboxes.is_empty() && seen.containers.is_empty(), "{seen:?}");
+}

@@ -1,0 +1,250 @@
+//! Pod directories and logs in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use rubelet_core::id::{PodRef, PodUid};
+use rubelet_engine::ports::{FileError, HostFiles, LogCleaner, PodDirs, PodLogs, SubpathRequest, Subpaths};
+
+/// Pod directories in memory. Clones share them.
+#[derive(Clone, Default)]
+pub struct FakePodDirs(Arc<Mutex<Dirs>>);
+
+#[derive(Default)]
+struct Dirs {
+    pods: BTreeMap<PodUid, BTreeMap<PathBuf, Vec<u8>>>,
+    blocked: BTreeSet<PodUid>,
+    full: bool,
+}
+
+impl FakePodDirs {
+    /// The root of all pod directories.
+    pub const ROOT: &str = "/var/lib/kubelet/pods";
+
+    /// Makes `remove` of this pod fail, as when a volume is still mounted below it, or succeed again.
+    pub fn set_blocked(&self, uid: &PodUid, blocked: bool) {
+        let mut dirs = self.dirs();
+        if blocked {
+            dirs.blocked.insert(uid.clone())
+        } else {
+            dirs.blocked.remove(uid)
+        };
+    }
+
+    /// Makes every further write fail for want of space, or succeed again.
+    pub fn set_full(&self, full: bool) {
+        self.dirs().full = full;
+    }
+
+    /// Writes a file as a container would, such as a termination message.
+    pub fn write(&self, uid: &PodUid, path: impl Into<PathBuf>, content: &[u8]) {
+        self.dirs().pods.entry(uid.clone()).or_default().insert(path.into(), content.to_vec());
+    }
+
+    /// The content of a file in a pod's directory.
+    pub fn read(&self, uid: &PodUid, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        self.dirs().pods.get(uid)?.get(path.as_ref()).cloned()
+    }
+
+    fn dirs(&self) -> MutexGuard<'_, Dirs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, uid: &PodUid, path: PathBuf, content: &[u8]) -> Result<PathBuf, FileError> {
+        let mut dirs = self.dirs();
+        if dirs.full {
+            return Err(FileError { action: "write", path, source: ErrorKind::StorageFull.into() });
+        }
+        let Some(files) = dirs.pods.get_mut(uid) else {
+            return Err(FileError { action: "write", path, source: ErrorKind::NotFound.into() });
+        };
+        files.insert(path.clone(), content.to_vec());
+        Ok(path)
+    }
+}
+
+fn pod_dir(uid: &PodUid) -> PathBuf {
+    Path::new(FakePodDirs::ROOT).join(uid.as_str())
+}
+
+#[async_trait]
+impl PodDirs for FakePodDirs {
+    async fn make(&self, uid: &PodUid) -> Result<PathBuf, FileError> {
+        let path = pod_dir(uid);
+        let mut dirs = self.dirs();
+        if dirs.full {
+            return Err(FileError { action: "make directory", path, source: ErrorKind::StorageFull.into() });
+        }
+        dirs.pods.entry(uid.clone()).or_default();
+        Ok(path)
+    }
+
+    async fn write_hosts(&self, uid: &PodUid, content: &str) -> Result<PathBuf, FileError> {
+        self.put(uid, pod_dir(uid).join("etc-hosts"), content.as_bytes())
+    }
+
+    async fn make_termination_file(&self, uid: &PodUid, container: &str, name: &str) -> Result<PathBuf, FileError> {
+        self.put(uid, pod_dir(uid).join("containers").join(container).join(name), b"")
+    }
+
+    async fn read_termination_file(&self, uid: &PodUid, path: &str, limit: usize) -> Result<Vec<u8>, FileError> {
+        let mut content = self.read(uid, path).unwrap_or_default();
+        content.truncate(limit);
+        Ok(content)
+    }
+
+    async fn list(&self) -> Result<Vec<PodUid>, FileError> {
+        Ok(self.dirs().pods.keys().cloned().collect())
+    }
+
+    async fn remove(&self, uid: &PodUid) -> Result<(), FileError> {
+        let mut dirs = self.dirs();
+        if dirs.blocked.contains(uid) {
+            let source = Error::new(ErrorKind::ResourceBusy, "a volume is still mounted");
+            return Err(FileError { action: "remove directory", path: pod_dir(uid), source });
+        }
+        dirs.pods.remove(uid);
+        Ok(())
+    }
+}
+
+/// Container logs in memory. Clones share them.
+#[derive(Clone, Default)]
+pub struct FakePodLogs(Arc<Mutex<BTreeMap<PodRef, PodLog>>>);
+
+/// Logs of one pod: per container, which `N.log` there are; and the links to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct PodLog {
+    containers: BTreeMap<String, BTreeSet<u32>>,
+    links: BTreeSet<String>,
+    tails: BTreeMap<String, Vec<u8>>,
+}
+
+impl FakePodLogs {
+    /// Says that a log exists, as left by an earlier run.
+    pub fn add(&self, pod: &PodRef, container: &str, number: u32) {
+        self.logs().entry(pod.clone()).or_default().containers.entry(container.into()).or_default().insert(number);
+    }
+
+    /// Sets what `tail` answers for the log at `path`.
+    pub fn set_tail(&self, pod: &PodRef, path: &str, content: &[u8]) {
+        self.logs().entry(pod.clone()).or_default().tails.insert(path.into(), content.to_vec());
+    }
+
+    /// Every link, in order.
+    pub fn links(&self) -> Vec<String> {
+        self.logs().values().flat_map(|log| log.links.iter().cloned()).collect()
+    }
+
+    /// Pods that have a log directory.
+    pub fn pods(&self) -> Vec<PodRef> {
+        self.logs().keys().cloned().collect()
+    }
+
+    fn logs(&self) -> MutexGuard<'_, BTreeMap<PodRef, PodLog>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn link_name(pod: &PodRef, container: &str, id: &str) -> String {
+    format!("{}_{}_{container}-{id}.log", pod.name, pod.namespace)
+}
+
+#[async_trait]
+impl PodLogs for FakePodLogs {
+    fn dir(&self, pod: &PodRef) -> PathBuf {
+        Path::new("/var/log/pods").join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid))
+    }
+
+    async fn make_dir(&self, pod: &PodRef) -> Result<(), FileError> {
+        self.logs().entry(pod.clone()).or_default();
+        Ok(())
+    }
+
+    async fn make(&self, pod: &PodRef, container: &str) -> Result<Option<u32>, FileError> {
+        let mut logs = self.logs();
+        let numbers = logs.entry(pod.clone()).or_default().containers.entry(container.into()).or_default();
+        Ok(numbers.last().copied())
+    }
+
+    /// A link is made once the container runs, so its log exists from here on.
+    async fn link(&self, pod: &PodRef, container: &str, id: &str, restart_count: u32) -> Result<(), FileError> {
+        self.add(pod, container, restart_count);
+        self.logs().entry(pod.clone()).or_default().links.insert(link_name(pod, container, id));
+        Ok(())
+    }
+
+    async fn tail(&self, log: &str, lines: usize, bytes: usize) -> Result<Vec<u8>, FileError> {
+        let logs = self.logs();
+        let content = logs.values().find_map(|pod| pod.tails.get(log)).cloned().unwrap_or_default();
+        let kept = content.split_inclusive(|byte| *byte == b'\n').rev().take(lines).collect::<Vec<_>>();
+        let tail: Vec<u8> = kept.into_iter().rev().flatten().copied().collect();
+        let from = tail.len().saturating_sub(bytes);
+        Ok(tail.get(from..).unwrap_or_default().to_vec())
+    }
+}
+
+#[async_trait]
+impl LogCleaner for FakePodLogs {
+    async fn list(&self) -> Result<Vec<PodRef>, FileError> {
+        Ok(self.pods())
+    }
+
+    async fn remove(&self, pod: &PodRef) -> Result<(), FileError> {
+        self.logs().remove(pod);
+        Ok(())
+    }
+
+    async fn remove_container(
+        &self,
+        pod: &PodRef,
+        container: &str,
+        id: &str,
+        restart_count: u32,
+    ) -> Result<(), FileError> {
+        if let Some(log) = self.logs().get_mut(pod) {
+            log.links.remove(&link_name(pod, container, id));
+            if let Some(numbers) = log.containers.get_mut(container) {
+                numbers.remove(&restart_count);
+            }
+        }
+        Ok(())
+    }
+
+    async fn prune_links(&self) -> Result<(), FileError> {
+        Ok(())
+    }
+}
+
+/// The node's own files, with fixed content.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FakeHostFiles;
+
+#[async_trait]
+impl HostFiles for FakeHostFiles {
+    async fn resolv_conf(&self) -> Result<Option<String>, FileError> {
+        Ok(Some("nameserver 127.0.0.53\nsearch example.test\n".into()))
+    }
+
+    async fn hosts(&self) -> Result<String, FileError> {
+        Ok("127.0.0.1\tlocalhost\n".into())
+    }
+}
+
+/// `subPath` mounts that need no mounting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FakeSubpaths;
+
+#[async_trait]
+impl Subpaths for FakeSubpaths {
+    async fn bind(&self, request: &SubpathRequest) -> Result<PathBuf, FileError> {
+        Ok(request.volume_path.join(&request.subpath))
+    }
+
+    async fn unbind_all(&self, _uid: &PodUid) -> Result<(), FileError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,387 @@
+//! A container runtime in memory that obeys CRI's laws, misbehaves on request, and writes down what was asked of it.
+//!
+//! It is a handle: clones show the same world, so the world outlives a kubelet that is killed and started again. All
+//! that it does depends on the calls, the seed and tokio's clock alone.
+//!
+//! A call has its effect halfway through its latency, so that a caller that is cut off may have caused it or not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rubelet_core::id::{ContainerId, PodUid};
+use rubelet_core::observe::{ContainerStateKind, SandboxState};
+use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
+use tokio::sync::{broadcast, watch};
+
+mod behaviour;
+mod effects;
+mod faults;
+mod hints;
+mod images;
+pub(crate) mod marks;
+mod ports;
+mod view;
+mod world;
+
+pub use behaviour::Behaviour;
+pub use faults::Faults;
+pub use images::Pull;
+pub use world::Call;
+
+use faults::Fault;
+use hints::Signal;
+use world::{At, LateEffect, World, fail};
+
+use crate::chance::SeededChance;
+use crate::clock::TestClock;
+
+/// Time that a changing call takes.
+const LATENCY: Duration = Duration::from_millis(2);
+/// The caller's deadline of a call that hangs (CRI-02).
+const DEADLINE: Duration = Duration::from_secs(120);
+/// How long after its deadline a late call takes effect.
+const LATE_BY: Duration = Duration::from_secs(2);
+/// The client's patience in a call that is late: short, for a simulation has many of them.
+const LATE_DEADLINE: Duration = Duration::from_secs(1);
+/// Hints that a slow reader may be behind before it loses some.
+const HINT_BACKLOG: usize = 1024;
+
+/// A container runtime in memory.
+#[derive(Clone)]
+pub struct FakeRuntime(Arc<Inner>);
+
+struct Inner {
+    clock: TestClock,
+    chance: SeededChance,
+    world: Mutex<World>,
+    settings: Mutex<Settings>,
+    signals: broadcast::Sender<Signal>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Settings {
+    faults: Faults,
+    latency: Duration,
+    hints: bool,
+}
+
+impl FakeRuntime {
+    /// A runtime with nothing in it, on which nothing goes wrong.
+    pub fn new(clock: TestClock) -> Self {
+        Self::seeded(clock, 0)
+    }
+
+    /// The same; its faults, once there are any, follow from `seed`.
+    pub fn seeded(clock: TestClock, seed: u64) -> Self {
+        Self(Arc::new(Inner {
+            clock,
+            chance: SeededChance::new(seed),
+            world: Mutex::new(World::new(clock)),
+            settings: Mutex::new(Settings { faults: Faults::NONE, latency: LATENCY, hints: true }),
+            signals: broadcast::channel(HINT_BACKLOG).0,
+            changed: watch::channel(0).0,
+        }))
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> TestClock {
+        self.0.clock
+    }
+
+    /// Sets what goes wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.settings(|s| s.faults = faults);
+    }
+
+    /// Sets how long a changing call takes; zero for a benchmark.
+    pub fn set_latency(&self, latency: Duration) {
+        self.settings(|s| s.latency = latency);
+    }
+
+    /// Whether it offers a stream of hints; if not, asking for one is `Unimplemented`, as with containerd 1.6.
+    pub fn set_hints(&self, offered: bool) {
+        self.settings(|s| s.hints = offered);
+    }
+
+    /// Scripts the containers that `key` names, one behaviour per attempt, the last one for all that follow. The key is
+    /// `pod/container`, a container's name or an image; the first that is scripted counts.
+    pub fn script(&self, key: &str, behaviours: impl IntoIterator<Item = Behaviour>) {
+        self.with(|world, _| world.scripts.insert(key.into(), behaviours.into_iter().collect()));
+    }
+
+    /// Scripts what commands in the containers called `container` do.
+    pub fn script_exec(&self, container: &str, takes: Duration, output: ExecOutput) {
+        self.with(|world, _| world.exec_scripts.insert(container.into(), (takes, output)));
+    }
+
+    /// Makes sandboxes of the pod called `pod` fail with `message`, or succeed again.
+    pub fn script_sandbox(&self, pod: &str, message: Option<&str>) {
+        self.with(|world, _| match message {
+            Some(message) => world.sandbox_errors.insert(pod.into(), message.into()),
+            None => world.sandbox_errors.remove(pod),
+        });
+    }
+
+    /// Scripts what pulling `image` does.
+    pub fn script_pull(&self, image: &str, pull: Pull) {
+        self.with(|world, _| world.images.pulls.insert(image.into(), pull));
+    }
+
+    /// Puts an image on the node and answers with its id.
+    pub fn add_image(&self, name: &str) -> String {
+        self.with(|world, _| world.images.add(name))
+    }
+
+    /// Makes the network ready or not.
+    pub fn set_network(&self, ready: bool, message: &str) {
+        let reason = if ready { "" } else { "NetworkPluginNotReady" };
+        let condition = ReadyCondition { ready, reason: reason.into(), message: message.into() };
+        self.with(|world, _| world.network = condition);
+    }
+
+    /// Makes every call about this pod hang until `release` or its deadline.
+    pub fn hang(&self, uid: &PodUid) {
+        self.with(|world, _| world.hung.insert(uid.clone()));
+    }
+
+    /// Ends `hang`.
+    pub fn release(&self, uid: &PodUid) {
+        self.with(|world, _| {
+            world.hung.remove(uid);
+            world.dirty = true;
+        });
+    }
+
+    /// The runtime is away for `time`: calls fail, streams end, containers go on.
+    pub fn go_away(&self, time: Duration) {
+        self.with(|world, now| world.down_until = Some(now.saturating_add(time)));
+        // Nobody may be listening; that is no error.
+        let _ = self.0.signals.send(Signal::Down);
+    }
+
+    /// Ends the running container `container` of the pod called `pod` from outside. Answers whether one ran.
+    pub fn end_container(&self, pod: &str, container: &str, code: i32) -> bool {
+        self.with(|world, now| {
+            let id = world.find_running(pod, container);
+            if let Some(id) = &id {
+                world.end(now, id, code);
+            }
+            id.is_some()
+        })
+    }
+
+    /// Ends the ready sandbox of the pod called `pod` from outside, with all in it.
+    pub fn end_sandbox(&self, pod: &str) {
+        self.with(|world, now| {
+            let ready = world.pods.values().flat_map(|pod| &pod.sandboxes);
+            let ready = ready.filter(|(_, s)| s.config.name == pod && s.state == SandboxState::Ready);
+            for id in ready.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+                world.stop_sandbox(now, &id);
+            }
+        });
+    }
+
+    /// The machine goes down and comes up: nothing is lost, nothing runs.
+    pub fn reboot(&self) {
+        self.with(World::power_cut);
+        let _ = self.0.signals.send(Signal::Down);
+    }
+
+    /// What was asked for the pod called `pod`, one line per call that changes something, in order of effect.
+    pub fn calls(&self, pod: &str) -> Vec<String> {
+        let all = self.log();
+        all.into_iter().filter(|call| call.pod == pod).map(|call| call.line).collect()
+    }
+
+    /// The whole call log.
+    pub fn log(&self) -> Vec<Call> {
+        self.with(|world, _| world.log.clone())
+    }
+
+    /// The whole call log as text, for a failure's report.
+    pub fn timeline(&self) -> String {
+        let lines = self.log().into_iter();
+        lines.map(|c| format!("{:?} {} {}\n", c.at, c.pod, c.line)).collect()
+    }
+
+    /// How often each call was made, by upstream's names.
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.with(|world, _| world.counts.clone())
+    }
+
+    /// Laws that were broken: a container that ran twice at a time, two ready sandboxes of a pod. Must stay empty.
+    pub fn violations(&self) -> Vec<String> {
+        self.with(|world, _| world.violations.clone())
+    }
+
+    /// Names of the containers of the pod called `pod` that run now, in order of their start.
+    pub fn running(&self, pod: &str) -> Vec<String> {
+        self.with(|world, _| world.containers_of(pod, ContainerStateKind::Running))
+    }
+
+    /// The world in a few lines: `pod uid: sandbox#attempt Ready, app#0 Running`.
+    pub fn world(&self) -> String {
+        self.with(|world, _| world.describe())
+    }
+
+    fn settings<R>(&self, change: impl FnOnce(&mut Settings) -> R) -> R {
+        change(&mut self.0.settings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn offers_hints(&self) -> bool {
+        self.settings(|s| s.hints)
+    }
+
+    fn subscribe(&self) -> (broadcast::Receiver<Signal>, watch::Receiver<u64>) {
+        (self.0.signals.subscribe(), self.0.changed.subscribe())
+    }
+
+    /// Looks at the world or changes it, after doing what is due, and tells those who wait.
+    fn with<R>(&self, act: impl FnOnce(&mut World, At) -> R) -> R {
+        let now = self.0.clock.elapsed();
+        let lost = self.settings(|s| s.faults.hint_lost);
+        let mut world = self.0.world.lock().unwrap_or_else(PoisonError::into_inner);
+        world.settle(now);
+        let result = act(&mut world, now);
+        for hint in std::mem::take(&mut world.hints) {
+            if !self.0.chance.hits(lost) {
+                // Nobody may be listening; that is no error.
+                let _ = self.0.signals.send(Signal::Hint(hint));
+            }
+        }
+        let dirty = std::mem::take(&mut world.dirty);
+        drop(world);
+        if dirty {
+            self.0.changed.send_modify(|version| *version += 1);
+        }
+        result
+    }
+
+    /// A call that only looks.
+    async fn read<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        uid: Option<PodUid>,
+        look: impl FnOnce(&mut World, At) -> T + Send + 'static,
+    ) -> Result<T, RpcError> {
+        self.call(operation, uid, None, Duration::ZERO, |world, now| Ok(look(world, now))).await
+    }
+
+    /// A call that changes something; `name` is what it reserves while it is at work.
+    async fn change<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        uid: Option<PodUid>,
+        name: Option<String>,
+        effect: impl FnOnce(&mut World, At) -> Result<T, RpcError> + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let latency = self.settings(|s| s.latency);
+        self.call(operation, uid, name, latency, effect).await
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        uid: Option<PodUid>,
+        name: Option<String>,
+        latency: Duration,
+        effect: impl FnOnce(&mut World, At) -> Result<T, RpcError> + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let faults = self.settings(|s| s.faults);
+        let mut fault = faults.draw(&self.0.chance);
+        if fault == Fault::Late && name.is_none() {
+            fault = Fault::LostReply;
+        }
+        self.with(|world, _| *world.counts.entry(operation).or_default() += 1);
+        if let Some(uid) = &uid {
+            self.wait_while_hung(operation, uid).await?;
+        }
+        let slow = if let Fault::Slow(by) = fault { by } else { Duration::ZERO };
+        pause(latency / 2 + slow).await;
+        if fault == Fault::Refused || self.with(|world, now| world.is_down(now)) {
+            return Err(fail(operation, RpcErrorKind::Unavailable, "connection refused"));
+        }
+        if fault == Fault::Late {
+            let at = self.0.clock.elapsed() + LATE_DEADLINE + LATE_BY;
+            let effect = Box::new(move |world: &mut World, at| drop(effect(world, at)));
+            self.with(|world, _| world.schedule(at, LateEffect { reserved: name, effect }));
+            pause(LATE_DEADLINE).await;
+            return Err(fail(operation, RpcErrorKind::Timeout, "context deadline exceeded"));
+        }
+        let outcome = self.with(effect);
+        pause(latency / 2).await;
+        match fault {
+            Fault::LostReply => Err(fail(operation, RpcErrorKind::Timeout, "context deadline exceeded")),
+            Fault::Garbage => Err(fail(operation, RpcErrorKind::Garbage, "invalid wire type")),
+            Fault::None | Fault::Slow(_) | Fault::Refused | Fault::Late => outcome,
+        }
+    }
+
+    async fn wait_while_hung(&self, operation: &'static str, uid: &PodUid) -> Result<(), RpcError> {
+        let mut changed = self.0.changed.subscribe();
+        let deadline = self.0.clock.elapsed() + DEADLINE;
+        loop {
+            changed.borrow_and_update();
+            if !self.with(|world, _| world.hung.contains(uid)) {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                _ = changed.changed() => {}
+                () = self.0.clock.sleep_until(deadline) => {
+                    return Err(fail(operation, RpcErrorKind::Timeout, "context deadline exceeded"));
+                }
+            }
+        }
+    }
+}
+
+/// Lets others run, and takes `time`.
+async fn pause(time: Duration) {
+    if time.is_zero() { tokio::task::yield_now().await } else { tokio::time::sleep(time).await }
+}
+
+impl World {
+    fn is_down(&mut self, now: At) -> bool {
+        self.down_until.is_some_and(|until| now < until)
+    }
+
+    fn find_running(&self, pod: &str, container: &str) -> Option<ContainerId> {
+        self.sorted(pod)
+            .into_iter()
+            .rev()
+            .find_map(|(id, name, kind)| (name == container && kind == ContainerStateKind::Running).then_some(id))
+    }
+
+    fn containers_of(&self, pod: &str, wanted: ContainerStateKind) -> Vec<String> {
+        let all = self.sorted(pod).into_iter();
+        all.filter(|(_, _, kind)| *kind == wanted).map(|(_, name, _)| name).collect()
+    }
+
+    /// Containers of the pod called `pod`, oldest first.
+    fn sorted(&self, pod: &str) -> Vec<(ContainerId, String, ContainerStateKind)> {
+        let of_name = |id| self.sandbox_pod.get(id).and_then(|uid| self.pods.get(uid)?.sandboxes.get(id));
+        let all = self.pods.values().flat_map(|p| &p.containers);
+        let mut all: Vec<_> = all.filter(|(_, c)| of_name(&c.sandbox).is_some_and(|s| s.config.name == pod)).collect();
+        all.sort_by_key(|(_, c)| c.seq);
+        all.into_iter().map(|(id, c)| (id.clone(), c.config.name.clone(), view::kind(&c.life))).collect()
+    }
+
+    fn describe(&self) -> String {
+        let mut text = String::new();
+        for (uid, pod) in &self.pods {
+            let sandboxes = pod.sandboxes.values().map(|s| format!("sandbox#{} {:?}", s.config.attempt, s.state));
+            let containers = pod
+                .containers
+                .values()
+                .map(|c| format!("{}#{} {:?}", c.config.name, c.config.attempt, view::kind(&c.life)));
+            let parts: Vec<String> = sandboxes.chain(containers).collect();
+            if !parts.is_empty() {
+                text += &format!("{uid}: {}\n", parts.join(", "));
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,257 @@
+//! What the calls of CRI do to the fake world, and what they refuse: the laws that `contract` checks.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use rubelet_core::id::{ContainerId, PodUid, SandboxId};
+use rubelet_core::launch::{ContainerConfig, NamespaceMode, SandboxConfig};
+use rubelet_core::observe::{Exit, HintKind, SandboxState};
+use rubelet_engine::ports::{RpcError, RpcErrorKind};
+
+use super::behaviour::Behaviour;
+use super::world::{At, End, FakeContainer, FakeSandbox, Life, World, fail};
+
+/// Exit code of a process that SIGKILL ended.
+const KILLED: i32 = 137;
+/// Exit code that containerd gives a container that could not be started.
+const START_ERROR: i32 = 128;
+
+impl World {
+    pub(super) fn run_sandbox(&mut self, now: At, config: &SandboxConfig) -> Result<SandboxId, RpcError> {
+        const OP: &str = "run_podsandbox";
+        let uid = PodUid::from(config.uid.as_str());
+        let name = sandbox_name(config);
+        let pod = self.pods.entry(uid.clone()).or_default();
+        let taken = pod.sandboxes.values().any(|other| other.config.attempt == config.attempt);
+        if taken || self.reserved.contains(&name) {
+            let detail = format!("failed to reserve sandbox name \"{name}\": name is reserved");
+            return Err(fail(OP, RpcErrorKind::AlreadyExists, detail));
+        }
+        if let Some(message) = self.sandbox_errors.get(&config.name) {
+            return Err(fail(OP, RpcErrorKind::Failed, message));
+        }
+        if pod.sandboxes.values().any(|other| other.state == SandboxState::Ready) {
+            self.violations.push(format!("{}: two ready sandboxes", config.name));
+        }
+        self.made += 1;
+        let id = SandboxId::from(format!("sandbox-{:06}", self.made));
+        let own_network = config.security.namespaces.network != NamespaceMode::Node;
+        let sandbox = FakeSandbox {
+            seq: self.made,
+            config: config.clone(),
+            state: SandboxState::Ready,
+            created_at: self.clock.wall_at(now),
+            ips: if own_network { vec![pod_ip(self.made)] } else { Vec::new() },
+        };
+        pod.sandboxes.insert(id.clone(), sandbox);
+        self.sandbox_pod.insert(id.clone(), uid.clone());
+        self.hint(uid, HintKind::ContainerStarted);
+        Ok(id)
+    }
+
+    pub(super) fn stop_sandbox(&mut self, now: At, id: &SandboxId) {
+        for container in self.containers_in(id) {
+            self.kill(now, &container);
+        }
+        let Some(uid) = self.sandbox_pod.get(id).cloned() else { return };
+        let Some(sandbox) = self.pods.get_mut(&uid).and_then(|pod| pod.sandboxes.get_mut(id)) else { return };
+        if sandbox.state == SandboxState::Ready {
+            sandbox.state = SandboxState::NotReady;
+            sandbox.ips.clear();
+            self.hint(uid, HintKind::ContainerDied);
+        }
+    }
+
+    pub(super) fn remove_sandbox(&mut self, now: At, id: &SandboxId) {
+        self.stop_sandbox(now, id);
+        for container in self.containers_in(id) {
+            self.remove_container(now, &container);
+        }
+        let Some(uid) = self.sandbox_pod.remove(id) else { return };
+        if let Some(pod) = self.pods.get_mut(&uid) {
+            pod.sandboxes.remove(id);
+        }
+        self.hint(uid, HintKind::ContainerRemoved);
+    }
+
+    pub(super) fn create_container(
+        &mut self,
+        now: At,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+    ) -> Result<ContainerId, RpcError> {
+        const OP: &str = "create_container";
+        let missing =
+            || fail(OP, RpcErrorKind::NotFound, format!("an error occurred when try to find sandbox: {sandbox}"));
+        let uid = self.sandbox_pod.get(sandbox).ok_or_else(missing)?.clone();
+        let pod = self.pods.get(&uid).ok_or_else(missing)?;
+        let home = pod.sandboxes.get(sandbox).ok_or_else(missing)?;
+        let name = container_name(&uid, config);
+        let same = |c: &FakeContainer| c.config.name == config.name && c.config.attempt == config.attempt;
+        if pod.containers.values().any(same) || self.reserved.contains(&name) {
+            let detail = format!("failed to reserve container name \"{name}\": name is reserved");
+            return Err(fail(OP, RpcErrorKind::AlreadyExists, detail));
+        }
+        if home.state != SandboxState::Ready {
+            let detail = format!("failed to get sandbox container task: no running task found: {sandbox}");
+            return Err(fail(OP, RpcErrorKind::Failed, detail));
+        }
+        let behaviour = self.behaviour_of(&home.config.name, config);
+        if let Some(message) = behaviour.create_error {
+            return Err(fail(OP, RpcErrorKind::Failed, message));
+        }
+        let Some(image_id) = self.images.find(&config.image.image).map(|image| image.id.clone()) else {
+            let detail = format!("failed to resolve image \"{}\": not found", config.image.image);
+            return Err(fail(OP, RpcErrorKind::NotFound, detail));
+        };
+        let log_path = format!("{}/{}", home.config.log_directory, config.log_path);
+        self.made += 1;
+        let id = ContainerId::from(format!("container-{:06}", self.made));
+        let container = FakeContainer {
+            seq: self.made,
+            sandbox: sandbox.clone(),
+            config: config.clone(),
+            image_id,
+            log_path,
+            created_at: self.clock.wall_at(now),
+            behaviour,
+            life: Life::Created,
+        };
+        if let Some(pod) = self.pods.get_mut(&uid) {
+            pod.containers.insert(id.clone(), container);
+        }
+        self.container_pod.insert(id.clone(), uid.clone());
+        self.hint(uid, HintKind::ContainerChanged);
+        Ok(id)
+    }
+
+    pub(super) fn start_container(&mut self, now: At, id: &ContainerId) -> Result<(), RpcError> {
+        const OP: &str = "start_container";
+        let clock = self.clock;
+        let not_found = || fail(OP, RpcErrorKind::NotFound, format!("container \"{id}\": not found"));
+        let (uid, container) = self.container(id).ok_or_else(not_found)?;
+        let uid = uid.clone();
+        let state = match &container.life {
+            Life::Created => None,
+            Life::Running { .. } => Some("CONTAINER_RUNNING"),
+            Life::Exited(_) => Some("CONTAINER_EXITED"),
+        };
+        if let Some(state) = state {
+            return Err(fail(OP, RpcErrorKind::Failed, format!("container is in {state} state")));
+        }
+        let behaviour = container.behaviour.clone();
+        let name = container.config.name.clone();
+        if self.sandbox_state(&container.sandbox) != Some(SandboxState::Ready) {
+            return Err(fail(OP, RpcErrorKind::Failed, "sandbox container is not running"));
+        }
+        if let Some(message) = behaviour.start_error {
+            let exit = Exit {
+                code: START_ERROR,
+                started_at: jiff::Timestamp::UNIX_EPOCH,
+                finished_at: clock.wall_at(now),
+                reason: "StartError".into(),
+                message: message.clone(),
+            };
+            if let Some(container) = self.container_mut(id) {
+                container.life = Life::Exited(exit);
+            }
+            self.hint(uid, HintKind::ContainerDied);
+            return Err(fail(OP, RpcErrorKind::Failed, message));
+        }
+        let twin = |c: &FakeContainer| c.config.name == name && matches!(c.life, Life::Running { .. });
+        if self.pods.get(&uid).is_some_and(|pod| pod.containers.values().any(twin)) {
+            self.violations.push(format!("{uid}: container {name} runs twice"));
+        }
+        if let Some(container) = self.container_mut(id) {
+            container.life = Life::Running { started: now, ends: None };
+        }
+        self.hint(uid, HintKind::ContainerStarted);
+        if let Some((after, code)) = behaviour.ends {
+            self.end_at(id, End { at: now.saturating_add(after), code });
+        }
+        Ok(())
+    }
+
+    /// Asks it to end. What SIGTERM leaves running, only `kill` ends.
+    pub(super) fn term(&mut self, now: At, id: &ContainerId) {
+        let on_term = self.container(id).and_then(|(_, c)| c.behaviour.on_term);
+        if let Some((after, code)) = on_term {
+            self.end_at(id, End { at: now.saturating_add(after), code });
+            self.settle(now);
+        }
+    }
+
+    pub(super) fn kill(&mut self, now: At, id: &ContainerId) {
+        self.end(now, id, KILLED);
+    }
+
+    /// Ends a running container now, whatever it had in mind.
+    pub(super) fn end(&mut self, now: At, id: &ContainerId, code: i32) {
+        self.end_at(id, End { at: now, code });
+        self.settle(now);
+    }
+
+    pub(super) fn remove_container(&mut self, now: At, id: &ContainerId) {
+        self.kill(now, id);
+        let Some(uid) = self.container_pod.remove(id) else { return };
+        if let Some(pod) = self.pods.get_mut(&uid) {
+            pod.containers.remove(id);
+        }
+        self.hint(uid, HintKind::ContainerRemoved);
+    }
+
+    /// All stops at once, as when the power goes: nothing is lost, nothing runs.
+    pub(super) fn power_cut(&mut self, now: At) {
+        let sandboxes: Vec<SandboxId> = self.sandbox_pod.keys().cloned().collect();
+        let containers: Vec<ContainerId> = self.container_pod.keys().cloned().collect();
+        for id in &containers {
+            self.end(now, id, 255);
+        }
+        for id in &sandboxes {
+            self.stop_sandbox(now, id);
+        }
+    }
+
+    pub(super) fn sandbox_state(&self, id: &SandboxId) -> Option<SandboxState> {
+        Some(self.pods.get(self.sandbox_pod.get(id)?)?.sandboxes.get(id)?.state)
+    }
+
+    fn containers_in(&self, sandbox: &SandboxId) -> Vec<ContainerId> {
+        let pod = self.sandbox_pod.get(sandbox).and_then(|uid| self.pods.get(uid));
+        let all = pod.into_iter().flat_map(|pod| &pod.containers);
+        all.filter(|(_, c)| c.sandbox == *sandbox).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The script for `pod/container`, for the container, for the image; else what its command says.
+    fn behaviour_of(&self, pod: &str, config: &ContainerConfig) -> Behaviour {
+        let full = format!("{pod}/{}", config.name);
+        let image = if config.image.user_specified_image.is_empty() {
+            &config.image.image
+        } else {
+            &config.image.user_specified_image
+        };
+        let script = [&full, &config.name, image].into_iter().find_map(|key| self.scripts.get(key));
+        let attempt = usize::try_from(config.attempt).unwrap_or(usize::MAX);
+        let of_attempt = script.and_then(|script| script.get(attempt).or(script.last()));
+        of_attempt.cloned().unwrap_or_else(|| Behaviour::of_command(config))
+    }
+
+    pub(super) fn start_takes(&self, id: &ContainerId) -> Duration {
+        self.container(id).map(|(_, c)| c.behaviour.start_takes).unwrap_or_default()
+    }
+}
+
+/// The name that containerd keeps unique among sandboxes.
+pub(super) fn sandbox_name(config: &SandboxConfig) -> String {
+    format!("{}_{}_{}_{}", config.name, config.namespace, config.uid, config.attempt)
+}
+
+/// The name that containerd keeps unique among containers; the sandbox's attempt is no part of it.
+pub(super) fn container_name(uid: &PodUid, config: &ContainerConfig) -> String {
+    format!("{}_{uid}_{}", config.name, config.attempt)
+}
+
+fn pod_ip(n: u64) -> IpAddr {
+    let [.., high, low] = n.to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, 88, high, low))
+}

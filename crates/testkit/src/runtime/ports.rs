@@ -1,0 +1,248 @@
+//! The fake world behind the engine's ports.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use rubelet_core::id::{ContainerId, PodUid, SandboxId};
+use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::observe::{Hint, PodObservation, PodSummary};
+use rubelet_core::time::Instant;
+use rubelet_engine::ports::{
+    CgroupDriver, Containers, ExecOutput, ReadyCondition, RpcError, RpcErrorKind, RuntimeHandler, RuntimeInfo,
+    RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
+};
+
+use super::behaviour::run_command;
+use super::effects::{container_name, sandbox_name};
+use super::world::{Life, World, fail};
+use super::{FakeRuntime, hints};
+
+#[async_trait]
+impl RuntimeInfo for FakeRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RpcError> {
+        let version = RuntimeVersion { name: "fake".into(), version: "1.0".into(), api_version: "v1".into() };
+        self.read("version", None, move |_, _| version).await
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RpcError> {
+        self.read("status", None, |world, _| RuntimeStatus {
+            runtime: ReadyCondition { ready: true, ..ReadyCondition::default() },
+            network: world.network.clone(),
+            handlers: vec![RuntimeHandler::default()],
+            supplemental_groups_policy: true,
+        })
+        .await
+    }
+
+    async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError> {
+        self.read("runtime_config", None, |_, _| Some(CgroupDriver::Cgroupfs)).await
+    }
+}
+
+#[async_trait]
+impl RuntimeView for FakeRuntime {
+    async fn list(&self) -> Result<Vec<PodSummary>, RpcError> {
+        self.read("list_podsandbox", None, |world, _| world.list()).await
+    }
+
+    async fn inspect(&self, uid: &PodUid, at: Instant) -> Result<PodObservation, RpcError> {
+        let wanted = uid.clone();
+        self.read("podsandbox_status", Some(uid.clone()), move |world, _| world.inspect(&wanted, at)).await
+    }
+
+    async fn hints(&self) -> Result<BoxStream<'static, Result<Hint, RpcError>>, RpcError> {
+        const OP: &str = "get_container_events";
+        if !self.offers_hints() {
+            return Err(fail(OP, RpcErrorKind::Unimplemented, "unknown method GetContainerEvents"));
+        }
+        self.read(OP, None, |_, _| ()).await?;
+        Ok(hints::stream(self.clone()))
+    }
+}
+
+#[async_trait]
+impl Sandboxes for FakeRuntime {
+    async fn run_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RpcError> {
+        let uid = PodUid::from(config.uid.as_str());
+        let name = sandbox_name(config);
+        let config = config.clone();
+        self.change("run_podsandbox", Some(uid.clone()), Some(name), move |world, now| {
+            let outcome = world.run_sandbox(now, &config);
+            let line = format!("run_sandbox attempt={}", config.attempt);
+            world.record_as(now, &config.name, &uid, line, &outcome);
+            outcome
+        })
+        .await
+    }
+
+    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), RpcError> {
+        let uid = self.with(|world, _| world.sandbox_pod.get(id).cloned());
+        let id = id.clone();
+        self.change("stop_podsandbox", uid, None, move |world, now| {
+            if let Some(uid) = world.sandbox_pod.get(&id).cloned() {
+                world.record(now, &uid, "stop_sandbox".into(), &Ok(()));
+            }
+            world.stop_sandbox(now, &id);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), RpcError> {
+        let uid = self.with(|world, _| world.sandbox_pod.get(id).cloned());
+        let id = id.clone();
+        self.change("remove_podsandbox", uid, None, move |world, now| {
+            if let Some(uid) = world.sandbox_pod.get(&id).cloned() {
+                world.record(now, &uid, "remove_sandbox".into(), &Ok(()));
+            }
+            world.remove_sandbox(now, &id);
+            Ok(())
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Containers for FakeRuntime {
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+        sandbox_config: &SandboxConfig,
+    ) -> Result<ContainerId, RpcError> {
+        let uid = PodUid::from(sandbox_config.uid.as_str());
+        let pod = sandbox_config.name.clone();
+        let name = container_name(&uid, config);
+        let (sandbox, config) = (sandbox.clone(), config.clone());
+        self.change("create_container", Some(uid.clone()), Some(name), move |world, now| {
+            let outcome = world.create_container(now, &sandbox, &config);
+            world.record_as(now, &pod, &uid, format!("create {}", config.name), &outcome);
+            outcome
+        })
+        .await
+    }
+
+    async fn start_container(&self, id: &ContainerId) -> Result<(), RpcError> {
+        let (owner, takes) = self.with(|world, _| (owner_of(world, id), world.start_takes(id)));
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await;
+        }
+        let id = id.clone();
+        self.change("start_container", owner.map(|(uid, _)| uid), None, move |world, now| {
+            let owner = owner_of(world, &id);
+            let outcome = world.start_container(now, &id);
+            if let Some((uid, name)) = owner {
+                world.record(now, &uid, format!("start {name}"), &outcome);
+            }
+            outcome
+        })
+        .await
+    }
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RpcError> {
+        let owner = self.with(|world, _| owner_of(world, id));
+        let wanted = id.clone();
+        self.change("stop_container", owner.map(|(uid, _)| uid), None, move |world, now| {
+            if let Some((uid, name)) = owner_of(world, &wanted) {
+                world.record(now, &uid, format!("stop {name} grace={grace:?}"), &Ok(()));
+            }
+            if grace.is_zero() {
+                world.kill(now, &wanted)
+            } else {
+                world.term(now, &wanted)
+            }
+            Ok(())
+        })
+        .await?;
+        // If the caller stops waiting, nobody sends SIGKILL: so it is with containerd.
+        self.wait_for_end(id, grace).await;
+        Ok(())
+    }
+
+    async fn remove_container(&self, id: &ContainerId) -> Result<(), RpcError> {
+        let owner = self.with(|world, _| owner_of(world, id));
+        let id = id.clone();
+        self.change("remove_container", owner.map(|(uid, _)| uid), None, move |world, now| {
+            if let Some((uid, name)) = owner_of(world, &id) {
+                world.record(now, &uid, format!("remove {name}"), &Ok(()));
+            }
+            world.remove_container(now, &id);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn exec_sync(&self, id: &ContainerId, command: &[String], timeout: Duration) -> Result<ExecOutput, RpcError> {
+        const OP: &str = "exec_sync";
+        let wanted = id.clone();
+        let words = command.to_vec();
+        let owner = self.with(|world, _| owner_of(world, id));
+        let plan = self.change(OP, owner.map(|(uid, _)| uid), None, move |world, now| {
+            let Some((uid, name)) = owner_of(world, &wanted) else {
+                return Err(fail(OP, RpcErrorKind::NotFound, format!("container \"{wanted}\": not found")));
+            };
+            if !world.is_running(&wanted) {
+                return Err(fail(OP, RpcErrorKind::Failed, "container is not running"));
+            }
+            world.record(now, &uid, format!("exec {name}: {}", words.join(" ")), &Ok(()));
+            let scripted = world.exec_scripts.get(&name).cloned();
+            Ok(scripted.map_or_else(|| run_command(&words), |(takes, output)| (takes, Some(output))))
+        });
+        let (takes, output) = plan.await?;
+        let bounded = !timeout.is_zero();
+        match output {
+            Some(output) if !bounded || takes <= timeout => {
+                tokio::time::sleep(takes).await;
+                Ok(output)
+            }
+            _ if bounded => {
+                tokio::time::sleep(timeout).await;
+                Err(fail(OP, RpcErrorKind::Timeout, format!("timeout {timeout:?} exceeded")))
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    async fn reopen_log(&self, id: &ContainerId) -> Result<(), RpcError> {
+        const OP: &str = "reopen_container_log";
+        let id = id.clone();
+        self.change(OP, None, None, move |world, _| {
+            let running = world.is_running(&id);
+            if running { Ok(()) } else { Err(fail(OP, RpcErrorKind::Failed, "container is not running")) }
+        })
+        .await
+    }
+}
+
+impl FakeRuntime {
+    async fn wait_for_end(&self, id: &ContainerId, grace: Duration) {
+        let clock = self.clock();
+        let deadline = clock.elapsed().saturating_add(grace);
+        let mut changed = self.subscribe().1;
+        loop {
+            changed.borrow_and_update();
+            let ends = self.with(|world, now| {
+                if now >= deadline {
+                    world.kill(now, id);
+                }
+                let (_, container) = world.container(id)?;
+                match &container.life {
+                    Life::Running { ends, .. } => Some(ends.map_or(deadline, |end| end.at.min(deadline))),
+                    Life::Created | Life::Exited(_) => None,
+                }
+            });
+            let Some(at) = ends else { return };
+            tokio::select! {
+                biased;
+                _ = changed.changed() => {}
+                () = clock.sleep_until(at) => {}
+            }
+        }
+    }
+}
+
+/// Whose container it is, and its name.
+fn owner_of(world: &World, id: &ContainerId) -> Option<(PodUid, String)> {
+    world.container(id).map(|(uid, container)| (uid.clone(), container.config.name.clone()))
+}

@@ -1,0 +1,252 @@
+//! The state of the fake world. Nothing here waits: time comes in as an argument, and what is due is done on each look.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rubelet_core::id::{ContainerId, PodUid, SandboxId};
+use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::observe::{Exit, Hint, HintKind, SandboxState};
+use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
+
+use super::behaviour::Behaviour;
+use super::images::ImageStore;
+use crate::clock::TestClock;
+
+/// A moment, as the test's clock counts it.
+pub(super) type At = Duration;
+
+pub(super) struct World {
+    pub(super) clock: TestClock,
+    pub(super) pods: BTreeMap<PodUid, FakePod>,
+    pub(super) sandbox_pod: BTreeMap<SandboxId, PodUid>,
+    pub(super) container_pod: BTreeMap<ContainerId, PodUid>,
+    /// When containers end; entries of containers that ended otherwise are stale and skipped.
+    pub(super) ends: BTreeSet<(At, ContainerId)>,
+    late: BTreeMap<(At, u64), LateEffect>,
+    /// Names taken by calls that are still at work.
+    pub(super) reserved: BTreeSet<String>,
+    pub(super) made: u64,
+    pub(super) images: ImageStore,
+    pub(super) scripts: BTreeMap<String, Vec<Behaviour>>,
+    pub(super) exec_scripts: BTreeMap<String, (Duration, ExecOutput)>,
+    pub(super) sandbox_errors: BTreeMap<String, String>,
+    pub(super) network: ReadyCondition,
+    pub(super) hung: BTreeSet<PodUid>,
+    pub(super) down_until: Option<At>,
+    pub(super) log: Vec<Call>,
+    pub(super) counts: BTreeMap<&'static str, u64>,
+    pub(super) violations: Vec<String>,
+    /// Hints that are not sent yet.
+    pub(super) hints: Vec<Hint>,
+    /// Something changed that a waiting call may be waiting for.
+    pub(super) dirty: bool,
+}
+
+/// What a call that nobody waits for any more does when its time comes.
+pub(super) struct LateEffect {
+    pub(super) reserved: Option<String>,
+    pub(super) effect: Effect,
+}
+
+/// What a call does to the world, kept for later.
+pub(super) type Effect = Box<dyn FnOnce(&mut World, At) + Send>;
+
+/// One call that had an effect, or tried to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// When, on the test's clock.
+    pub at: Duration,
+    /// Name of the pod.
+    pub pod: String,
+    /// UID of the pod.
+    pub uid: PodUid,
+    /// What was done, such as `stop app grace=30s`.
+    pub line: String,
+}
+
+#[derive(Default)]
+pub(super) struct FakePod {
+    pub(super) sandboxes: BTreeMap<SandboxId, FakeSandbox>,
+    pub(super) containers: BTreeMap<ContainerId, FakeContainer>,
+}
+
+pub(super) struct FakeSandbox {
+    pub(super) seq: u64,
+    pub(super) config: SandboxConfig,
+    pub(super) state: SandboxState,
+    pub(super) created_at: Timestamp,
+    pub(super) ips: Vec<IpAddr>,
+}
+
+pub(super) struct FakeContainer {
+    pub(super) seq: u64,
+    pub(super) sandbox: SandboxId,
+    pub(super) config: ContainerConfig,
+    pub(super) image_id: String,
+    pub(super) log_path: String,
+    pub(super) created_at: Timestamp,
+    pub(super) behaviour: Behaviour,
+    pub(super) life: Life,
+}
+
+/// Where a container of the fake world is in its life.
+pub(super) enum Life {
+    Created,
+    Running { started: At, ends: Option<End> },
+    Exited(Exit),
+}
+
+/// How a running container will end, as things stand.
+#[derive(Clone, Copy)]
+pub(super) struct End {
+    pub(super) at: At,
+    pub(super) code: i32,
+}
+
+impl World {
+    pub(super) fn new(clock: TestClock) -> Self {
+        Self {
+            clock,
+            pods: BTreeMap::new(),
+            sandbox_pod: BTreeMap::new(),
+            container_pod: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            late: BTreeMap::new(),
+            reserved: BTreeSet::new(),
+            made: 0,
+            images: ImageStore::default(),
+            scripts: BTreeMap::new(),
+            exec_scripts: BTreeMap::new(),
+            sandbox_errors: BTreeMap::new(),
+            network: ReadyCondition { ready: true, ..ReadyCondition::default() },
+            hung: BTreeSet::new(),
+            down_until: None,
+            log: Vec::new(),
+            counts: BTreeMap::new(),
+            violations: Vec::new(),
+            hints: Vec::new(),
+            dirty: false,
+        }
+    }
+
+    /// Does all that is due, in the order of time.
+    pub(super) fn settle(&mut self, now: At) {
+        loop {
+            let end = self.ends.first().map(|(at, _)| *at);
+            let late = self.late.first_key_value().map(|((at, _), _)| *at);
+            match (end, late) {
+                (Some(end), late) if end <= now && late.is_none_or(|late| end <= late) => {
+                    if let Some((at, id)) = self.ends.pop_first() {
+                        self.end_if_due(&id, at);
+                    }
+                }
+                (_, Some(late)) if late <= now => {
+                    if let Some(((at, _), LateEffect { reserved, effect })) = self.late.pop_first() {
+                        if let Some(name) = reserved {
+                            self.reserved.remove(&name);
+                        }
+                        effect(self, at);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// When something is due next.
+    pub(super) fn next_due(&self) -> Option<At> {
+        let end = self.ends.first().map(|(at, _)| *at);
+        let late = self.late.first_key_value().map(|((at, _), _)| *at);
+        end.into_iter().chain(late).min()
+    }
+
+    pub(super) fn schedule(&mut self, at: At, late: LateEffect) {
+        self.made += 1;
+        if let Some(name) = &late.reserved {
+            self.reserved.insert(name.clone());
+        }
+        self.late.insert((at, self.made), late);
+        self.dirty = true;
+    }
+
+    pub(super) fn container(&self, id: &ContainerId) -> Option<(&PodUid, &FakeContainer)> {
+        let uid = self.container_pod.get(id)?;
+        Some((uid, self.pods.get(uid)?.containers.get(id)?))
+    }
+
+    pub(super) fn container_mut(&mut self, id: &ContainerId) -> Option<&mut FakeContainer> {
+        self.pods.get_mut(self.container_pod.get(id)?)?.containers.get_mut(id)
+    }
+
+    pub(super) fn is_running(&self, id: &ContainerId) -> bool {
+        self.container(id).is_some_and(|(_, c)| matches!(c.life, Life::Running { .. }))
+    }
+
+    /// Decides how a running container ends, unless it ends sooner anyway.
+    pub(super) fn end_at(&mut self, id: &ContainerId, end: End) {
+        let Some(container) = self.container_mut(id) else { return };
+        let Life::Running { ends, .. } = &mut container.life else { return };
+        if ends.is_none_or(|earlier| end.at < earlier.at) {
+            *ends = Some(end);
+            self.ends.insert((end.at, id.clone()));
+            self.dirty = true;
+        }
+    }
+
+    fn end_if_due(&mut self, id: &ContainerId, at: At) {
+        let clock = self.clock;
+        let Some(container) = self.container_mut(id) else { return };
+        let Life::Running { started, ends: Some(end) } = &container.life else { return };
+        if end.at != at {
+            return;
+        }
+        let usual = if end.code == 0 { "Completed" } else { "Error" };
+        let exit = Exit {
+            code: end.code,
+            started_at: clock.wall_at(*started),
+            finished_at: clock.wall_at(at),
+            reason: container.behaviour.reason.clone().unwrap_or_else(|| usual.into()),
+            message: String::new(),
+        };
+        container.life = Life::Exited(exit);
+        self.hint_container(id, HintKind::ContainerDied);
+    }
+
+    pub(super) fn hint_container(&mut self, id: &ContainerId, kind: HintKind) {
+        if let Some(uid) = self.container_pod.get(id).cloned() {
+            self.hint(uid, kind);
+        }
+    }
+
+    pub(super) fn hint(&mut self, uid: PodUid, kind: HintKind) {
+        self.hints.push(Hint { uid, kind });
+        self.dirty = true;
+    }
+
+    /// Writes a line into the call log; the outcome is added if it is an error.
+    pub(super) fn record<T>(&mut self, at: At, uid: &PodUid, line: String, outcome: &Result<T, RpcError>) {
+        let newest = self.pods.get(uid).and_then(|pod| pod.sandboxes.values().next_back());
+        let pod = newest.map(|sandbox| sandbox.config.name.clone()).unwrap_or_default();
+        self.record_as(at, &pod, uid, line, outcome);
+    }
+
+    pub(super) fn record_as<T>(
+        &mut self,
+        at: At,
+        pod: &str,
+        uid: &PodUid,
+        mut line: String,
+        outcome: &Result<T, RpcError>,
+    ) {
+        if let Err(error) = outcome {
+            line = format!("{line}: {:?}", error.kind);
+        }
+        self.log.push(Call { at, pod: pod.into(), uid: uid.clone(), line });
+    }
+}
+
+pub(super) fn fail(operation: &'static str, kind: RpcErrorKind, detail: impl Into<String>) -> RpcError {
+    RpcError { operation, kind, detail: detail.into() }
+}

@@ -1,0 +1,44 @@
+//! The fakes obey the laws that the real adapters obey.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_core::launch::NamespaceMode;
+use rubelet_core::qos::CgroupPath;
+use rubelet_engine::ports::VolumeRequest;
+use rubelet_testkit::contract::{self, Rig};
+use rubelet_testkit::{DEFAULT_IMAGE, FakeCgroups, FakePodDirs, FakePodLogs, FakeRuntime, FakeVolumes, TestClock, pod};
+
+fn rig() -> (Rig, FakeRuntime) {
+    let runtime = FakeRuntime::new(TestClock::start());
+    runtime.add_image(DEFAULT_IMAGE);
+    let shared = Arc::new(runtime.clone());
+    (Rig::new(shared.clone(), shared, DEFAULT_IMAGE, "contract"), runtime)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fake_runtime_obeys_every_law() {
+    let (rig, runtime) = rig();
+    contract::check_runtime(&rig).await;
+    assert_eq!(runtime.violations(), Vec::<String>::new());
+    assert_eq!(runtime.world(), "", "the laws leave nothing behind");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fake_runtime_obeys_every_law_without_hints_on_pod_networks() {
+    let (mut rig, runtime) = rig();
+    runtime.set_hints(false);
+    runtime.set_latency(Duration::ZERO);
+    rig.network = NamespaceMode::Pod;
+    contract::check_runtime(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_other_fakes_obey_their_laws() {
+    contract::check_cgroups(&FakeCgroups::default(), &CgroupPath::new(["kubepods", "burstable"])).await;
+    contract::check_pod_dirs(&FakePodDirs::default()).await;
+    contract::check_pod_logs(&FakePodLogs::default()).await;
+    let pod = pod("web").empty_dir("scratch", "/scratch").build();
+    let volume = pod.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0].clone();
+    contract::check_volume_plugin(&FakeVolumes::default(), &VolumeRequest { pod, volume, fs_group: None }).await;
+}
