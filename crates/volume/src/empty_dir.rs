@@ -195,7 +195,7 @@ fn in_words(bytes: u64) -> String {
     let mut value = bytes;
     let mut unit = "";
     for next in ["Ki", "Mi", "Gi", "Ti"] {
-        if value == 0 || value % 1024 != 0 {
+        if value == 0 || !value.is_multiple_of(1024) {
             break;
         }
         value /= 1024;

@@ -70,7 +70,7 @@ impl Layout {
     /// A host is v2 if the usual place is: beside v1 trees (hybrid) a v2 tree may be mounted that has no controllers.
     /// upstream: opencontainers/cgroups IsCgroup2UnifiedMode, as of v1.36
     pub(crate) fn from_mounts(table: &[MountLine]) -> Self {
-        let unified = table.iter().filter(|line| line.fs_type == "cgroup2");
+        let mut unified = table.iter().filter(|line| line.fs_type == "cgroup2");
         if unified.clone().any(|line| line.point == Path::new(CGROUP_ROOT)) {
             return Self::v2(CGROUP_ROOT.into());
         }
@@ -88,7 +88,8 @@ impl Layout {
                 v1.push(Hierarchy { root: line.point.clone(), controllers });
             }
         }
-        let unified = unified.last().map(|line| Hierarchy { root: line.point.clone(), controllers: BTreeSet::new() });
+        let unified =
+            unified.next_back().map(|line| Hierarchy { root: line.point.clone(), controllers: BTreeSet::new() });
         Self { version: CgroupVersion::V1, v1, unified }
     }
 
