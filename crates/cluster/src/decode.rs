@@ -3,16 +3,8 @@
 use std::error::Error;
 
 use k8s_openapi::api::core::v1::Pod;
+pub use rubelet_core::manifest::Origin;
 use serde_json::Value;
-
-/// Where a manifest came from. It is part of a pod's identity (SRC-05).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The path as the source found it: the configured directory joined with the file's name.
-    File(String),
-    /// The configured URL.
-    Url(String),
-}
 
 /// A pod that this node can run, and what its author should know.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,11 @@
 //! The binary's own parts: the command line, the configuration, logging. The rest of the binary is wiring.
 
+mod chance;
+pub mod commands;
 pub mod config_load;
 pub mod flags;
 pub mod logging;
+pub mod run;
+mod settings;
+mod sources;
+mod standalone;

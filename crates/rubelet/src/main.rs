@@ -1,3 +1,7 @@
 //! The binary. Everything it does is in the library beside it and in the other crates; here it is only started.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rubelet::commands::main()
+}

@@ -125,6 +125,11 @@ pub fn tmpfs_noswap(files: &HostFiles) -> bool {
 }
 
 /// Major and minor version of a kernel release such as `6.1.0-13-amd64`.
+/// The version of the kernel that runs, if it can be read.
+pub fn running_kernel() -> Option<(u32, u32)> {
+    kernel_version(&rustix::system::uname().release().to_string_lossy())
+}
+
 pub(crate) fn kernel_version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

@@ -1,0 +1,335 @@
+//! Being the node's agent: the order of start-up and of shutdown (BOOT-01). Decides nothing.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rubelet_core::config::node_ips;
+use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion};
+use rubelet_cri::{Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, ListMode, OperationMetrics};
+use rubelet_engine::assemble::{self, Parts};
+use rubelet_engine::chain::Chain;
+use rubelet_engine::clock::Clock;
+use rubelet_engine::node::Ports;
+use rubelet_engine::ports::{NodeFacts, RuntimeInfo, RuntimeStatus, RuntimeVersion};
+use rubelet_engine::task::TaskGroup;
+use rubelet_linux::cgroups::{KernelCgroups, Layout};
+use rubelet_linux::host::HostFiles;
+use rubelet_linux::host::facts::{FactsRequest, node_facts};
+use rubelet_linux::host::lock_file::{LockFile, RootLock};
+use rubelet_linux::host::root_dir::{Sharing, prepare};
+use rubelet_linux::host::tunables::TunablePolicy;
+use rubelet_linux::host::{process, tunables};
+use rubelet_linux::logs::{DiskLogs, LogDirs};
+use rubelet_linux::node_files::NodeFiles;
+use rubelet_linux::pod_dirs::RootPods;
+use rubelet_linux::subpaths::RootSubpaths;
+use rubelet_linux::volume_dirs::RootVolumes;
+use rubelet_volume::{EmptyDir, HostPath};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::chance::SystemChance;
+use crate::config_load::Loaded;
+use crate::settings;
+use crate::sources;
+use crate::standalone::{LogEvents, NoStatus};
+
+/// Where links to container logs are, for log shippers. Not configurable upstream either.
+const CONTAINER_LOGS: &str = "/var/log/containers";
+/// How long to wait between attempts to reach the runtime at start, doubling.
+const RUNTIME_RETRY_FIRST: Duration = Duration::from_millis(100);
+/// … up to this.
+const RUNTIME_RETRY_MAX: Duration = Duration::from_secs(5);
+/// How often the OOM score is set again (BOOT-06).
+const OOM_SCORE_PERIOD: Duration = Duration::from_secs(300);
+
+/// Runs until told to stop. No container is stopped then (RST-18).
+pub async fn run(loaded: Loaded) -> anyhow::Result<()> {
+    let cancel = CancellationToken::new();
+    let stop = stop_on_signal(cancel.clone())?;
+    let result = tokio::select! {
+        biased;
+        // Before the loops run there is nothing to bring to rest: the start is simply given up.
+        () = cancel.cancelled() => Ok(()),
+        result = start(&loaded, &cancel) => match result {
+            Ok(running) => running.until_stopped(&cancel).await,
+            Err(err) => Err(err),
+        },
+    };
+    stop.abort();
+    result
+}
+
+/// Everything that runs, and what must be held meanwhile.
+struct Running {
+    tasks: TaskGroup,
+    servers: TaskGroup,
+    _root_lock: RootLock,
+    _lock_file: Option<LockFile>,
+}
+
+impl Running {
+    /// Waits for the end; a loop that ends by itself is a failure.
+    async fn until_stopped(mut self, cancel: &CancellationToken) -> anyhow::Result<()> {
+        let lost = tokio::select! {
+            biased;
+            () = cancel.cancelled() => None,
+            ended = self.tasks.next_end() => Some(ended),
+        };
+        self.servers.stop().await;
+        self.tasks.stop().await;
+        match lost {
+            None => {
+                info!("Stopped; the pods go on");
+                Ok(())
+            }
+            Some(Some(Ok(name))) => bail!("internal error: the loop {name} ended by itself"),
+            Some(Some(Err(err))) => Err(err).context("internal error: a loop was lost"),
+            Some(None) => bail!("internal error: nothing runs"),
+        }
+    }
+}
+
+async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Running> {
+    let config = &loaded.config;
+    let root = PathBuf::from(&loaded.flags.root_dir);
+    let lock_file = take_lock_file(loaded, cancel).await?;
+    let logs = LogDirs { pods: (&config.pod_logs_dir).into(), containers: CONTAINER_LOGS.into() };
+    prepare(&root, &logs, Sharing::Shared).await.map_err(told)?;
+    let root_lock = RootLock::take(&root).await.map_err(told)?;
+    let files = HostFiles::default();
+    prepare_process(loaded, &files)?;
+
+    let facts = facts(loaded, files.clone()).await?;
+    info!(node = %facts.name, ips = ?facts.ips, cpu_millis = facts.cpu_millis, memory = facts.memory_bytes, "This is the node");
+    check_host(loaded, &facts, &files)?;
+
+    let clock = Clock::real();
+    let connection = connect(&config.container_runtime_endpoint, loaded, &clock)?;
+    let runtime = Arc::new(CriRuntime::new(connection.clone()));
+    let (version, status) = wait_for_runtime(runtime.as_ref(), &config.container_runtime_endpoint).await;
+    info!(runtime = %version.name, version = %version.version, "The runtime answers");
+    let images = match config.image_service_endpoint.as_str() {
+        "" => connection,
+        endpoint if endpoint == config.container_runtime_endpoint => connection,
+        endpoint => connect(endpoint, loaded, &clock)?,
+    };
+
+    let driver = cgroup_driver(runtime.as_ref(), loaded).await?;
+    let tree = CgroupTree::new(&config.cgroup_root, driver, config.cgroups_per_qos);
+    let layout = Layout::discover(&files.proc).context("read the cgroup mounts")?;
+    let cgroups = KernelCgroups::new(layout, tree.clone());
+    cgroups.check().await.map_err(told)?;
+
+    let settings = settings::settings(loaded, &facts, &version, &status, tree)?;
+    settings::prepare_cgroups(&cgroups, &settings, &facts).await.map_err(told)?;
+    let disk_logs = Arc::new(DiskLogs::new(logs));
+    let volume_dirs = Arc::new(RootVolumes::new(root.clone()));
+    let memory = u64::try_from(facts.memory_bytes).unwrap_or_default();
+    let ports = Ports {
+        runtime,
+        images: Arc::new(CriImages::new(images)),
+        cgroups: Arc::new(cgroups),
+        dirs: Arc::new(RootPods::new(root.clone())),
+        logs: disk_logs.clone(),
+        log_cleaner: disk_logs,
+        subpaths: Arc::new(RootSubpaths::new(root.clone())),
+        volumes: vec![Arc::new(EmptyDir::new(volume_dirs, memory)), Arc::new(HostPath)],
+        host_files: Arc::new(NodeFiles::new(&config.resolv_conf)),
+        events: Arc::new(LogEvents::default()),
+        status: Arc::new(NoStatus),
+        chance: Arc::new(SystemChance::default()),
+    };
+    let sources = sources::sources(loaded, &facts.name)?;
+    let pulls = settings::pull_limits(config);
+    let parts = Parts { ports, facts, settings, pulls, clock, sources };
+    let (tasks, handle) = assemble::start(parts, cancel);
+    let servers = serve(loaded, &root, handle, cancel).await?;
+    Ok(Running { tasks, servers, _root_lock: root_lock, _lock_file: lock_file })
+}
+
+/// The error with its causes in one line: people read it, nobody matches on it here.
+fn told(err: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
+    anyhow::anyhow!("{}", Chain(&err))
+}
+
+/// SIGTERM and SIGINT end the process; pods go on (RST-18).
+fn stop_on_signal(cancel: CancellationToken) -> anyhow::Result<tokio::task::AbortHandle> {
+    let mut term = signal(SignalKind::terminate()).context("watch for SIGTERM")?;
+    let mut int = signal(SignalKind::interrupt()).context("watch for SIGINT")?;
+    let mut watch = tokio::task::JoinSet::new();
+    let handle = watch.spawn(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        cancel.cancel();
+    });
+    watch.detach_all();
+    Ok(handle)
+}
+
+/// `--lock-file`, and leaving when somebody else wants it (BOOT-04).
+async fn take_lock_file(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Option<LockFile>> {
+    if loaded.flags.lock_file.is_empty() {
+        return Ok(None);
+    }
+    info!(path = %loaded.flags.lock_file, "Waiting for the lock file");
+    let lock = LockFile::acquire(&loaded.flags.lock_file).await.map_err(told)?;
+    if loaded.flags.exit_on_lock_contention {
+        let contention = lock.watch().map_err(told)?;
+        let cancel = cancel.clone();
+        let mut watch = tokio::task::JoinSet::new();
+        watch.spawn(async move {
+            match contention.wait().await {
+                Ok(()) => info!("Somebody else wants the lock file: stopping"),
+                Err(err) => warn!(err = %Chain(&err), "Could not watch the lock file: stopping"),
+            }
+            cancel.cancel();
+        });
+        watch.detach_all();
+    }
+    Ok(Some(lock))
+}
+
+/// What this process asks of the kernel for itself (BOOT-06, BOOT-07, BOOT-10).
+fn prepare_process(loaded: &Loaded, files: &HostFiles) -> anyhow::Result<()> {
+    let config = &loaded.config;
+    let open_files = process::raise_open_files(u64::try_from(config.max_open_files).unwrap_or_default());
+    if open_files.is_short() {
+        warn!(wanted = open_files.wanted, in_force = open_files.in_force, "Could not raise the limit on open files");
+    }
+    if let Err(err) = process::set_oom_score_adj(files, config.oom_score_adj) {
+        warn!(score = config.oom_score_adj, %err, "Could not set our own OOM score");
+    }
+    let policy = if config.protect_kernel_defaults { TunablePolicy::Verify } else { TunablePolicy::Set };
+    let problems: Vec<String> = tunables::apply(files, policy).iter().map(|err| Chain(err).to_string()).collect();
+    match policy {
+        TunablePolicy::Verify if !problems.is_empty() => {
+            bail!("protectKernelDefaults is set and kernel settings differ:\n  {}", problems.join("\n  "))
+        }
+        TunablePolicy::Verify | TunablePolicy::Set => {
+            problems.iter().for_each(|problem| warn!(%problem, "A kernel setting is not as pods need it"));
+            Ok(())
+        }
+    }
+}
+
+async fn facts(loaded: &Loaded, files: HostFiles) -> anyhow::Result<NodeFacts> {
+    let request = FactsRequest {
+        hostname_override: loaded.flags.hostname_override.clone(),
+        node_ips: node_ips(&loaded.flags.node_ip)?.addresses,
+        resolv_conf: loaded.config.resolv_conf.clone(),
+        files,
+    };
+    let facts = node_facts(request).await.map_err(told)?;
+    if let Some(err) = facts.no_address {
+        warn!(err = %Chain(&err), "The node has no address: pods that ask for it get none");
+    }
+    Ok(facts.node)
+}
+
+/// Whether pods can run on such a host at all (BOOT-08, BOOT-09).
+fn check_host(loaded: &Loaded, facts: &NodeFacts, files: &HostFiles) -> anyhow::Result<()> {
+    let swap = rubelet_linux::host::facts::swap_is_on(files).context("read whether swap is on")?;
+    if swap && loaded.config.fail_swap_on {
+        bail!("running with swap on is not supported: switch it off (swapoff -a) or set failSwapOn: false");
+    }
+    if facts.cgroups == CgroupVersion::V1 {
+        warn!("This host has cgroup v1, which upstream has deprecated: prefer a host with cgroup v2");
+    }
+    Ok(())
+}
+
+fn connect(endpoint: &str, loaded: &Loaded, clock: &Clock) -> anyhow::Result<Connection> {
+    let endpoint: Endpoint = endpoint.parse().with_context(|| format!("containerRuntimeEndpoint {endpoint:?}"))?;
+    let streaming = loaded.gates.enabled(rubelet_core::config::Gate::CRIListStreaming);
+    let clock = clock.clone();
+    let options = ConnectionOptions {
+        request_timeout: loaded.config.runtime_request_timeout.to_std(),
+        list_mode: if streaming { ListMode::Streamed } else { ListMode::Whole },
+        metrics: Arc::new(OperationMetrics::default()),
+        now: Arc::new(move || clock.mono()),
+    };
+    Ok(Connection::lazy(&endpoint, options))
+}
+
+/// Waits until the runtime answers. A node whose runtime starts later than its kubelet is common; the reason is told
+/// when it changes.
+async fn wait_for_runtime(runtime: &CriRuntime, endpoint: &str) -> (RuntimeVersion, RuntimeStatus) {
+    let mut pause = RUNTIME_RETRY_FIRST;
+    let mut told = String::new();
+    loop {
+        let answer = match runtime.version().await {
+            Ok(version) => runtime.status().await.map(|status| (version, status)),
+            Err(err) => Err(err),
+        };
+        match answer {
+            Ok(answer) => return answer,
+            Err(err) => {
+                let problem = err.to_string();
+                if problem != told {
+                    warn!(
+                        %endpoint,
+                        err = %problem,
+                        "The container runtime does not answer: waiting for it. Is it running, and does containerRuntimeEndpoint name its socket?"
+                    );
+                    told = problem;
+                }
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(RUNTIME_RETRY_MAX);
+    }
+}
+
+/// The runtime's cgroup driver counts, else the configured one (BOOT-05).
+async fn cgroup_driver(runtime: &CriRuntime, loaded: &Loaded) -> anyhow::Result<CgroupDriver> {
+    let configured = match loaded.config.cgroup_driver {
+        rubelet_core::config::CgroupDriver::Systemd => CgroupDriver::Systemd,
+        rubelet_core::config::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
+    };
+    let asked = runtime.cgroup_driver().await.map_err(told)?;
+    let driver = asked.unwrap_or(configured);
+    info!(?driver, from_runtime = asked.is_some(), "The cgroup driver is known");
+    if driver == CgroupDriver::Systemd {
+        bail!(
+            "the cgroup driver is systemd, which rubelet does not have yet: set SystemdCgroup = false in containerd's \
+             configuration and cgroupDriver: cgroupfs here"
+        );
+    }
+    Ok(driver)
+}
+
+/// Health on its port, and the socket that the commands use.
+async fn serve(
+    loaded: &Loaded,
+    root: &Path,
+    handle: assemble::EngineHandle,
+    cancel: &CancellationToken,
+) -> anyhow::Result<TaskGroup> {
+    let config = &loaded.config;
+    let mut servers = TaskGroup::new(cancel);
+    let files = HostFiles::default();
+    let score = config.oom_score_adj;
+    servers.start("oom-score", async move {
+        loop {
+            tokio::time::sleep(OOM_SCORE_PERIOD).await;
+            // It was told once at the start if this cannot be done.
+            let _refused = process::set_oom_score_adj(&files, score);
+        }
+    });
+    let _ = (
+        root,
+        handle,
+        config.healthz_port,
+        &config.healthz_bind_address,
+        SocketAddr::from(([0; 4], 0)),
+        IpAddr::from([0; 4]),
+    );
+    Ok(servers)
+}

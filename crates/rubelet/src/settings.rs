@@ -1,0 +1,179 @@
+//! What configuration, flags, gates and facts come down to for the engine.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rubelet_core::admit::SysctlAllowlist;
+use rubelet_core::backoff::BackoffPolicy;
+use rubelet_core::config::{Gate, KubeletConfiguration, SwapBehavior};
+use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
+use rubelet_core::lifecycle::Pace;
+use rubelet_core::plan::PlanGates;
+use rubelet_core::qos::{CgroupTree, CpuPolicy, QosClass, node_values, qos_values};
+use rubelet_core::resources::{Amount, Amounts, CPU, MEMORY, PODS};
+use rubelet_engine::images::PullLimits;
+use rubelet_engine::node::{Admission, Settings};
+use rubelet_engine::ports::{CgroupError, Cgroups, NodeFacts, RuntimeStatus, RuntimeVersion};
+
+use crate::config_load::Loaded;
+
+/// Pods that are started at the same time, per CPU: enough to keep the runtime busy while others wait for the disk.
+const STARTS_PER_CPU: i64 = 2;
+
+/// What configuration, flags, gates and facts come down to.
+pub(crate) fn settings(
+    loaded: &Loaded,
+    facts: &NodeFacts,
+    version: &RuntimeVersion,
+    status: &RuntimeStatus,
+    tree: CgroupTree,
+) -> anyhow::Result<Settings> {
+    let config = &loaded.config;
+    let gate = |gate| loaded.gates.enabled(gate);
+    let longest = config.crash_loop_back_off.max_container_restart_period.map(Into::into);
+    let longest = longest.filter(|_| gate(Gate::KubeletCrashLoopBackOffMax));
+    let cluster_dns: Result<Vec<IpAddr>, _> = config.cluster_dns.iter().map(|ip| ip.parse()).collect();
+    Ok(Settings {
+        runtime_name: version.name.clone(),
+        pace: Pace::new(config.sync_frequency.to_std()),
+        crash_backoff: BackoffPolicy::crash(longest, gate(Gate::ReduceDefaultCrashLoopBackOffDecay)),
+        launch: launch_context(loaded, facts, status, tree)?,
+        cluster_dns: cluster_dns.context("clusterDNS")?,
+        plan_gates: PlanGates {
+            container_restart_rules: gate(Gate::ContainerRestartRules),
+            restart_all_containers: gate(Gate::RestartAllContainersOnContainerExits),
+        },
+        parallel_starts: usize::try_from(facts.cpu_millis / 1000 * STARTS_PER_CPU).unwrap_or(1).max(2),
+        dead_per_container: loaded.flags.maximum_dead_containers_per_container,
+        dead_in_all: loaded.flags.maximum_dead_containers,
+        dead_min_age: loaded.flags.minimum_container_ttl_duration.to_std(),
+        admission: Admission {
+            labels: loaded.flags.node_labels.clone(),
+            taints: Vec::new(),
+            allocatable: allocatable(config, facts)?,
+            sysctls: SysctlAllowlist::new(kernel_version(), &config.allowed_unsafe_sysctls)?,
+        },
+    })
+}
+
+fn launch_context(
+    loaded: &Loaded,
+    facts: &NodeFacts,
+    status: &RuntimeStatus,
+    tree: CgroupTree,
+) -> anyhow::Result<LaunchContext> {
+    let config = &loaded.config;
+    let period = config.cpu_cfs_quota_period.as_nanos() / 1000;
+    Ok(LaunchContext {
+        tree,
+        cgroups: facts.cgroups,
+        memory_bytes: facts.memory_bytes,
+        hugepage_sizes: facts.hugepage_sizes.clone(),
+        swap: SwapPolicy {
+            limited: config.memory_swap.swap_behavior == Some(SwapBehavior::LimitedSwap),
+            bytes: facts.swap_bytes,
+            controller: swap_can_be_limited(),
+        },
+        cpu: CpuPolicy { quota: config.cpu_cfs_quota, period: u32::try_from(period).context("cpuCFSQuotaPeriod")? },
+        single_process_oom_kill: config.single_process_oom_kill,
+        pod_pids_limit: config.pod_pids_limit,
+        pod_logs_dir: PathBuf::from(&config.pod_logs_dir),
+        seccomp_dir: Path::new(&loaded.flags.root_dir).join("seccomp"),
+        seccomp_default: loaded.seccomp_default(),
+        selinux: Path::new("/sys/fs/selinux/enforce").exists(),
+        masked_paths: thermal_throttle_paths(),
+        cluster_domain: config.cluster_domain.clone(),
+        handlers: handlers(status),
+        gates: LaunchGates {
+            stop_signals: loaded.gates.enabled(Gate::ContainerStopSignals),
+            hostname_override: loaded.gates.enabled(Gate::HostnameOverride),
+        },
+    })
+}
+
+fn handlers(status: &RuntimeStatus) -> BTreeMap<String, HandlerFeatures> {
+    let features = |h: &rubelet_engine::ports::RuntimeHandler| HandlerFeatures {
+        recursive_read_only_mounts: h.recursive_read_only_mounts,
+        user_namespaces: h.user_namespaces,
+    };
+    status.handlers.iter().map(|h| (h.name.clone(), features(h))).collect()
+}
+
+/// What the node leaves to pods: capacity less what is reserved (CG-20; eviction's part comes with eviction).
+fn allocatable(config: &KubeletConfiguration, facts: &NodeFacts) -> anyhow::Result<Amounts> {
+    let capacity = [
+        (CPU, format!("{}m", facts.cpu_millis)),
+        (MEMORY, facts.memory_bytes.to_string()),
+        (PODS, max_pods(config, facts).to_string()),
+    ];
+    let mut left = Amounts::new();
+    for (name, text) in capacity {
+        let mut amount = Amount::parse(&text).with_context(|| format!("capacity of {name}"))?;
+        for reserved in [&config.system_reserved, &config.kube_reserved] {
+            if let Some(text) = reserved.get(name) {
+                amount = amount - Amount::parse(text).with_context(|| format!("reserved {name} {text:?}"))?;
+            }
+        }
+        left.insert(name.to_owned(), amount.not_negative());
+    }
+    Ok(left)
+}
+
+fn max_pods(config: &KubeletConfiguration, facts: &NodeFacts) -> i64 {
+    let most = i64::from(config.max_pods);
+    match i64::from(config.pods_per_core) {
+        0 => most,
+        per_core => most.min(per_core.saturating_mul(facts.cpu_millis / 1000)),
+    }
+}
+
+/// Makes the cgroups that hold all pods (CG-10, CG-21).
+pub(crate) async fn prepare_cgroups(
+    cgroups: &dyn Cgroups,
+    settings: &Settings,
+    facts: &NodeFacts,
+) -> Result<(), CgroupError> {
+    let tree = &settings.launch.tree;
+    if !tree.per_qos() {
+        return Ok(());
+    }
+    let values = node_values(&settings.admission.allocatable, &facts.hugepage_sizes);
+    cgroups.ensure(&tree.root(), &values).await?;
+    let levels = qos_values([], &facts.hugepage_sizes);
+    cgroups.ensure(&tree.level(QosClass::Burstable), &levels.burstable).await?;
+    cgroups.ensure(&tree.level(QosClass::BestEffort), &levels.best_effort).await
+}
+
+/// How images are pulled (IMG-05).
+pub(crate) fn pull_limits(config: &KubeletConfiguration) -> PullLimits {
+    let most = config.max_parallel_image_pulls.and_then(|n| usize::try_from(n).ok());
+    PullLimits {
+        parallel: if config.serialize_image_pulls { Some(1) } else { most },
+        per_second: f64::from(config.registry_pull_qps),
+        burst: f64::from(config.registry_burst),
+    }
+}
+
+fn kernel_version() -> (u32, u32) {
+    rubelet_linux::host::facts::running_kernel().unwrap_or((0, 0))
+}
+
+/// Where the kernel counts swap per cgroup, so that it can be limited (RT-94).
+fn swap_can_be_limited() -> bool {
+    let files = ["/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", "/sys/fs/cgroup/cgroup.controllers"];
+    files.iter().any(|file| Path::new(file).exists())
+}
+
+/// Directories that tell of other tenants' load (RT-98). upstream: pkg/kubelet defaultMaskedPaths (v1.36)
+fn thermal_throttle_paths() -> Vec<String> {
+    let cpus = std::fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    let mut paths: Vec<String> = cpus
+        .map(|cpu| cpu.path().join("thermal_throttle"))
+        .filter(|path| path.exists())
+        .filter_map(|path| path.to_str().map(str::to_owned))
+        .collect();
+    paths.sort();
+    paths
+}
