@@ -40,7 +40,8 @@ impl Amount {
         Self(value as i128 * (NANOS / 1000))
     }
 
-    /// Reads the API's text. What is finer than a billionth is rounded away from zero; what is too large is cut.
+    /// Reads the API's text. What is finer than a billionth is rounded away from zero; what is too large is cut (upstream
+    /// lets it overflow).
     ///
     /// upstream: apimachinery/pkg/api/resource/quantity.go ParseQuantity (v1.36)
     pub fn parse(text: &str) -> Result<Self, AmountError> {
@@ -53,7 +54,8 @@ impl Amount {
         let digits_end = body.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(body.len());
         let (number, suffix) = body.split_at(digits_end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        // A suffix, sign or point without digits is nothing, as upstream has it; no text at all is refused.
+        if text.is_empty() || fraction.contains('.') {
             return Err(format());
         }
         let Some(scale) = Scale::parse(suffix) else {
