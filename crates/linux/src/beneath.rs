@@ -78,15 +78,29 @@ pub(crate) fn open_file(at: impl AsFd, path: &str, flags: OFlags) -> io::Result<
 
 /// The directory called `name` in `at`, made if it is missing. Its mode is `mode` exactly, whatever the umask.
 pub(crate) fn ensure_dir(at: impl AsFd, text: &str, mode: u32) -> io::Result<OwnedFd> {
-    let mode = Mode::from_raw_mode(mode);
-    let text = name(text)?;
-    match rustix::fs::mkdirat(at.as_fd(), text, mode) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(err) => return Err(err.into()),
-    }
-    let dir = open_dir(at, text)?;
-    set_mode(&dir, mode)?;
+    let (dir, _) = make_or_open(at, text, mode)?;
+    set_mode(&dir, Mode::from_raw_mode(mode))?;
     Ok(dir)
+}
+
+/// The directory called `name` in `at`, made with `mode` if it is missing. One that is there keeps the mode that an
+/// administrator gave it.
+pub(crate) fn ensure_dir_keeping_mode(at: impl AsFd, text: &str, mode: u32) -> io::Result<OwnedFd> {
+    let (dir, made) = make_or_open(at, text, mode)?;
+    if made {
+        set_mode(&dir, Mode::from_raw_mode(mode))?;
+    }
+    Ok(dir)
+}
+
+fn make_or_open(at: impl AsFd, text: &str, mode: u32) -> io::Result<(OwnedFd, bool)> {
+    let text = name(text)?;
+    let made = match rustix::fs::mkdirat(at.as_fd(), text, Mode::from_raw_mode(mode)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(err) => return Err(err.into()),
+    };
+    Ok((open_dir(at, text)?, made))
 }
 
 /// Sets the mode of what is open, if it has another.

@@ -1,9 +1,11 @@
 //! The machine: its facts, its kernel's settings, and what this process asks of it at start (section 1.1).
 
 pub mod addresses;
+pub mod chance;
 pub mod facts;
 pub mod lock_file;
 mod netlink;
+pub mod node_files;
 pub mod process;
 pub mod root_dir;
 pub mod tunables;
@@ -12,14 +14,14 @@ use std::path::PathBuf;
 
 /// Where the kernel shows itself as files. Another place in a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostFiles {
+pub struct KernelFiles {
     /// `/proc`
     pub proc: PathBuf,
     /// `/sys`
     pub sys: PathBuf,
 }
 
-impl Default for HostFiles {
+impl Default for KernelFiles {
     fn default() -> Self {
         Self { proc: "/proc".into(), sys: "/sys".into() }
     }

@@ -73,9 +73,10 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether what is open is the root of a mount.
+/// Whether what is open is the root of a mount. The kernel knows without asking a server that may hang.
 pub(crate) fn is_mount_root(file: impl AsFd) -> io::Result<bool> {
-    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(file, c"", flags, StatxFlags::empty())?;
     Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every call that may block runs behind `spawn_blocking`: a hung mount costs one thread, not the node. Names and
 //! contents below the root directory come from manifests and containers, so paths there are resolved by descriptor
-//! (see [`beneath`]), never by text. Nothing here decides what a pod needs.
+//! (see `beneath`), never by text. Nothing here decides what a pod needs.
 
 mod beneath;
 mod blocking;

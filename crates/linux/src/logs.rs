@@ -63,7 +63,7 @@ impl PodLogs for DiskLogs {
         let (dirs, pod, path) = (Arc::clone(&self.dirs), pod.clone(), self.dir(pod));
         blocking(move || {
             let made = beneath::open_root(&dirs.pods)
-                .and_then(|root| beneath::ensure_dir(root, &pod_dir_name(&pod), PUBLIC_DIR));
+                .and_then(|root| beneath::ensure_dir_keeping_mode(root, &pod_dir_name(&pod), PUBLIC_DIR));
             made.map(drop).map_err(failed("make log directory", path))
         })
         .await
@@ -75,8 +75,8 @@ impl PodLogs for DiskLogs {
         blocking(move || {
             let make = || {
                 let root = beneath::open_root(&dirs.pods)?;
-                let pod = beneath::ensure_dir(root, &pod_dir_name(&pod), PUBLIC_DIR)?;
-                greatest_restart_count(beneath::ensure_dir(pod, &container, PUBLIC_DIR)?)
+                let pod = beneath::ensure_dir_keeping_mode(root, &pod_dir_name(&pod), PUBLIC_DIR)?;
+                greatest_restart_count(beneath::ensure_dir_keeping_mode(pod, &container, PUBLIC_DIR)?)
             };
             make().map_err(failed("make log directory", path))
         })

@@ -58,7 +58,7 @@ impl RootPods {
 
 /// `pods/<uid>` below `root`, made if it is missing.
 pub(crate) fn make_pod_dir(root: &Path, uid: &PodUid) -> io::Result<OwnedFd> {
-    let pods = beneath::ensure_dir(beneath::open_root(root)?, PODS, PRIVATE_DIR)?;
+    let pods = beneath::ensure_dir_keeping_mode(beneath::open_root(root)?, PODS, PRIVATE_DIR)?;
     beneath::ensure_dir(pods, uid.as_str(), PRIVATE_DIR)
 }
 

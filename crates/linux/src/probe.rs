@@ -10,7 +10,7 @@ use rubelet_engine::ports::CgroupVersion;
 
 use crate::blocking::blocking;
 use crate::cgroups::Layout;
-use crate::host::HostFiles;
+use crate::host::KernelFiles;
 use crate::host::facts::{hostname, kernel_version, swap_is_on, tmpfs_noswap};
 use crate::host::tunables::{self, TunableError, TunablePolicy};
 
@@ -44,7 +44,7 @@ pub struct ProbeRequest {
     /// `makeIPTablesUtilChains`.
     pub iptables: bool,
     /// Where the kernel shows itself.
-    pub files: HostFiles,
+    pub files: KernelFiles,
 }
 
 /// How well something is.
@@ -219,7 +219,7 @@ fn kernel_setting(request: &ProbeRequest, err: &TunableError) -> Option<Finding>
     }
 }
 
-fn capability(files: &HostFiles) -> Finding {
+fn capability(files: &KernelFiles) -> Finding {
     let status = std::fs::read_to_string(files.proc.join("self/status")).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:")).map(str::trim);
     let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok());
@@ -233,7 +233,7 @@ fn capability(files: &HostFiles) -> Finding {
     }
 }
 
-fn forwarding(files: &HostFiles) -> Finding {
+fn forwarding(files: &KernelFiles) -> Finding {
     match std::fs::read_to_string(files.proc.join("sys/net/ipv4/ip_forward")) {
         Ok(value) if value.trim() == "1" => Finding::ok("ip-forward", "on"),
         _ => {

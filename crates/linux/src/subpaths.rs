@@ -201,13 +201,14 @@ fn unbind_volume(volume: &OwnedFd, path: &Path) -> Result<(), FileError> {
 }
 
 fn unbind_one(dir: &OwnedFd, index: &str) -> io::Result<()> {
+    // Not looked at first: what is mounted may be a file system whose server does not answer.
     for _ in 0..MAX_STACKED {
-        let at = beneath::handle(dir, index)?;
-        if !is_mount_root(&at)? {
-            break;
+        match unmount_at(dir, index) {
+            Ok(()) => {}
+            // Nothing is mounted there (any more).
+            Err(err) if Errno::from_io_error(&err) == Some(Errno::INVAL) => break,
+            Err(err) => return Err(err),
         }
-        drop(at);
-        unmount_at(dir, index)?;
     }
     // A directory goes only if it is empty: what was mounted on it is not ours to remove.
     let kind = FileType::from_raw_mode(rustix::fs::fstat(beneath::handle(dir, index)?)?.st_mode);

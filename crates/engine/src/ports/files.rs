@@ -79,7 +79,6 @@ pub trait PodLogs: Send + Sync {
     /// Makes the pod's log directory, 0755.
     async fn make_dir(&self, pod: &PodRef) -> Result<(), FileError>;
     /// Makes the directory of a container's logs, 0755, and answers with the greatest `N` of its `N.log`, if any (RT-41).
-    /// With an empty container name only the pod's own directory is made, as a sandbox needs it.
     async fn make(&self, pod: &PodRef, container: &str) -> Result<Option<u32>, FileError>;
     /// Links `/var/log/containers/…` to the log, if the log exists (RT-49).
     async fn link(&self, pod: &PodRef, container: &str, id: &str, restart_count: u32) -> Result<(), FileError>;

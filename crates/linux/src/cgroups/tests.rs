@@ -313,3 +313,15 @@ async fn cg_13_node_processes_are_killed_frozen_ones_too_and_the_cgroup_removed(
         assert!(!tree.join(root.cgroupfs().trim_start_matches('/')).exists(), "{}", tree.display());
     }
 }
+
+#[tokio::test]
+async fn node_the_contract_holds() {
+    if !node_tests() {
+        return;
+    }
+    let root = format!("/rubelet-contract-{}", std::process::id());
+    let tree = CgroupTree::new(&root, CgroupDriver::Cgroupfs, true);
+    let cgroups = KernelCgroups::new(Layout::discover(Path::new("/proc")).unwrap(), tree.clone());
+    rubelet_testkit::contract::check_cgroups(&cgroups, &tree.level(QosClass::BestEffort)).await;
+    cgroups.destroy(&CgroupPath::parse_cgroupfs(&root)).await.unwrap();
+}

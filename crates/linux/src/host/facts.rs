@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rubelet_engine::ports::NodeFacts;
 
-use super::HostFiles;
+use super::KernelFiles;
 use super::addresses::{AddressError, node_addresses};
 use crate::blocking::blocking;
 use crate::cgroups::Layout;
@@ -21,7 +21,7 @@ pub struct FactsRequest {
     /// `resolvConf`.
     pub resolv_conf: String,
     /// Where the kernel shows itself.
-    pub files: HostFiles,
+    pub files: KernelFiles,
 }
 
 /// The facts, and what could not be found out though the node can do without.
@@ -105,7 +105,7 @@ pub fn hostname(hostname_override: &str) -> Result<String, FactsError> {
 /// Whether any swap is on (BOOT-09). Without the kernel's table there is none.
 /// upstream: kubelet/util/swap/swap_util.go IsSwapOn (v1.36)
 #[doc(alias = "IsSwapOn")]
-pub fn swap_is_on(files: &HostFiles) -> io::Result<bool> {
+pub fn swap_is_on(files: &KernelFiles) -> io::Result<bool> {
     match std::fs::read_to_string(files.proc.join("swaps")) {
         // The first line is the heading.
         Ok(table) => Ok(table.trim().lines().count() > 1),
@@ -116,7 +116,7 @@ pub fn swap_is_on(files: &HostFiles) -> io::Result<bool> {
 
 /// Whether tmpfs can be kept out of swap: from kernel 6.4 on, outside of user namespaces (BOOT-09).
 /// upstream: kubelet/util/swap/swap_util.go IsTmpfsNoswapOptionSupported (v1.36)
-pub fn tmpfs_noswap(files: &HostFiles) -> bool {
+pub fn tmpfs_noswap(files: &KernelFiles) -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     // The first user namespace maps all ids onto themselves.
     let map = std::fs::read_to_string(files.proc.join("self/uid_map")).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::HostFiles;
+use super::KernelFiles;
 
 /// How many files may be open: what was asked for and what is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub fn raise_open_files(wanted: u64) -> OpenFiles {
 
 /// Tells the kernel how willingly to kill this process when memory is out (BOOT-06). Below zero takes a privilege that
 /// a container may lack: a failure is worth a warning, not a stop.
-pub fn set_oom_score_adj(files: &HostFiles, score: i32) -> io::Result<()> {
+pub fn set_oom_score_adj(files: &KernelFiles, score: i32) -> io::Result<()> {
     std::fs::write(files.proc.join("self/oom_score_adj"), score.to_string())
 }
 
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn boot_06_the_score_is_written_or_the_failure_told() {
         let dir = temp_dir();
-        let files = HostFiles { proc: dir.path().to_path_buf(), ..HostFiles::default() };
+        let files = KernelFiles { proc: dir.path().to_path_buf(), ..KernelFiles::default() };
         assert!(set_oom_score_adj(&files, -999).is_err());
         std::fs::create_dir(dir.path().join("self")).unwrap();
         set_oom_score_adj(&files, -999).unwrap();

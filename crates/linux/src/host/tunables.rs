@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::HostFiles;
+use super::KernelFiles;
 
 /// What to do about a setting with another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +73,15 @@ pub enum TunableError {
 
 /// Sets or verifies all of them and answers with everything that is not as it should be then.
 #[doc(alias = "setupKernelTunables")]
-pub fn apply(files: &HostFiles, policy: TunablePolicy) -> Vec<TunableError> {
+pub fn apply(files: &KernelFiles, policy: TunablePolicy) -> Vec<TunableError> {
     TUNABLES.into_iter().filter_map(|tunable| apply_one(files, tunable, policy).err()).collect()
 }
 
-fn apply_one(files: &HostFiles, Tunable { name, wanted }: Tunable, policy: TunablePolicy) -> Result<(), TunableError> {
+fn apply_one(
+    files: &KernelFiles,
+    Tunable { name, wanted }: Tunable,
+    policy: TunablePolicy,
+) -> Result<(), TunableError> {
     let path: PathBuf = files.proc.join("sys").join(name);
     let text = std::fs::read_to_string(&path).map_err(|source| TunableError::Read { name, source })?;
     let found = text.trim().parse().map_err(|err| TunableError::Read { name, source: io::Error::other(err) })?;
@@ -101,7 +105,7 @@ mod tests {
     #[test]
     fn boot_10_settings_are_set_or_only_verified() {
         let dir = temp_dir();
-        let files = HostFiles { proc: dir.path().to_path_buf(), ..HostFiles::default() };
+        let files = KernelFiles { proc: dir.path().to_path_buf(), ..KernelFiles::default() };
         assert_eq!(apply(&files, TunablePolicy::Set).len(), TUNABLES.len(), "a kernel that tells none");
         for tunable in TUNABLES {
             let path = dir.path().join("sys").join(tunable.name);

@@ -24,12 +24,28 @@ fn names(dir: &Path) -> BTreeSet<String> {
 async fn log_01_directories_are_open_to_log_shippers() {
     let (dir, logs) = logs();
     assert_eq!(logs.dir(&pod("u1")), dir.path().join("pods/ns_web_u1"));
-    assert_eq!(logs.make(&pod("u1"), "").await.unwrap(), None);
+    logs.make_dir(&pod("u1")).await.unwrap();
     assert_eq!(names(&logs.dir(&pod("u1"))).len(), 0, "a sandbox needs only the pod's");
     assert_eq!(logs.make(&pod("u1"), "c").await.unwrap(), None);
     for path in ["pods/ns_web_u1", "pods/ns_web_u1/c"] {
         assert_eq!(fs::metadata(dir.path().join(path)).unwrap().mode() & 0o7777, 0o755, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_mode_that_an_administrator_chose_stays() {
+    let (_dir, logs) = logs();
+    logs.make(&pod("u1"), "c").await.unwrap();
+    let path = logs.dir(&pod("u1"));
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    logs.make(&pod("u1"), "c").await.unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
+}
+
+#[tokio::test]
+async fn the_contract_holds() {
+    let (_dir, logs) = logs();
+    rubelet_testkit::contract::check_pod_logs(&logs).await;
 }
 
 #[tokio::test]

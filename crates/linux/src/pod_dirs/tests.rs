@@ -176,3 +176,9 @@ async fn hk_06_node_a_mounted_volume_keeps_all() {
     assert!(path.join("volumes/kubernetes.io~empty-dir/empty").exists());
     pods.remove(&uid("u1")).await.unwrap();
 }
+
+#[tokio::test]
+async fn the_contract_holds() {
+    let (_dir, pods) = pods();
+    rubelet_testkit::contract::check_pod_dirs(&pods).await;
+}

@@ -5,7 +5,7 @@ use crate::testing::{TempDir, temp_dir};
 
 fn request() -> (TempDir, ProbeRequest) {
     let dir = temp_dir();
-    let files = HostFiles { proc: dir.path().join("proc"), sys: dir.path().join("sys") };
+    let files = KernelFiles { proc: dir.path().join("proc"), sys: dir.path().join("sys") };
     fs::create_dir_all(files.proc.join("self")).unwrap();
     fs::write(files.proc.join("self/mountinfo"), "").unwrap();
     for tunable in tunables::TUNABLES {
@@ -36,7 +36,7 @@ fn check(finding: &Finding, grade: Grade, what: &str) {
 #[tokio::test]
 async fn this_machine_can_be_looked_at() {
     let (_dir, mut request) = request();
-    request.files = HostFiles::default();
+    request.files = KernelFiles::default();
     let found = probe(request).await;
     let names: Vec<_> = found.iter().map(|finding| finding.name.as_str()).collect();
     for name in ["user", "kernel", "hostname", "cgroups", "cgroup-controllers", "swap", "capabilities", "root-dir"] {

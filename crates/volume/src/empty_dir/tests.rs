@@ -207,3 +207,11 @@ async fn huge_pages_of_another_size_in_its_place_are_an_error() {
     let expected = "pod u1: mounted dir /v pagesize '1Gi' and requested medium size '2Mi' differ";
     assert_eq!(case.set_up().await, Err(expected.to_owned()));
 }
+
+#[tokio::test]
+async fn the_contract_holds_for_every_medium() {
+    for medium in ["", "Memory", "HugePages"] {
+        let case = case(medium, None, pod(&[("hugepages-2Mi", "4Mi")]));
+        rubelet_testkit::contract::check_volume_plugin(&case.plugin, &case.request).await;
+    }
+}

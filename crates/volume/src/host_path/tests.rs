@@ -87,3 +87,11 @@ async fn tearing_down_touches_nothing() {
     HostPath.tear_down(&"u1".into(), "v").await.unwrap();
     assert!(dir.path().exists());
 }
+
+#[tokio::test]
+async fn the_contract_holds() {
+    let source = HostPathVolumeSource { path: "/".to_owned(), type_: Some("Directory".to_owned()) };
+    let volume = Volume { name: "v".to_owned(), host_path: Some(source), ..Volume::default() };
+    let request = VolumeRequest { pod: Arc::new(Pod::default()), volume, fs_group: None };
+    rubelet_testkit::contract::check_volume_plugin(&HostPath, &request).await;
+}

@@ -5,9 +5,9 @@ use rubelet_engine::ports::CgroupVersion;
 use super::*;
 use crate::testing::{TempDir, temp_dir};
 
-fn fake_host() -> (TempDir, HostFiles) {
+fn fake_host() -> (TempDir, KernelFiles) {
     let dir = temp_dir();
-    let files = HostFiles { proc: dir.path().join("proc"), sys: dir.path().join("sys") };
+    let files = KernelFiles { proc: dir.path().join("proc"), sys: dir.path().join("sys") };
     for path in [
         "proc/self",
         "sys/devices/system/cpu",
@@ -24,7 +24,7 @@ fn fake_host() -> (TempDir, HostFiles) {
     (dir, files)
 }
 
-fn request(files: &HostFiles) -> FactsRequest {
+fn request(files: &KernelFiles) -> FactsRequest {
     FactsRequest {
         hostname_override: " 192.0.2.7 ".to_owned(),
         resolv_conf: "/etc/resolv.conf".to_owned(),
