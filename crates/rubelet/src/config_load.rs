@@ -150,7 +150,8 @@ fn warnings(options: &RunOptions, config: &KubeletConfiguration, given: &Given) 
     if !own.is_empty() && !reserved.is_empty() && !own.starts_with(reserved.as_str()) {
         lines.push(format!("kubeletCgroups {own} is not inside kubeReservedCgroup {reserved}"));
     }
-    let without_effect = unacted(config, given);
+    let mut without_effect = options.unacted();
+    without_effect.extend(unacted(config, given));
     if !without_effect.is_empty() {
         lines.push(format!("these settings are accepted but have no effect yet: {}", without_effect.join(", ")));
     }

@@ -35,6 +35,22 @@ pub const KUBERNETES_VERSION: &str = "v1.36.4";
 // upstream: cmd/kubeadm/app/preflight/utils.go GetKubeletVersion (v1.36).
 pub const REPORTED_VERSION: &str = concat!("v1.36.4+rubelet.", env!("CARGO_PKG_VERSION"));
 
+/// Flags without a field of the configuration that rubelet acts on; the others are named once at start-up. The table
+/// for fields is `core::config::ACTED_FIELDS`.
+pub const ACTED_FLAGS: &[&str] = &[
+    "config",
+    "config-dir",
+    "exit-on-lock-contention",
+    "hostname-override",
+    "lock-file",
+    "maximum-dead-containers",
+    "maximum-dead-containers-per-container",
+    "minimum-container-ttl-duration",
+    "root-dir",
+    "seccomp-default",
+    "version",
+];
+
 /// The socket of a running rubelet, inside its root directory.
 #[must_use]
 pub fn control_socket(root_dir: &Path) -> PathBuf {
@@ -130,6 +146,19 @@ impl RunOptions {
             }
         }
         given
+    }
+
+    /// The flags in use that have no field and no effect yet, as `--flag`. Those from cAdvisor say so themselves.
+    pub(crate) fn unacted(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for Assigned { flag, .. } in &self.assigned {
+            let silent = flag.config_field().is_none() && flag.group != flag::Group::NoEffect;
+            let name = format!("--{}", flag.name);
+            if silent && !ACTED_FLAGS.contains(&flag.name) && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// Every flag that was used, as `--flag=value`, for the log. Secrets are masked.

@@ -40,7 +40,7 @@ impl fmt::Display for Guess<'_> {
     }
 }
 
-/// A type made by [`choice!`]: its words, for help texts and messages.
+/// A type made by `choice!`: its words, for help texts and messages.
 pub trait Choice: Copy + Default + FromStr<Err = WordError> + 'static {
     /// Every word, in the order of the declaration.
     const WORDS: &'static [&'static str];

@@ -42,6 +42,7 @@ pub const ACTED_FIELDS: &[&str] = &[
     "resolvConf",
     "runOnce",
     "runtimeRequestTimeout",
+    "seccompDefault",
     "serializeImagePulls",
     "staticPodPath",
     "staticPodURL",
