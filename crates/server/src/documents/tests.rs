@@ -291,7 +291,8 @@ fn a_pod_is_found_by_any_name_that_is_its_own() {
         "": error: no pod "" on this node; rubelet pods lists all
         "default": error: "default" may mean default/greedy or default/web: say which, by namespace/name or UID
         "nothing": error: no pod "nothing" on this node; rubelet pods lists all
-    "#]].assert_eq(&told);
+    "#]]
+    .assert_eq(&told);
 }
 
 fn story(view: &NodeView, expected: Expect) {
@@ -310,7 +311,9 @@ fn a_story_tells_all() {
     pod.timeline.add(Entry { took: Some(Duration::from_millis(250)), ..step(599, "Sandbox started", false) });
     pod.timeline.add(step(20, "BackOff: Back-off restarting failed container app", true));
     pod.timeline.add(step(15, "BackOff: Back-off restarting failed container app", true));
-    story(&node(vec![pod]), expect![[r#"
+    story(
+        &node(vec![pod]),
+        expect![[r#"
         {
           "namespace": "default",
           "name": "web",
@@ -379,7 +382,8 @@ fn a_story_tells_all() {
             }
           ],
           "steps_dropped": 0
-        }"#]]);
+        }"#]],
+    );
 }
 
 /// What the pod called `web` waits for.
@@ -439,5 +443,6 @@ fn the_node_is_told_beside_its_pods() {
           ],
           "job_panics": 2,
           "pods": []
-        }"#]].assert_eq(&serde_json::to_string_pretty(&node_document(&view)).expect("plain data"));
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&node_document(&view)).expect("plain data"));
 }

@@ -98,7 +98,10 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     assert!(rig.path().exists(), "a listener that is dropped leaves its file, as one that is killed does");
     rig.start(Some(web()), rig.me());
     Client::new(&rig.path()).pods().await.expect("the new one answers");
-    rig.check(&bind_error(&rig.path()), expect!["another rubelet answers on ROOT/rubelet.sock: stop it, or give this one another --root-dir"]);
+    rig.check(
+        &bind_error(&rig.path()),
+        expect!["another rubelet answers on ROOT/rubelet.sock: stop it, or give this one another --root-dir"],
+    );
     Client::new(&rig.path()).pods().await.expect("it still answers");
     rig.tasks.stop().await;
 }
@@ -109,8 +112,14 @@ async fn what_cannot_be_a_socket_is_named() {
     std::fs::write(rig.path(), "precious").expect("it writes");
     rig.check(&bind_error(&rig.path()), expect!["ROOT/rubelet.sock is there and is not a socket: move it away"]);
     assert_eq!(std::fs::read_to_string(rig.path()).expect("it reads"), "precious");
-    rig.check(&bind_error(&rig.dir.path().join("none/rubelet.sock")), expect!["open the socket ROOT/none/rubelet.sock: No such file or directory (os error 2)"]);
-    rig.check(&bind_error(&Path::new("/").join("a".repeat(107))).replace("aaaa", ""), expect!["/aaa is longer than the 107 bytes of a socket's path: choose a shorter --root-dir"]);
+    rig.check(
+        &bind_error(&rig.dir.path().join("none/rubelet.sock")),
+        expect!["open the socket ROOT/none/rubelet.sock: No such file or directory (os error 2)"],
+    );
+    rig.check(
+        &bind_error(&Path::new("/").join("a".repeat(107))).replace("aaaa", ""),
+        expect!["/aaa is longer than the 107 bytes of a socket's path: choose a shorter --root-dir"],
+    );
 }
 
 #[tokio::test]
@@ -141,8 +150,14 @@ async fn a_stranger_on_the_socket_is_told_apart() {
     let rig = Rig::new();
     let listener = tokio::net::UnixListener::bind(rig.path()).expect("it binds");
     for (sent, expected) in [
-        (&b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"[..], expect!["what answers on ROOT/rubelet.sock is no rubelet of this version"]),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", expect!["the rubelet on ROOT/rubelet.sock went away while it answered: ask again"]),
+        (
+            &b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"[..],
+            expect!["what answers on ROOT/rubelet.sock is no rubelet of this version"],
+        ),
+        (
+            b"SSH-2.0-OpenSSH_9.2\r\n",
+            expect!["the rubelet on ROOT/rubelet.sock went away while it answered: ask again"],
+        ),
         (b"", expect!["the rubelet on ROOT/rubelet.sock went away while it answered: ask again"]),
     ] {
         let stranger = async {
