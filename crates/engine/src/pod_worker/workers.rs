@@ -61,6 +61,8 @@ pub struct WorkerView {
     pub arrived: Now,
     /// What it waits for.
     pub waiting: Option<Waiting>,
+    /// With no job in flight, when it is looked at next with no event: a back-off ends then at the latest.
+    pub next_look: Option<Instant>,
     /// What went wrong last, until it goes right.
     pub problem: Option<String>,
     /// What happened.
@@ -467,6 +469,7 @@ impl PodWorker {
             status: Arc::clone(&self.memory.status),
             arrived: self.arrived,
             waiting: self.waiting.clone().or_else(|| self.planned_wait()),
+            next_look: self.life.next_deadline().filter(|_| self.life.job().is_none()),
             problem: self.problem.clone(),
             timeline: self.timeline.clone(),
             failures: self.life.failures(),

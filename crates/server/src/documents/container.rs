@@ -1,0 +1,91 @@
+//! One container.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod, PodStatus,
+};
+use rubelet_core::pod::PodExt;
+use rubelet_core::reason::WaitingReason;
+
+use super::{ContainerStory, EndDocument, seconds_since};
+
+/// The init container called `name` is a sidecar.
+pub(super) fn is_sidecar(pod: Option<&Pod>, name: &str) -> bool {
+    pod.is_some_and(|p| p.init().iter().any(|c| c.name == name && c.restart_policy.as_deref() == Some("Always")))
+}
+
+/// Why a container does not run: one word, and a sentence if there is one.
+pub(super) fn reason_of(container: &ContainerStatus) -> Option<(String, Option<String>)> {
+    let state = container.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        return Some((text(&waiting.reason)?, text(&waiting.message)));
+    }
+    let ended = state.terminated.as_ref()?;
+    Some((end_reason(ended), text(&ended.message)))
+}
+
+fn end_reason(ended: &ContainerStateTerminated) -> String {
+    match (text(&ended.reason), ended.signal.filter(|signal| *signal != 0)) {
+        (Some(reason), _) => reason,
+        (None, Some(signal)) => format!("Signal:{signal}"),
+        (None, None) => format!("ExitCode:{}", ended.exit_code),
+    }
+}
+
+/// The container waits for its next try.
+pub(super) fn backs_off(container: &ContainerStatus) -> bool {
+    let reason = container.state.as_ref().and_then(|s| s.waiting.as_ref()).and_then(|w| w.reason.as_deref());
+    [WaitingReason::CrashLoopBackOff, WaitingReason::ImagePullBackOff, WaitingReason::ErrImagePull]
+        .iter()
+        .any(|known| reason == Some(known.as_str()))
+}
+
+/// Every container of the pod, init containers first. `next_start_in` is when those that wait are tried.
+pub(super) fn stories(
+    pod: Option<&Pod>,
+    status: &PodStatus,
+    now: Timestamp,
+    next_start_in: Option<u64>,
+) -> Vec<ContainerStory> {
+    let tell = |c: &ContainerStatus, role: &str| story(c, role, now, next_start_in);
+    let init = status.init_container_statuses.iter().flatten();
+    let init = init.map(|c| tell(c, if is_sidecar(pod, &c.name) { "sidecar" } else { "init" }));
+    let regular = status.container_statuses.iter().flatten().map(|c| tell(c, "regular"));
+    let ephemeral = status.ephemeral_container_statuses.iter().flatten().map(|c| tell(c, "ephemeral"));
+    init.chain(regular).chain(ephemeral).collect()
+}
+
+fn story(container: &ContainerStatus, role: &str, now: Timestamp, next_start_in: Option<u64>) -> ContainerStory {
+    let none = ContainerState { waiting: Some(ContainerStateWaiting::default()), ..ContainerState::default() };
+    let state = container.state.as_ref().unwrap_or(&none);
+    let (word, since) = match (&state.running, &state.terminated) {
+        (Some(running), _) => ("Running", running.started_at.as_ref()),
+        (None, Some(ended)) => ("Terminated", ended.finished_at.as_ref()),
+        (None, None) => ("Waiting", None),
+    };
+    let (reason, message) = reason_of(container).map_or((None, None), |(reason, message)| (Some(reason), message));
+    let last = container.last_state.as_ref().and_then(|s| s.terminated.as_ref());
+    ContainerStory {
+        name: container.name.clone(),
+        role: role.to_owned(),
+        image: container.image.clone(),
+        state: word.to_owned(),
+        reason,
+        message,
+        ready: container.ready,
+        restarts: u32::try_from(container.restart_count).unwrap_or_default(),
+        since_seconds: since.and_then(|t| seconds_since(now, t.0)),
+        exit_code: state.terminated.as_ref().map(|ended| ended.exit_code),
+        next_start_in_seconds: next_start_in.filter(|_| backs_off(container)),
+        last_end: last.map(|ended| EndDocument {
+            exit_code: ended.exit_code,
+            reason: Some(end_reason(ended)),
+            message: text(&ended.message),
+            seconds_ago: ended.finished_at.as_ref().and_then(|t| seconds_since(now, t.0)),
+        }),
+    }
+}
+
+fn text(text: &Option<String>) -> Option<String> {
+    text.clone().filter(|text| !text.is_empty())
+}

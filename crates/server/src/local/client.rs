@@ -1,0 +1,126 @@
+//! Asks on the local socket.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use super::{PODS, Refusal};
+use crate::documents::{Miss, NodeDocument, PodStory};
+use crate::url::encode;
+
+/// How long an answer is waited for: longer than the server waits for its loop.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// The largest answer taken: more than a thousand stories.
+const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+
+/// There is no answer. The texts say the way out.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens.
+    #[error("no rubelet answers on {}: is it running, and with this --root-dir?", .path.display())]
+    Nobody {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else's socket.
+    #[error("only root may ask the rubelet on {}: try sudo", .0.display())]
+    Denied(PathBuf),
+    /// It took too long.
+    #[error("the rubelet on {} has not answered for {ANSWER_WITHIN:?}: its log may tell why", .0.display())]
+    Silent(PathBuf),
+    /// The connection broke.
+    #[error("the rubelet on {} went away while it answered: ask again", .path.display())]
+    Broken {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: hyper::Error,
+    },
+    /// The answer makes no sense.
+    #[error("what answers on {} is no rubelet of this version", .0.display())]
+    Garbage(PathBuf),
+    /// The pod is not there.
+    #[error(transparent)]
+    Miss(#[from] Miss),
+    /// It refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Asks the rubelet that listens on one socket.
+#[derive(Clone, Debug)]
+pub struct Client {
+    path: PathBuf,
+}
+
+impl Client {
+    /// Of the rubelet on this socket. Nothing is asked yet.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// The node, and one line per pod.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn pods(&self) -> Result<NodeDocument, AskError> {
+        self.get(PODS.to_owned()).await
+    }
+
+    /// All that is known of the pod that `word` names.
+    ///
+    /// # Errors
+    /// There is no answer, or no such pod.
+    pub async fn story(&self, word: &str) -> Result<PodStory, AskError> {
+        self.get(format!("{PODS}/{}", encode(word))).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, AskError> {
+        let asked = tokio::time::timeout(ANSWER_WITHIN, self.ask(path)).await;
+        let (status, body) = asked.map_err(|_elapsed| AskError::Silent(self.path.clone()))??;
+        let garbage = |_| AskError::Garbage(self.path.clone());
+        if status == StatusCode::OK {
+            return serde_json::from_slice(&body).map_err(garbage);
+        }
+        let refusal: Refusal = serde_json::from_slice(&body).map_err(garbage)?;
+        Err(match refusal.miss {
+            Some(miss) => AskError::Miss(miss),
+            None if status == StatusCode::FORBIDDEN => AskError::Denied(self.path.clone()),
+            None => AskError::Refused(refusal.error),
+        })
+    }
+
+    async fn ask(&self, path: String) -> Result<(StatusCode, Bytes), AskError> {
+        let stream = UnixStream::connect(&self.path).await.map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied => AskError::Denied(self.path.clone()),
+            _ => AskError::Nobody { path: self.path.clone(), source },
+        })?;
+        let broken = |source| AskError::Broken { path: self.path.clone(), source };
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let request = Request::get(path).header(HOST, "rubelet").body(Empty::<Bytes>::new());
+        let request = request.map_err(|_| AskError::Garbage(self.path.clone()))?;
+        let exchange = async move {
+            let answer = sender.send_request(request).await.map_err(broken)?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), LARGEST_ANSWER).collect().await;
+            Ok((status, body.map_err(|_| AskError::Garbage(self.path.clone()))?.to_bytes()))
+        };
+        // The connection ends when the exchange has; its own error is the exchange's too.
+        let (answer, _ended) = tokio::join!(exchange, connection);
+        answer
+    }
+}

@@ -1,0 +1,110 @@
+//! Answers on the local socket.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use rubelet_engine::sync_loop::NodeView;
+use serde::Serialize;
+use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::socket::{BindError, OwnedSocket};
+use super::{PODS, Refusal};
+use crate::documents::{node_document, pod_story};
+use crate::http1::{Answer, answer, serve};
+use crate::url::decode;
+use crate::watched::WatchedNode;
+
+/// The only user that may ask.
+pub const ROOT: u32 = 0;
+/// People at a time.
+const SLOTS: usize = 16;
+/// A loop that does not answer within this hangs.
+const VIEW_WITHIN: Duration = Duration::from_secs(5);
+
+/// The server on the local socket. The socket's file is removed when it ends or is dropped.
+pub struct LocalServer {
+    socket: OwnedSocket,
+    asks: Arc<Asks>,
+}
+
+struct Asks {
+    node: Arc<dyn WatchedNode>,
+    /// The only user that may ask.
+    user: u32,
+}
+
+impl LocalServer {
+    /// Opens the socket at `path`, for `user` alone ([`ROOT`]). Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The socket cannot be had.
+    pub fn bind(path: &Path, node: Arc<dyn WatchedNode>, user: u32) -> Result<Self, BindError> {
+        let socket = OwnedSocket::bind(path)?;
+        info!(path = %path.display(), "Answering rubelet pods and rubelet explain");
+        Ok(Self { socket, asks: Arc::new(Asks { node, user }) })
+    }
+
+    /// Answers until cancelled.
+    pub async fn run(self, cancel: CancellationToken) {
+        let asks = Arc::clone(&self.asks);
+        let handler = move |peer: Option<u32>, request: Request<Incoming>| {
+            let asks = Arc::clone(&asks);
+            async move { asks.answer(peer, request.method(), request.uri().path()).await }
+        };
+        serve(&self.socket.listener, SLOTS, peer, Arc::new(handler), &cancel).await;
+    }
+}
+
+/// The user at the other end, as the kernel knows it.
+fn peer(stream: &UnixStream) -> Option<u32> {
+    stream.peer_cred().ok().map(|peer| peer.uid())
+}
+
+impl Asks {
+    async fn answer(&self, peer: Option<u32>, method: &Method, path: &str) -> Answer {
+        if peer != Some(self.user) {
+            warn!(uid = peer, "Refused to answer a user that is not root");
+            return refuse(StatusCode::FORBIDDEN, "only root may ask");
+        }
+        let pod = match path.strip_prefix(PODS) {
+            _ if method != Method::GET => return refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET is known"),
+            Some("") => None,
+            Some(rest) if rest.starts_with('/') => rest.strip_prefix('/').map(decode),
+            Some(_) | None => return refuse(StatusCode::NOT_FOUND, "no such path"),
+        };
+        let view = match tokio::time::timeout(VIEW_WITHIN, self.node.view()).await {
+            Ok(Some(view)) => view,
+            Ok(None) => return refuse(StatusCode::SERVICE_UNAVAILABLE, "rubelet is stopping"),
+            Err(_elapsed) => {
+                let error = "the sync loop does not answer: this is a bug, its log may tell more";
+                return refuse(StatusCode::SERVICE_UNAVAILABLE, error);
+            }
+        };
+        tell(&view, pod)
+    }
+}
+
+fn tell(view: &NodeView, pod: Option<String>) -> Answer {
+    let Some(word) = pod else { return json(StatusCode::OK, &node_document(view)) };
+    match pod_story(view, &word) {
+        Ok(story) => json(StatusCode::OK, &story),
+        Err(miss) => json(StatusCode::NOT_FOUND, &Refusal { error: miss.to_string(), miss: Some(miss) }),
+    }
+}
+
+fn refuse(status: StatusCode, error: &str) -> Answer {
+    json(status, &Refusal { error: error.to_owned(), miss: None })
+}
+
+fn json(status: StatusCode, document: &impl Serialize) -> Answer {
+    match serde_json::to_vec(document) {
+        Ok(body) => answer(status, "application/json", body.into()),
+        // Plain structs with text keys: there is nothing in them that JSON cannot say.
+        Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, "application/json", "{}".into()),
+    }
+}

@@ -1,0 +1,122 @@
+//! Views of a node that never was, for tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
+    PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rubelet_core::id::PodRef;
+use rubelet_core::lifecycle::Stage;
+use rubelet_core::time::{Instant, Now};
+use rubelet_engine::health::RuntimeHealth;
+use rubelet_engine::pod_worker::WorkerView;
+use rubelet_engine::sync_loop::NodeView;
+use rubelet_engine::timeline::Timeline;
+
+use crate::watched::WatchedNode;
+
+/// The node has run for an hour.
+pub(crate) const NOW: Instant = Instant::from_secs(3600);
+
+/// Wall time, `secs` before now.
+pub(crate) fn ago(secs: i64) -> Timestamp {
+    Timestamp::from_second(1_780_000_000 - secs).expect("a time in range")
+}
+
+pub(crate) fn node(pods: Vec<WorkerView>) -> NodeView {
+    let mut runtime = RuntimeHealth { up: true, ..RuntimeHealth::default() };
+    runtime.status.network.ready = true;
+    NodeView {
+        pods,
+        rejected: Vec::new(),
+        bad: Vec::new(),
+        runtime,
+        unread_sources: Vec::new(),
+        now: Now { mono: NOW, wall: ago(0) },
+        job_panics: 0,
+    }
+}
+
+/// A pod that came ten minutes ago.
+pub(crate) fn worker(pod: Arc<Pod>, status: PodStatus) -> WorkerView {
+    let since = Instant::from_secs(3000);
+    WorkerView {
+        pod: PodRef::of(&pod),
+        spec: Some(pod),
+        stage: Stage::Syncing { since },
+        status: Arc::new(status),
+        arrived: Now { mono: since, wall: ago(600) },
+        waiting: None,
+        next_look: None,
+        problem: None,
+        timeline: Timeline::default(),
+        failures: 0,
+    }
+}
+
+pub(crate) fn status(phase: &str, containers: Vec<ContainerStatus>) -> PodStatus {
+    PodStatus { phase: Some(phase.into()), container_statuses: Some(containers), ..PodStatus::default() }
+}
+
+pub(crate) fn running(name: &str, since: i64, ready: bool) -> ContainerStatus {
+    let running = ContainerStateRunning { started_at: Some(Time(ago(since))) };
+    let state = ContainerState { running: Some(running), ..ContainerState::default() };
+    ContainerStatus {
+        name: name.into(),
+        image: "test/app:1".into(),
+        ready,
+        started: Some(true),
+        state: Some(state),
+        ..ContainerStatus::default()
+    }
+}
+
+pub(crate) fn waiting(name: &str, reason: &str, message: &str) -> ContainerStatus {
+    let waiting = ContainerStateWaiting { reason: Some(reason.into()), message: Some(message.into()) };
+    let state = ContainerState { waiting: Some(waiting), ..ContainerState::default() };
+    ContainerStatus { name: name.into(), image: "test/app:1".into(), state: Some(state), ..ContainerStatus::default() }
+}
+
+pub(crate) fn ended(name: &str, code: i32, reason: &str, since: i64) -> ContainerStatus {
+    ContainerStatus {
+        name: name.into(),
+        image: "test/app:1".into(),
+        state: Some(end(code, reason, since)),
+        ..ContainerStatus::default()
+    }
+}
+
+pub(crate) fn end(code: i32, reason: &str, since: i64) -> ContainerState {
+    let ended = ContainerStateTerminated {
+        exit_code: code,
+        reason: Some(reason.into()),
+        finished_at: Some(Time(ago(since))),
+        ..ContainerStateTerminated::default()
+    };
+    ContainerState { terminated: Some(ended), ..ContainerState::default() }
+}
+
+/// A node that answers always the same; or, without a view, never.
+pub(crate) struct FakeNode {
+    pub(crate) view: Option<NodeView>,
+    pub(crate) quiet_for: Duration,
+}
+
+#[async_trait]
+impl WatchedNode for FakeNode {
+    async fn view(&self) -> Option<NodeView> {
+        match &self.view {
+            Some(view) => Some(view.clone()),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn quiet_for(&self) -> Duration {
+        self.quiet_for
+    }
+}

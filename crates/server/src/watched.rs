@@ -1,0 +1,36 @@
+//! What the servers need of the node: a view, and a sign of life.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rubelet_engine::clock::Clock;
+use rubelet_engine::sync_loop::{NodeView, SyncLoopHandle};
+
+/// A node that can be looked at.
+#[async_trait]
+pub trait WatchedNode: Send + Sync {
+    /// All that the node knows of its pods; `None` if its loop has ended. May wait as long as the loop hangs.
+    async fn view(&self) -> Option<NodeView>;
+    /// How long ago the loop last did something.
+    fn quiet_for(&self) -> Duration;
+}
+
+/// The node of this process.
+#[derive(Clone, Debug)]
+pub struct LiveNode {
+    /// Its loop.
+    pub sync_loop: SyncLoopHandle,
+    /// The clock that its loop goes by.
+    pub clock: Clock,
+}
+
+#[async_trait]
+impl WatchedNode for LiveNode {
+    async fn view(&self) -> Option<NodeView> {
+        self.sync_loop.view().await
+    }
+
+    fn quiet_for(&self) -> Duration {
+        self.clock.mono().since(self.sync_loop.last_beat())
+    }
+}
