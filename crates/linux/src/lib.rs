@@ -10,7 +10,6 @@ pub mod cgroups;
 pub mod host;
 mod kernel_mounts;
 pub mod logs;
-pub mod node_files;
 pub mod pod_dirs;
 pub mod probe;
 pub mod subpaths;

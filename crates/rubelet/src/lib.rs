@@ -1,6 +1,5 @@
 //! The binary's own parts: the command line, the configuration, logging. The rest of the binary is wiring.
 
-mod chance;
 pub mod commands;
 pub mod config_load;
 pub mod flags;

@@ -16,14 +16,15 @@ use rubelet_engine::node::Ports;
 use rubelet_engine::ports::{NodeFacts, RuntimeInfo, RuntimeStatus, RuntimeVersion};
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
-use rubelet_linux::host::HostFiles;
+use rubelet_linux::host::KernelFiles;
 use rubelet_linux::host::facts::{FactsRequest, node_facts};
 use rubelet_linux::host::lock_file::{LockFile, RootLock};
 use rubelet_linux::host::root_dir::{Sharing, prepare};
 use rubelet_linux::host::tunables::TunablePolicy;
 use rubelet_linux::host::{process, tunables};
 use rubelet_linux::logs::{DiskLogs, LogDirs};
-use rubelet_linux::node_files::NodeFiles;
+use rubelet_linux::host::chance::KernelChance;
+use rubelet_linux::host::node_files::NodeFiles;
 use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::subpaths::RootSubpaths;
 use rubelet_linux::volume_dirs::RootVolumes;
@@ -32,7 +33,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::chance::SystemChance;
 use crate::config_load::Loaded;
 use crate::settings;
 use crate::sources;
@@ -101,7 +101,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
     let logs = LogDirs { pods: (&config.pod_logs_dir).into(), containers: CONTAINER_LOGS.into() };
     prepare(&root, &logs, Sharing::Shared).await.map_err(told)?;
     let root_lock = RootLock::take(&root).await.map_err(told)?;
-    let files = HostFiles::default();
+    let files = KernelFiles::default();
     prepare_process(loaded, &files)?;
 
     let facts = facts(loaded, files.clone()).await?;
@@ -142,7 +142,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         host_files: Arc::new(NodeFiles::new(&config.resolv_conf)),
         events: Arc::new(LogEvents::default()),
         status: Arc::new(NoStatus),
-        chance: Arc::new(SystemChance::default()),
+        chance: Arc::new(KernelChance::default()),
     };
     let sources = sources::sources(loaded, &facts.name)?;
     let pulls = settings::pull_limits(config);
@@ -197,7 +197,7 @@ async fn take_lock_file(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::
 }
 
 /// What this process asks of the kernel for itself (BOOT-06, BOOT-07, BOOT-10).
-fn prepare_process(loaded: &Loaded, files: &HostFiles) -> anyhow::Result<()> {
+fn prepare_process(loaded: &Loaded, files: &KernelFiles) -> anyhow::Result<()> {
     let config = &loaded.config;
     let open_files = process::raise_open_files(u64::try_from(config.max_open_files).unwrap_or_default());
     if open_files.is_short() {
@@ -219,7 +219,7 @@ fn prepare_process(loaded: &Loaded, files: &HostFiles) -> anyhow::Result<()> {
     }
 }
 
-async fn facts(loaded: &Loaded, files: HostFiles) -> anyhow::Result<NodeFacts> {
+async fn facts(loaded: &Loaded, files: KernelFiles) -> anyhow::Result<NodeFacts> {
     let request = FactsRequest {
         hostname_override: loaded.flags.hostname_override.clone(),
         node_ips: node_ips(&loaded.flags.node_ip)?.addresses,
@@ -234,7 +234,7 @@ async fn facts(loaded: &Loaded, files: HostFiles) -> anyhow::Result<NodeFacts> {
 }
 
 /// Whether pods can run on such a host at all (BOOT-08, BOOT-09).
-fn check_host(loaded: &Loaded, facts: &NodeFacts, files: &HostFiles) -> anyhow::Result<()> {
+fn check_host(loaded: &Loaded, facts: &NodeFacts, files: &KernelFiles) -> anyhow::Result<()> {
     let swap = rubelet_linux::host::facts::swap_is_on(files).context("read whether swap is on")?;
     if swap && loaded.config.fail_swap_on {
         bail!("running with swap on is not supported: switch it off (swapoff -a) or set failSwapOn: false");
@@ -314,7 +314,7 @@ async fn serve(
 ) -> anyhow::Result<TaskGroup> {
     let config = &loaded.config;
     let mut servers = TaskGroup::new(cancel);
-    let files = HostFiles::default();
+    let files = KernelFiles::default();
     let score = config.oom_score_adj;
     servers.start("oom-score", async move {
         loop {

@@ -91,7 +91,7 @@ impl Quantity {
         } else {
             Some(divide_away_from_zero(unscaled, shift.saturating_neg()))
         };
-        let cap = if unscaled < 0 { i64::MIN } else { i64::MAX };
+        let cap = if unscaled < 0 { -i64::MAX } else { i64::MAX };
         scaled.and_then(|value| i64::try_from(value).ok()).unwrap_or(cap)
     }
 
