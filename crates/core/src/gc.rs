@@ -1,38 +1,204 @@
-//! Which dead containers and sandboxes are removed (section 18).
-#![expect(missing_docs, reason = "stub")]
-use crate::id::*;
-use crate::observe::PodSummary;
-pub struct DeadPolicy {
-    pub min_age: std::time::Duration,
-    pub per_container: i32,
-    pub in_all: i32,
+//! Which dead containers and sandboxes are removed (GC-01 … GC-05, LOOP-09).
+//!
+//! Only what does not run is ever named. A pod that is to run, or whose end is not known to be complete, keeps the newest
+//! instance of each of its containers and its newest sandbox: they hold its exit codes, its logs and its restart counts.
+//! upstream: `kuberuntime_gc.go`, `pod_container_deletor.go` (v1.36)
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::id::{ContainerId, PodRef, PodUid, SandboxId};
+use crate::observe::{ContainerStateKind, PodObservation, PodSummary, SandboxState};
+
+/// How much is kept.
+#[doc(alias = "GCPolicy")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GcPolicy {
+    /// Younger containers are left alone.
+    pub min_age: Duration,
+    /// Dead instances kept per container; `None` for all.
+    pub per_container: Option<usize>,
+    /// Dead containers kept on the node; `None` for any number.
+    pub total: Option<usize>,
 }
-pub struct PodFacts {
-    pub keep: bool,
-    pub busy: bool,
-}
-#[derive(Default, Debug, Clone)]
-pub struct Garbage {
-    pub containers: Vec<DeadContainer>,
-    pub sandboxes: Vec<SandboxId>,
-}
-#[derive(Debug, Clone)]
-pub struct DeadContainer {
-    pub pod: PodRef,
-    pub name: String,
-    pub id: ContainerId,
-    pub restart_count: u32,
-}
-impl Garbage {
-    pub fn is_empty(&self) -> bool {
-        self.containers.is_empty() && self.sandboxes.is_empty()
+
+impl Default for GcPolicy {
+    /// As upstream's flags have it: no age, one instance each, any number.
+    fn default() -> Self {
+        Self { min_age: Duration::ZERO, per_container: Some(1), total: None }
     }
 }
-pub fn dead_containers<'a>(
-    _p: impl Iterator<Item = &'a PodSummary>,
-    _f: impl Fn(&PodUid) -> PodFacts,
-    _pol: &DeadPolicy,
-    _now: jiff::Timestamp,
-) -> Garbage {
-    Garbage::default()
+
+/// What is known of a pod, as far as its remains are concerned. Ask the pod workers, not the sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodFate {
+    /// It may run, or nobody knows: before all sources are seen that is true of every pod without a worker.
+    MayRun,
+    /// No container of it runs, nor will one, but people may still want to look at it.
+    #[doc(alias = "ShouldPodRuntimeBeRemoved")]
+    Ended,
+    /// It was evicted, or deleted and has ended: nothing of it is needed.
+    #[doc(alias = "ShouldPodContentBeRemoved")]
+    Unneeded,
 }
+
+/// What a pass is made from, besides what the runtime lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GcView {
+    /// How much is kept.
+    pub policy: GcPolicy,
+    /// Every source has been heard: what is not desired is not wanted (TRAP-03).
+    pub all_sources_seen: bool,
+    /// Room is short: remains of pods that have ended go as well (EV-10).
+    #[doc(alias = "evictNonDeletedPods")]
+    pub remove_ended: bool,
+    /// The wall clock.
+    pub now: Timestamp,
+}
+
+/// What is to be removed. Containers first: a sandbox is listed as if they were gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GcPlan {
+    /// Containers, oldest first within each group.
+    pub containers: Vec<GcContainer>,
+    /// Sandboxes, each to be stopped and removed.
+    pub sandboxes: Vec<SandboxId>,
+}
+
+/// A container to remove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GcContainer {
+    /// Which instance.
+    pub id: ContainerId,
+    /// Its name in the spec.
+    pub name: String,
+    /// Its pod.
+    pub pod: PodRef,
+    /// The runtime has lost track of it, so it may run: it is stopped first (GC-02).
+    pub stop_first: bool,
+}
+
+/// What the `Killing` event of a container with `stop_first` says.
+pub const STOP_FIRST_MESSAGE: &str = "Container is in unknown state, try killing it before removal";
+
+struct Dead {
+    container: GcContainer,
+    created_at: Timestamp,
+}
+
+/// What is to be removed of `pods`.
+#[doc(alias = "GarbageCollect")]
+pub fn plan_gc(pods: &[PodSummary], fate: impl Fn(&PodUid) -> PodFate, view: &GcView) -> GcPlan {
+    let goes = |uid: &PodUid| match fate(uid) {
+        PodFate::Unneeded => true,
+        PodFate::Ended => view.remove_ended,
+        PodFate::MayRun => false,
+    };
+    let containers = dead_containers(pods, &goes, view);
+    let removed: BTreeSet<&ContainerId> = containers.iter().map(|c| &c.id).collect();
+    let sandboxes = pods.iter().flat_map(|pod| dead_sandboxes(pod, &removed, goes(&pod.pod.uid))).collect();
+    GcPlan { containers, sandboxes }
+}
+
+fn dead_containers(pods: &[PodSummary], goes: &impl Fn(&PodUid) -> bool, view: &GcView) -> Vec<GcContainer> {
+    let mut removed = Vec::new();
+    let mut units: Vec<Vec<Dead>> = Vec::new();
+    for pod in pods {
+        for unit in units_of(pod, view) {
+            if view.all_sources_seen && goes(&pod.pod.uid) {
+                removed.extend(unit.into_iter().rev());
+            } else {
+                units.push(unit);
+            }
+        }
+    }
+    if let Some(keep) = view.policy.per_container {
+        units.iter_mut().for_each(|unit| removed.extend(beyond(unit, keep)));
+    }
+    if let Some(total) = view.policy.total {
+        limit_total(units, total, &mut removed);
+    }
+    removed.into_iter().map(|dead| dead.container).collect()
+}
+
+/// The dead instances of each container of a pod, newest first.
+fn units_of(pod: &PodSummary, view: &GcView) -> Vec<Vec<Dead>> {
+    let mut units: BTreeMap<&str, Vec<Dead>> = BTreeMap::new();
+    let youngest = SignedDuration::try_from(view.policy.min_age).unwrap_or(SignedDuration::MAX);
+    for (id, container) in &pod.containers {
+        let unknown = container.state == ContainerStateKind::Unknown;
+        if container.state == ContainerStateKind::Running || view.now.duration_since(container.created_at) < youngest {
+            continue;
+        }
+        let dead =
+            GcContainer { id: id.clone(), name: container.name.clone(), pod: pod.pod.clone(), stop_first: unknown };
+        units.entry(&container.name).or_default().push(Dead { container: dead, created_at: container.created_at });
+    }
+    let mut units: Vec<Vec<Dead>> = units.into_values().collect();
+    units.iter_mut().for_each(|unit| newest_first(unit));
+    units
+}
+
+fn newest_first(dead: &mut [Dead]) {
+    dead.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.container.id.cmp(&b.container.id)));
+}
+
+/// Takes all but the newest `keep` out of `unit`, oldest first.
+fn beyond(unit: &mut Vec<Dead>, keep: usize) -> impl Iterator<Item = Dead> {
+    unit.split_off(keep.min(unit.len())).into_iter().rev()
+}
+
+/// An equal number for each container, but at least one; then the oldest of all.
+fn limit_total(mut units: Vec<Vec<Dead>>, total: usize, removed: &mut Vec<Dead>) {
+    let count = |units: &[Vec<Dead>]| units.iter().map(Vec::len).sum::<usize>();
+    if count(&units) <= total {
+        return;
+    }
+    let keep = total.checked_div(units.len()).unwrap_or_default().max(1);
+    units.iter_mut().for_each(|unit| removed.extend(beyond(unit, keep)));
+    let mut left: Vec<Dead> = units.into_iter().flatten().collect();
+    newest_first(&mut left);
+    removed.extend(beyond(&mut left, total));
+}
+
+/// Sandboxes that hold nothing; the newest of a pod that stays is kept (GC-03).
+fn dead_sandboxes(pod: &PodSummary, removed: &BTreeSet<&ContainerId>, goes: bool) -> Vec<SandboxId> {
+    let mut sandboxes: Vec<_> = pod.sandboxes.iter().collect();
+    sandboxes.sort_by(|(a_id, a), (b_id, b)| b.created_at.cmp(&a.created_at).then_with(|| a_id.cmp(b_id)));
+    let holds = |id: &SandboxId| pod.containers.iter().any(|(c, at)| at.sandbox == *id && !removed.contains(c));
+    let old = sandboxes.into_iter().skip(usize::from(!goes));
+    let mut dead: Vec<SandboxId> = old
+        .filter(|(id, sandbox)| sandbox.state == SandboxState::NotReady && !holds(id))
+        .map(|(id, _)| id.clone())
+        .collect();
+    dead.reverse();
+    dead
+}
+
+/// Instances that go as soon as a container of the pod has ended, without waiting for a pass: those beyond the newest
+/// per name, or all that have ended if the pod is `Unneeded` (GC-05, LOOP-09).
+#[doc(alias = "deleteContainersInPod")]
+pub fn prune_dead(seen: &PodObservation, policy: &GcPolicy, fate: PodFate) -> Vec<ContainerId> {
+    let keep = match fate {
+        PodFate::Unneeded => 0,
+        // At least one, whatever the policy says: it holds the restart count and the last exit code.
+        PodFate::MayRun | PodFate::Ended => policy.per_container.unwrap_or_default().max(1),
+    };
+    let mut kept: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut dead = Vec::new();
+    for container in seen.containers.iter().filter(|c| c.state.exit().is_some()) {
+        let count = kept.entry(&container.name).or_default();
+        if *count < keep {
+            *count += 1;
+        } else {
+            dead.push(container.id.clone());
+        }
+    }
+    dead.reverse();
+    dead
+}
+
+#[cfg(test)]
+mod tests;

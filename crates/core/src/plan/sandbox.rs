@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::restart::restarts_on_exit;
 use super::{PlanGates, PodPlan, PodView, SandboxPlan, StartContainer, init_role};
 use crate::id::{ContainerId, SandboxId};
 use crate::launch::NamespaceMode;
@@ -52,7 +53,7 @@ pub(super) fn recreate(view: &PodView<'_>, seen: &PodObservation, attempt: u32, 
         return kill;
     }
     let open = unfinished(pod, seen, view.gates);
-    if open.is_empty() && was_initialised(pod, seen) {
+    if (open.is_empty() && was_initialised(pod, seen)) || is_over(pod, seen, view.gates) {
         return kill;
     }
     let start = if pod.init().is_empty() {
@@ -82,6 +83,15 @@ fn unfinished(pod: &Pod, seen: &PodObservation, gates: PlanGates) -> Vec<usize> 
         .filter(|(_, c)| !(on_failure(c.restart_policy.as_deref()) && succeeded(&c.name)))
         .map(|(index, _)| index)
         .collect()
+}
+
+/// Every regular container has ended and none is to run again. Upstream relies on the phase, which is terminal then, to
+/// keep such a pod from being planned at all.
+fn is_over(pod: &Pod, seen: &PodObservation, gates: PlanGates) -> bool {
+    pod.regular().iter().all(|c| {
+        let exit = seen.current(&c.name).and_then(|at| at.state.exit());
+        exit.is_some_and(|exit| !restarts_on_exit(pod, c, exit.code, gates))
+    })
 }
 
 /// A regular container has been made at some time, so the init containers had their turn.

@@ -91,8 +91,11 @@ pub(super) fn statuses(
                 Some(newest) => seen_status(&Instance { view, spec, old, restarting }, newest, seen),
                 None => unseen_status(&Instance { view, spec, old, restarting }),
             };
-            infer_init(view, seen, list, spec, &mut status);
-            show_failure(view, seen, list, spec, &mut status);
+            if !restarting && list == ContainerList::Init && is_past(view.pod, spec, seen) {
+                infer_end(&mut status);
+            } else {
+                show_failure(view, seen, list, spec, &mut status);
+            }
             status
         })
         .collect();
@@ -122,20 +125,21 @@ fn unseen_status(instance: &Instance<'_>) -> ContainerStatus {
         volume_mounts: instance::volume_mounts(view, spec),
         ..ContainerStatus::default()
     };
-    let Some(old) = old else { return fresh };
+    let Some(old) = *old else { return fresh };
     let state = old.state.as_ref();
     let (was_running, was_terminated) =
         (state.is_some_and(|s| s.running.is_some()), state.is_some_and(|s| s.terminated.is_some()));
-    let mut status = if was_terminated {
-        (*old).clone()
-    } else {
-        ContainerStatus { restart_count: old.restart_count, last_state: old.last_state.clone(), ..fresh }
-    };
     let reason = WaitingReason::RestartingAllContainers.as_str();
     let was_removed = state.and_then(|s| s.waiting.as_ref()).is_some_and(|w| w.reason.as_deref() == Some(reason));
-    if *restarting && was_removed {
-        status.state = old.state.clone();
-    } else if *restarting && (was_running || was_terminated) {
+    let mut status = if was_terminated || (*restarting && was_removed) {
+        old.clone()
+    } else if was_running {
+        ContainerStatus { restart_count: old.restart_count, last_state: old.last_state.clone(), ..fresh }
+    } else {
+        // It still waits, and what is known of its last instance stays.
+        ContainerStatus { state: fresh.state, image: fresh.image, ..old.clone() }
+    };
+    if *restarting && (was_running || was_terminated) {
         status.state = Some(waiting(reason, Some(REMOVED_TO_RESTART)));
         status.last_state = Some(unseen_end(reason, REMOVED_TO_RESTART));
         status.restart_count = old.restart_count.saturating_add(1);
@@ -180,28 +184,20 @@ pub(super) fn unseen_end(reason: &str, message: &str) -> ContainerState {
     }
 }
 
-/// An ordinary init container without a record, in a pod whose regular containers were made, must have ended well
-/// (PST-04).
-fn infer_init(
-    view: &StatusView<'_>,
-    seen: &PodObservation,
-    list: ContainerList,
-    spec: &Container,
-    status: &mut ContainerStatus,
-) {
-    let waits = status.state.as_ref().is_some_and(|s| s.waiting.is_some());
+/// An ordinary init container without a record, in a pod whose regular containers were made: it had its turn.
+fn is_past(pod: &Pod, spec: &Container, seen: &PodObservation) -> bool {
     let made = |c: &Container| {
         seen.current(&c.name).is_some_and(|c| match c.state.kind() {
             ContainerStateKind::Created | ContainerStateKind::Running | ContainerStateKind::Exited => true,
             ContainerStateKind::Unknown => false,
         })
     };
-    let inferred = list == ContainerList::Init
-        && !is_sidecar(spec)
-        && waits
-        && seen.current(&spec.name).is_none()
-        && view.pod.regular().iter().any(made);
-    if inferred {
+    !is_sidecar(spec) && seen.current(&spec.name).is_none() && pod.regular().iter().any(made)
+}
+
+/// It must have ended well, if nothing else is known of it (PST-04).
+fn infer_end(status: &mut ContainerStatus) {
+    if status.state.as_ref().is_some_and(|s| s.waiting.is_some()) {
         status.state = Some(ContainerState {
             terminated: Some(ContainerStateTerminated {
                 exit_code: 0,

@@ -39,15 +39,15 @@ pub(super) fn convert(instance: &Instance<'_>, seen: &ContainerObservation) -> C
         user: seen.user.as_ref().map(user),
         ..ContainerStatus::default()
     };
-    if let Some(old) = old.filter(|_| view.gates.restart_all_containers) {
+    if let Some(old) = old {
         carry_over(&mut status, old);
     }
     set_state(instance, seen, &mut status);
     status
 }
 
-/// When every container of a pod is restarted the old instances are removed, and only the status before still knows
-/// them.
+/// An old instance may be gone from the runtime, and then only the status before still knows it: so it is when every
+/// container of a pod is restarted.
 fn carry_over(status: &mut ContainerStatus, old: &ContainerStatus) {
     status.restart_count = status.restart_count.max(old.restart_count);
     let ended = |state: &Option<ContainerState>| state.as_ref().and_then(|s| s.terminated.clone());
@@ -66,7 +66,7 @@ fn set_state(instance: &Instance<'_>, seen: &ContainerObservation, status: &mut 
     let state = match &seen.state {
         observe::ContainerState::Running { started_at } => {
             // An end that the count does not know of: the instance was removed, and with it its number.
-            let removed = old.filter(|_| instance.view.gates.restart_all_containers && old_end.is_some());
+            let removed = old.filter(|_| old_end.is_some());
             let made = i32::try_from(seen.marks.restart_count).unwrap_or(i32::MAX);
             if let Some(old) = removed.filter(|old| old.restart_count >= made) {
                 status.restart_count = old.restart_count.saturating_add(1);
@@ -79,22 +79,33 @@ fn set_state(instance: &Instance<'_>, seen: &ContainerObservation, status: &mut 
         observe::ContainerState::Created => waiting(),
         observe::ContainerState::Exited(exit) => ended(seen, exit, instance.view.runtime_name),
         observe::ContainerState::Unknown if was_running => {
-            let restarting = instance.restarting && instance.view.gates.restart_all_containers;
-            let reason = if restarting { WaitingReason::RestartingAllContainers.as_str() } else { STATUS_UNKNOWN };
-            status.restart_count = old.map_or(0, |old| old.restart_count).saturating_add(1);
+            let reason =
+                if instance.restarting { WaitingReason::RestartingAllContainers.as_str() } else { STATUS_UNKNOWN };
+            let counted = old.map_or(0, |old| old.restart_count).saturating_add(1);
+            status.restart_count = status.restart_count.max(counted);
             containers::unseen_end(reason, LOST_WHEN_TERMINATED)
         }
         // Once told as ended it stays so. Upstream falls back to waiting, and the pod to Pending.
-        observe::ContainerState::Unknown => match old_end.filter(|_| same_instance(status, old)) {
-            Some(end) => ContainerState { terminated: Some(end.clone()), ..ContainerState::default() },
+        observe::ContainerState::Unknown => match told_end(status, old) {
+            Some(end) => {
+                status.restart_count = status.restart_count.max(old.map_or(0, |old| old.restart_count));
+                ContainerState { terminated: Some(end.clone()), ..ContainerState::default() }
+            }
             None => waiting(),
         },
     };
     status.state = Some(state);
 }
 
-fn same_instance(status: &ContainerStatus, old: Option<&ContainerStatus>) -> bool {
-    old.is_some_and(|old| old.container_id == status.container_id)
+/// The end of this very instance as the status before told it: as its state, or moved aside by a failure to start again.
+/// An end that nobody saw names no instance.
+fn told_end<'a>(status: &ContainerStatus, old: Option<&'a ContainerStatus>) -> Option<&'a ContainerStateTerminated> {
+    let same = old?.container_id == status.container_id;
+    let end = |state: &'a Option<ContainerState>| state.as_ref().and_then(|s| s.terminated.as_ref());
+    let lost = |end: &ContainerStateTerminated| end.message.as_deref() == Some(LOST_WHEN_TERMINATED);
+    let aside = end(&old?.last_state);
+    let aside = aside.filter(|end| end.container_id == status.container_id || (same && lost(end)));
+    end(&old?.state).filter(|_| same).or(aside)
 }
 
 /// The API's form of an end.

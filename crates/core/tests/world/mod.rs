@@ -1,6 +1,8 @@
 //! A small world for golden rows and properties: pods and observations from short text, plans as text.
 #![allow(dead_code, reason = "each test binary uses its part of it")]
 
+pub(crate) mod any;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -31,7 +33,7 @@ pub(crate) fn at(secs: i64) -> Timestamp {
 }
 
 /// One case of a golden file.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct Case {
     /// What the case shows.
@@ -77,6 +79,19 @@ pub(crate) struct Sandbox {
 impl Default for Sandbox {
     fn default() -> Self {
         Self { ready: true, attempt: 0, ips: vec!["10.0.0.1".into()], host_network: false }
+    }
+}
+
+/// Short, for the report of a failed property.
+impl std::fmt::Debug for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let json = |value: serde_json::Result<String>| value.unwrap_or_default();
+        writeln!(f, "{{ spec: {}", json(serde_json::to_string(&self.spec)))?;
+        writeln!(f, "  deleted: {}, off: {:?}, ending: {:?}", self.deleted, self.off, self.ending)?;
+        writeln!(f, "  sandboxes: {:?}", self.sandboxes)?;
+        writeln!(f, "  containers: {:?}", self.containers)?;
+        writeln!(f, "  liveness: {:?}, readiness: {:?}, startup: {:?}", self.liveness, self.readiness, self.startup)?;
+        write!(f, "  previous: {} }}", json(serde_json::to_string(&self.previous)))
     }
 }
 
@@ -144,7 +159,9 @@ impl Case {
         let probes = self.probes(&seen);
         let status = self.decide(&pod, &previous, &seen, &probes, now());
         // Deciding again from one's own answer changes nothing.
-        assert_eq!(self.decide(&pod, &status, &seen, &probes, at(2_000)), status, "{}", self.name);
+        let again = self.decide(&pod, &status, &seen, &probes, at(2_000));
+        let text = |status| serde_saphyr::to_string(status).expect("a status can be written");
+        assert!(again == status, "{}: decided\n{}\nthen\n{}", self.name, text(&status), text(&again));
         status
     }
 
