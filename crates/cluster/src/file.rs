@@ -58,7 +58,7 @@ impl PodSource for FileSource {
         let mut task = Task {
             manifests: Manifests::new(self.path.clone(), Arc::clone(&self.decode)),
             every: self.every,
-            watch: Watching::Retry { after: RETRY, problem: None },
+            watch: Watching::Retry { after: Duration::ZERO, problem: None },
             out,
         };
         tokio::select! {
@@ -130,7 +130,7 @@ impl Task {
     /// Watches the path, unless that is done already and the path still leads to what is watched.
     async fn start_watch(&mut self) {
         let path = self.manifests.path().to_owned();
-        let old = std::mem::replace(&mut self.watch, Watching::Retry { after: RETRY, problem: None });
+        let old = std::mem::replace(&mut self.watch, Watching::Retry { after: Duration::ZERO, problem: None });
         let (watch, retry) = match old {
             Watching::On(watch) => (Some(watch), None),
             Watching::Retry { after, problem } => (None, Some((after, problem))),
@@ -157,14 +157,13 @@ impl Task {
         }
     }
 
-    /// A path that is not there is asked for at an even pace; everything else less and less often.
     fn watch_failed(&mut self, error: &WatchError) {
         let text = explain(error);
         let (after, known) = match &self.watch {
-            Watching::On(_) => (RETRY, None),
+            Watching::On(_) => (Duration::ZERO, None),
             Watching::Retry { after, problem } => (*after, problem.clone()),
         };
-        let after = if error.is_missing() { RETRY } else { after.saturating_mul(2).min(MAX_RETRY) };
+        let after = next_retry(after, error);
         if known.as_ref() != Some(&text) {
             warn!(path = %self.manifests.path().display(), err = text, every = ?self.every,
                 "Manifests cannot be watched; changes are seen only when they are listed");
@@ -175,7 +174,7 @@ impl Task {
     fn retry_after(&self) -> Duration {
         match &self.watch {
             Watching::On(_) => self.every,
-            Watching::Retry { after, .. } => *after,
+            Watching::Retry { after, .. } => (*after).max(RETRY),
         }
     }
 
@@ -197,5 +196,35 @@ impl Task {
     }
 }
 
+/// How long to wait after a failure, if the last wait was `after`. A path that is not there is asked for at an even pace,
+/// everything else less and less often (SRC-02).
+fn next_retry(after: Duration, error: &WatchError) -> Duration {
+    if error.is_missing() { RETRY } else { after.saturating_mul(2).clamp(RETRY, MAX_RETRY) }
+}
+
 /// Names of files in the directory.
 type Names = BTreeSet<OsString>;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+    use std::time::Duration;
+
+    use super::next_retry;
+    use super::watch::WatchError;
+
+    #[test]
+    fn src_02_a_watch_that_fails_is_tried_less_and_less_often_but_a_missing_path_each_second() {
+        let waits = |error: &WatchError| {
+            let next = |after: &Duration| Some(next_retry(*after, error));
+            std::iter::successors(Some(Duration::ZERO), next)
+                .skip(1)
+                .take(7)
+                .map(|wait| wait.as_secs())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(waits(&WatchError::Init(Error::other("limit"))), [1, 2, 4, 8, 16, 20, 20]);
+        let missing = WatchError::Stat { path: "x".into(), source: Error::from(ErrorKind::NotFound) };
+        assert_eq!(waits(&missing), [1, 1, 1, 1, 1, 1, 1]);
+    }
+}

@@ -136,6 +136,25 @@ struct Task<'a> {
     out: mpsc::Sender<Delivery>,
 }
 
+/// How a failure is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loudness {
+    Loud,
+    LastLoud,
+    Quiet,
+}
+
+impl Loudness {
+    /// After this many failures in a row.
+    fn of(failures: u32) -> Self {
+        match failures {
+            ..LOUD_FAILURES => Self::Loud,
+            LOUD_FAILURES => Self::LastLoud,
+            _ => Self::Quiet,
+        }
+    }
+}
+
 /// What a pod is known by before it is decoded: its namespace and name in the manifest.
 type Key = (String, String);
 
@@ -218,10 +237,12 @@ impl Task<'_> {
     /// upstream: http.go run (v1.36).
     fn failed(&mut self, error: &RoundError) {
         let (url, err) = (&self.source.url, explain(error));
-        match self.failures {
-            ..LOUD_FAILURES => warn!(url, err, "Failed to read pods from URL"),
-            LOUD_FAILURES => warn!(url, err, "Failed to read pods from URL; further failures are logged at -v=4 only"),
-            _ => debug!(url, err, "Failed to read pods from URL"),
+        match Loudness::of(self.failures) {
+            Loudness::Loud => warn!(url, err, "Failed to read pods from URL"),
+            Loudness::LastLoud => {
+                warn!(url, err, "Failed to read pods from URL; further failures are logged at -v=4 only")
+            }
+            Loudness::Quiet => debug!(url, err, "Failed to read pods from URL"),
         }
         self.failures = self.failures.saturating_add(1);
     }
@@ -268,5 +289,15 @@ fn describe((namespace, name): &Key, index: usize) -> String {
         (_, true) => format!("pod {index}, counted from 0"),
         (true, false) => format!("pod {name}"),
         (false, false) => format!("pod {name} of namespace {namespace}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Loudness::{self, LastLoud, Loud, Quiet};
+
+    #[test]
+    fn src_03_the_first_failures_are_logged_loudly_and_the_rest_quietly() {
+        assert_eq!([0, 1, 2, 3, 4, 5].map(Loudness::of), [Loud, Loud, Loud, LastLoud, Quiet, Quiet]);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use rubelet_cluster::{FileSource, MAX_MANIFEST};
-use support::{Running, decoder, manifest};
+use support::{Running, manifest, node};
 use tempfile::TempDir;
 
 mod support;
@@ -17,7 +17,7 @@ const RARELY: Duration = Duration::from_secs(3600);
 const OFTEN: Duration = Duration::from_millis(20);
 
 fn source(path: &Path, every: Duration) -> Running {
-    Running::start(FileSource::new(path, every, decoder()))
+    Running::start(FileSource::new(path, every, node()))
 }
 
 /// Puts a file into place in one step.
@@ -43,7 +43,9 @@ async fn src_01_a_directory_is_read_in_order_without_dot_files() {
     check(
         |dir| {
             fs::write(dir.join("b.yaml"), manifest("b", "1")).unwrap();
-            fs::write(dir.join("a.json"), r#"{"kind":"Pod","metadata":{"name":"a"},"spec":{"image":"1"}}"#).unwrap();
+            const JSON: &str =
+                r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"app","image":"i:1"}]}}"#;
+            fs::write(dir.join("a.json"), JSON).unwrap();
             fs::write(dir.join("c"), manifest("c", "1")).unwrap();
             fs::write(dir.join(".hidden.yaml"), manifest("hidden", "1")).unwrap();
         },
@@ -64,10 +66,17 @@ async fn each_bad_manifest_is_named_with_its_fault_and_stops_no_other() {
         [good=1]
         DIR/bad.yaml: it is neither YAML nor JSON: line 2, column 11: mapping values are not allowed in this context"#]]).await;
     check(
+        with_good(|dir| fs::write(dir.join("bad.yaml"), manifest("bad", "1").replace("app", "APP")).unwrap()),
+        expect![[r#"
+            [good=1]
+            DIR/bad.yaml: invalid pod: spec.containers[0].name: Invalid value: "APP": must be lower case letters, digits and '-', beginning and ending with a letter or digit"#]],
+    )
+    .await;
+    check(
         with_good(|dir| fs::write(dir.join("bad.yaml"), "kind: Service\n").unwrap()),
         expect![[r#"
-        [good=1]
-        DIR/bad.yaml: expected kind: Pod"#]],
+            [good=1]
+            DIR/bad.yaml: expected apiVersion: v1, kind: Pod, found apiVersion: none, kind: Service"#]],
     )
     .await;
     check(
@@ -118,8 +127,8 @@ async fn each_bad_manifest_is_named_with_its_fault_and_stops_no_other() {
     check(
         with_good(|dir| fs::write(dir.join("two.yaml"), manifest("good", "2")).unwrap()),
         expect![[r#"
-        [good=1]
-        DIR/two.yaml: pod good of namespace default is already defined in DIR/good.yaml"#]],
+            [good=1]
+            DIR/two.yaml: pod good-n of namespace default is already defined in DIR/good.yaml"#]],
     )
     .await;
 }

@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rubelet_cluster::{HttpSource, MAX_MANIFEST};
 use rubelet_testkit::TestClock;
-use support::{Running, decoder, manifest};
+use support::{Running, manifest, node};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -91,8 +91,17 @@ impl Server {
             map.entry((*name).into()).or_default().push((*value).into());
         }
         let url = format!("http://{}{path}", self.address);
-        Running::start(HttpSource::new(&url, &map, OFTEN, decoder()).unwrap())
+        Running::start(HttpSource::new(&url, &map, OFTEN, node()).unwrap())
     }
+}
+
+/// A pod in a list, which need not say what it is.
+fn item(name: &str, image: &str) -> String {
+    format!("{{metadata: {{name: {name}}}, spec: {{containers: [{{name: app, image: 'i:{image}'}}]}}}}")
+}
+
+fn list(items: &[String]) -> String {
+    format!("apiVersion: v1\nkind: PodList\nitems: [{}]\n", items.join(", "))
 }
 
 #[tokio::test]
@@ -104,10 +113,7 @@ async fn src_03_a_pod_or_a_list_of_pods_is_taken_and_only_changes_are_told() {
     assert_eq!(running.next().await, "[web=1]");
     server.rounds(3).await;
     assert!(running.nothing_waits(), "an unchanged body is not told again");
-    server.says(
-        r#"{"apiVersion":"v1","kind":"PodList","items":[
-        {"metadata":{"name":"a"},"spec":{"image":"1"}}, {"metadata":{"name":"b"},"spec":{"image":"2"}}]}"#,
-    );
+    server.says(list(&[item("a", "1"), item("b", "2")]));
     assert_eq!(running.next().await, "[a=1 b=2]");
     server.says("apiVersion: v1\nkind: PodList\n");
     assert_eq!(running.next().await, "[]");
@@ -154,23 +160,21 @@ async fn what_cannot_be_read_leaves_the_pods_as_they_were() {
 /// Our difference: upstream refuses the whole list.
 #[tokio::test]
 async fn a_bad_pod_of_a_list_stays_as_it_was_and_stops_no_other() {
-    let list = |items: &str| format!("apiVersion: v1\nkind: PodList\nitems: [{items}]\n");
-    let good = |name: &str, image: &str| format!("{{metadata: {{name: {name}}}, spec: {{image: '{image}'}}}}");
     let bad = |name: &str| format!("{{kind: Service, metadata: {{name: {name}, namespace: ns}}}}");
     let mut tasks = JoinSet::new();
     let server = Server::start(&mut tasks).await;
     let text = |seen: String| seen.replace(&server.address.to_string(), "SERVER");
-    server.says(list(&[good("a", "1"), bad("b")].join(",")));
+    server.says(list(&[item("a", "1"), bad("b")]));
     let mut running = server.source("/pods", &[]);
     expect![[r#"
         [a=1]
-        http://SERVER/pods: pod b of namespace ns: expected kind: Pod"#]]
+        http://SERVER/pods: pod b of namespace ns: expected apiVersion: v1, kind: Pod, found apiVersion: v1, kind: Service"#]]
     .assert_eq(&text(running.next().await));
-    server.says(list(&["{kind: Service, metadata: {name: a}}".to_owned(), good("c", "1"), "{}".to_owned()].join(",")));
+    server.says(list(&["{kind: Service, metadata: {name: a}}".to_owned(), item("c", "1"), "{}".to_owned()]));
     expect![[r#"
         [a=1 c=1]
-        http://SERVER/pods: pod a: expected kind: Pod; it goes on as it was last read
-        http://SERVER/pods: pod 2, counted from 0: metadata.name is missing"#]]
+        http://SERVER/pods: pod a: expected apiVersion: v1, kind: Pod, found apiVersion: v1, kind: Service; it goes on as it was last read
+        http://SERVER/pods: pod 2, counted from 0: invalid pod: metadata.name: Required value"#]]
     .assert_eq(&text(running.next().await));
     running.stop().await;
 }
@@ -203,7 +207,7 @@ async fn a_redirect_without_end_is_given_up() {
 async fn a_server_that_does_not_answer_is_given_up_after_ten_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let mut running = Running::start(HttpSource::new(&url, &BTreeMap::new(), OFTEN, decoder()).unwrap());
+    let mut running = Running::start(HttpSource::new(&url, &BTreeMap::new(), OFTEN, node()).unwrap());
     let clock = TestClock::start();
     let _silent = listener.accept().await.unwrap();
     let _again = listener.accept().await.unwrap();
@@ -216,7 +220,7 @@ async fn a_server_that_does_not_answer_is_given_up_after_ten_seconds() {
 async fn a_url_that_cannot_work_is_refused_at_start() {
     let check = |url: &str, header: &str| {
         let headers = BTreeMap::from([(header.to_owned(), vec!["x".to_owned()])]);
-        match HttpSource::new(url, &headers, OFTEN, decoder()) {
+        match HttpSource::new(url, &headers, OFTEN, node()) {
             Ok(_) => "ok".to_owned(),
             Err(error) => error.to_string(),
         }

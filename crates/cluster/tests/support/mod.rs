@@ -1,12 +1,13 @@
-//! What the tests of both sources need: a decoder that knows a pod's name and image alone, and bounded waits.
+//! What the tests of both sources need: manifests, and bounded waits.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use rubelet_cluster::{Decode, Decoded, Origin};
+use rubelet_core::manifest::{Gates, static_pod};
+use rubelet_core::pod::PodExt as _;
 use rubelet_engine::ports::{Delivery, PodSource};
-use rubelet_testkit::pod;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -15,25 +16,19 @@ use tokio_util::sync::CancellationToken;
 /// Longer than anything here takes; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Takes `{kind: Pod, metadata: {name}, spec: {image}}`; the UID shows the origin.
-pub(crate) fn decoder() -> Arc<dyn Decode> {
-    Arc::new(|raw: &Value, origin: &Origin| -> Result<Decoded, Box<dyn Error + Send + Sync>> {
-        let text = |path: &str| raw.pointer(path).and_then(Value::as_str).unwrap_or_default();
-        if text("/kind") != "Pod" {
-            return Err("expected kind: Pod".into());
-        }
-        if text("/metadata/name").is_empty() {
-            return Err("metadata.name is missing".into());
-        }
-        let (Origin::File(place) | Origin::Url(place)) = origin;
-        let pod = pod(text("/metadata/name")).uid(place).image(text("/spec/image")).build();
-        Ok(Decoded { pod: Arc::unwrap_or_clone(pod), warnings: Vec::new() })
+/// Reads manifests for a node called `n`, so that a pod `web` is called `web-n`.
+pub(crate) fn node() -> Arc<dyn Decode> {
+    Arc::new(|raw: &Value, origin: &Origin| {
+        let manifest = static_pod(raw, origin, "n", &Gates::default())?;
+        Ok(Decoded { pod: manifest.pod, warnings: Vec::new() })
     })
 }
 
-/// A manifest that the decoder takes.
+/// A valid manifest.
 pub(crate) fn manifest(name: &str, image: &str) -> String {
-    format!("kind: Pod\nmetadata:\n  name: {name}\nspec:\n  image: '{image}'\n")
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: app, image: 'i:{image}'}}]}}\n"
+    )
 }
 
 /// A source that runs until this is dropped.
@@ -83,9 +78,10 @@ impl Running {
 }
 
 fn show(delivery: &Delivery) -> String {
-    let pod = |pod: &Arc<k8s_openapi::api::core::v1::Pod>| {
-        let image = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.image.clone());
-        format!("{}={}", pod.metadata.name.as_deref().unwrap_or("?"), image.as_deref().unwrap_or("?"))
+    let pod = |pod: &Arc<Pod>| {
+        let name = pod.metadata.name.as_deref().and_then(|name| name.strip_suffix("-n"));
+        let image = pod.regular().first().and_then(|app| app.image.as_deref()?.strip_prefix("i:"));
+        format!("{}={}", name.unwrap_or("?"), image.unwrap_or("?"))
     };
     let pods: Vec<String> = delivery.pods.iter().map(pod).collect();
     let mut text = format!("[{}]", pods.join(" "));
