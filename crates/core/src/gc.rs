@@ -24,6 +24,13 @@ pub struct GcPolicy {
     pub total: Option<usize>,
 }
 
+impl GcPlan {
+    /// Nothing is to be removed.
+    pub fn is_empty(&self) -> bool {
+        self.containers.is_empty() && self.sandboxes.is_empty()
+    }
+}
+
 impl Default for GcPolicy {
     /// As upstream's flags have it: no age, one instance each, any number.
     fn default() -> Self {
@@ -76,6 +83,8 @@ pub struct GcContainer {
     pub name: String,
     /// Its pod.
     pub pod: PodRef,
+    /// Its restart count: names its log.
+    pub restart_count: u32,
     /// The runtime has lost track of it, so it may run: it is stopped first (GC-02).
     pub stop_first: bool,
 }
@@ -132,8 +141,13 @@ fn units_of(pod: &PodSummary, view: &GcView) -> Vec<Vec<Dead>> {
         if container.state == ContainerStateKind::Running || view.now.duration_since(container.created_at) < youngest {
             continue;
         }
-        let dead =
-            GcContainer { id: id.clone(), name: container.name.clone(), pod: pod.pod.clone(), stop_first: unknown };
+        let dead = GcContainer {
+            id: id.clone(),
+            name: container.name.clone(),
+            pod: pod.pod.clone(),
+            restart_count: container.restart_count,
+            stop_first: unknown,
+        };
         units.entry(&container.name).or_default().push(Dead { container: dead, created_at: container.created_at });
     }
     let mut units: Vec<Vec<Dead>> = units.into_values().collect();

@@ -100,7 +100,7 @@ pub struct Puller {
 
 enum Event {
     Shutdown,
-    Asked(Request),
+    Asked(Box<Request>),
     PullEnded,
 }
 
@@ -129,11 +129,11 @@ impl Puller {
                 biased;
                 () = cancel.cancelled() => Event::Shutdown,
                 Some(_) = self.pulls.join_next() => Event::PullEnded,
-                request = self.inbox.recv() => request.map_or(Event::Shutdown, Event::Asked),
+                request = self.inbox.recv() => request.map_or(Event::Shutdown, |request| Event::Asked(Box::new(request))),
             };
             match event {
                 Event::Shutdown => return,
-                Event::Asked(request) => self.queue.push_back(request),
+                Event::Asked(request) => self.queue.push_back(*request),
                 Event::PullEnded => {}
             }
             self.start_what_may_start();

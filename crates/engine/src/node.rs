@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Taint;
 use rubelet_core::admit::{AdmitView, SysctlAllowlist};
 use rubelet_core::backoff::BackoffPolicy;
+use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::LaunchContext;
 use rubelet_core::lifecycle::Pace;
 use rubelet_core::plan::PlanGates;
@@ -68,12 +68,8 @@ pub struct Settings {
     pub plan_gates: PlanGates,
     /// How many pods are started at the same time.
     pub parallel_starts: usize,
-    /// How many dead instances of a container are kept.
-    pub dead_per_container: i32,
-    /// How many dead containers are kept in all; negative is no limit.
-    pub dead_in_all: i32,
-    /// How old a dead container must be to be collected.
-    pub dead_min_age: Duration,
+    /// How many dead containers are kept.
+    pub gc: GcPolicy,
     /// Which pods may run here.
     pub admission: Admission,
 }

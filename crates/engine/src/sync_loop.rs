@@ -320,7 +320,7 @@ impl SyncLoop {
             for orphan in orphans {
                 self.workers.orphan(orphan);
             }
-            let garbage = survey.garbage(&self.node, &self.workers, &self.desired);
+            let garbage = survey.garbage(&self.node, &self.workers);
             self.housekeeping.surveyed(now);
             if !garbage.is_empty() {
                 self.housekeeping.start(Chore::Collect(garbage), &self.node);

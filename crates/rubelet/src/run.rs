@@ -17,23 +17,27 @@ use rubelet_engine::ports::{NodeFacts, RuntimeInfo, RuntimeStatus, RuntimeVersio
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
 use rubelet_linux::host::KernelFiles;
+use rubelet_linux::host::chance::KernelChance;
 use rubelet_linux::host::facts::{FactsRequest, node_facts};
 use rubelet_linux::host::lock_file::{LockFile, RootLock};
+use rubelet_linux::host::node_files::NodeFiles;
 use rubelet_linux::host::root_dir::{Sharing, prepare};
 use rubelet_linux::host::tunables::TunablePolicy;
 use rubelet_linux::host::{process, tunables};
 use rubelet_linux::logs::{DiskLogs, LogDirs};
-use rubelet_linux::host::chance::KernelChance;
-use rubelet_linux::host::node_files::NodeFiles;
 use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::subpaths::RootSubpaths;
 use rubelet_linux::volume_dirs::RootVolumes;
+use rubelet_server::healthz::{self, Health};
+use rubelet_server::local::{LocalServer, ROOT};
+use rubelet_server::{LiveNode, WatchedNode};
 use rubelet_volume::{EmptyDir, HostPath};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config_load::Loaded;
+use crate::flags::control_socket;
 use crate::settings;
 use crate::sources;
 use crate::standalone::{LogEvents, NoStatus};
@@ -146,9 +150,9 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
     };
     let sources = sources::sources(loaded, &facts.name)?;
     let pulls = settings::pull_limits(config);
-    let parts = Parts { ports, facts, settings, pulls, clock, sources };
+    let parts = Parts { ports, facts, settings, pulls, clock: clock.clone(), sources };
     let (tasks, handle) = assemble::start(parts, cancel);
-    let servers = serve(loaded, &root, handle, cancel).await?;
+    let servers = serve(loaded, &root, handle, clock, cancel).await?;
     Ok(Running { tasks, servers, _root_lock: root_lock, _lock_file: lock_file })
 }
 
@@ -310,6 +314,7 @@ async fn serve(
     loaded: &Loaded,
     root: &Path,
     handle: assemble::EngineHandle,
+    clock: Clock,
     cancel: &CancellationToken,
 ) -> anyhow::Result<TaskGroup> {
     let config = &loaded.config;
@@ -323,13 +328,14 @@ async fn serve(
             let _refused = process::set_oom_score_adj(&files, score);
         }
     });
-    let _ = (
-        root,
-        handle,
-        config.healthz_port,
-        &config.healthz_bind_address,
-        SocketAddr::from(([0; 4], 0)),
-        IpAddr::from([0; 4]),
-    );
+    let node: Arc<dyn WatchedNode> = Arc::new(LiveNode { sync_loop: handle.sync_loop, clock });
+    if config.healthz_port > 0 {
+        let ip: IpAddr = config.healthz_bind_address.parse().context("healthzBindAddress")?;
+        let address = SocketAddr::new(ip, u16::try_from(config.healthz_port).context("healthzPort")?);
+        let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
+        servers.start("healthz", healthz::run(address, health, servers.cancel_token()));
+    }
+    let local = LocalServer::bind(&control_socket(root), node, ROOT).map_err(told)?;
+    servers.start("local-socket", local.run(servers.cancel_token()));
     Ok(servers)
 }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::config::{Gate, KubeletConfiguration, SwapBehavior};
+use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::Pace;
 use rubelet_core::plan::PlanGates;
@@ -46,9 +47,12 @@ pub(crate) fn settings(
             restart_all_containers: gate(Gate::RestartAllContainersOnContainerExits),
         },
         parallel_starts: usize::try_from(facts.cpu_millis / 1000 * STARTS_PER_CPU).unwrap_or(1).max(2),
-        dead_per_container: loaded.flags.maximum_dead_containers_per_container,
-        dead_in_all: loaded.flags.maximum_dead_containers,
-        dead_min_age: loaded.flags.minimum_container_ttl_duration.to_std(),
+        gc: GcPolicy {
+            min_age: loaded.flags.minimum_container_ttl_duration.to_std(),
+            // A negative number is no limit.
+            per_container: usize::try_from(loaded.flags.maximum_dead_containers_per_container).ok(),
+            total: usize::try_from(loaded.flags.maximum_dead_containers).ok(),
+        },
         admission: Admission {
             labels: loaded.flags.node_labels.clone(),
             taints: Vec::new(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rubelet_core::gc::{PodFate, prune_dead};
 use rubelet_core::lifecycle::{JobEnd, Retry, Subject};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodView, SandboxPlan, plan_pod};
@@ -77,6 +78,7 @@ impl SyncPod<'_> {
     async fn after(&mut self, report: SyncReport, before: Arc<PodObservation>) -> Result<JobEnd, JobError> {
         self.memory.failures = report.failures;
         let seen = if report.acted { self.look().await? } else { before };
+        self.prune(&seen).await;
         let status = self.decide_status(&seen).await;
         if is_terminal(&status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
@@ -84,6 +86,22 @@ impl SyncPod<'_> {
         match report.problem {
             Some(problem) => Err(JobError { retry: report.retry, problem }),
             None => Ok(self.at_rest(&seen, report.again_in)),
+        }
+    }
+
+    /// Removes dead instances beyond those kept, so that a crash loop leaves no trail (LOOP-09, GC-05).
+    async fn prune(&self, seen: &PodObservation) {
+        for id in prune_dead(seen, &self.node.settings.gc, PodFate::MayRun) {
+            let Some(dead) = seen.containers.iter().find(|c| c.id == id) else { continue };
+            if let Err(err) = self.node.ports.runtime.remove_container(&id).await {
+                tracing::debug!(container = %dead.name, %err, "Could not remove a dead container");
+                continue;
+            }
+            let (name, count) = (&dead.name, dead.marks.restart_count);
+            let removed = self.node.ports.log_cleaner.remove_container(&self.line.pod, name, id.as_str(), count).await;
+            if let Err(err) = removed {
+                tracing::warn!(container = %name, err = %Chain(&err), "Could not remove a dead container's log");
+            }
         }
     }
 

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_core::desired::DesiredPods;
-use rubelet_core::gc::{DeadPolicy, Garbage, PodFacts, dead_containers};
+use rubelet_core::gc::{GcPlan, GcView, PodFate, plan_gc};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::observe::PodSummary;
@@ -43,7 +42,7 @@ pub(super) enum Chore {
     /// See what is there.
     Survey,
     /// Remove what is dead.
-    Collect(Garbage),
+    Collect(GcPlan),
 }
 
 /// How a chore ended.
@@ -78,19 +77,20 @@ impl Survey {
     }
 
     /// Dead containers and sandboxes of known pods that are more than are kept (GC-02, GC-03).
-    pub(super) fn garbage(&self, node: &Node, workers: &PodWorkers, desired: &DesiredPods) -> Garbage {
-        let settings = &node.settings;
-        let policy = DeadPolicy {
-            min_age: settings.dead_min_age,
-            per_container: settings.dead_per_container,
-            in_all: settings.dead_in_all,
+    pub(super) fn garbage(&self, node: &Node, workers: &PodWorkers) -> GcPlan {
+        // A pod that is nobody's has, or will get, a life as an orphan, which removes it whole: leave it alone here.
+        let fate = |uid: &PodUid| match workers.stage(uid) {
+            Some(Stage::Finished) => PodFate::Ended,
+            Some(_) | None => PodFate::MayRun,
         };
-        let facts = |uid: &PodUid| PodFacts {
-            // A pod that is not known is somebody's leftover and has, or will get, a life as an orphan.
-            keep: workers.knows(uid) || desired.get(uid).is_some(),
-            busy: workers.stage(uid).is_some_and(|stage| !matches!(stage, Stage::Finished)),
+        let pods: Vec<PodSummary> = self.runtime.values().filter(|pod| workers.knows(&pod.pod.uid)).cloned().collect();
+        let view = GcView {
+            policy: node.settings.gc.clone(),
+            all_sources_seen: true,
+            remove_ended: false,
+            now: node.clock.wall(),
         };
-        dead_containers(self.runtime.values(), facts, &policy, node.clock.wall())
+        plan_gc(&pods, fate, &view)
     }
 }
 
@@ -195,9 +195,15 @@ async fn survey(node: &Node) -> Survey {
 }
 
 /// Removes dead containers with their logs, and dead sandboxes (GC-07).
-async fn collect(node: &Node, garbage: Garbage) {
+async fn collect(node: &Node, garbage: GcPlan) {
     for dead in garbage.containers {
         debug!(pod = %dead.pod, container = %dead.name, container_id = %dead.id, "Removing a dead container");
+        if dead.stop_first
+            && let Err(err) = node.ports.runtime.stop_container(&dead.id, Duration::ZERO).await
+        {
+            warn!(pod = %dead.pod, container = %dead.name, %err, "Could not stop a container that the runtime lost");
+            continue;
+        }
         if let Err(err) = node.ports.runtime.remove_container(&dead.id).await {
             warn!(pod = %dead.pod, container = %dead.name, %err, "Could not remove a dead container");
             continue;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
+use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::{Pace, Stage};
 use rubelet_core::plan::PlanGates;
@@ -277,9 +278,7 @@ fn settings() -> Settings {
         cluster_dns: Vec::new(),
         plan_gates: PlanGates::default(),
         parallel_starts: 4,
-        dead_per_container: 1,
-        dead_in_all: -1,
-        dead_min_age: Duration::ZERO,
+        gc: GcPolicy::default(),
         admission: Admission {
             labels: BTreeMap::new(),
             taints: Vec::new(),
