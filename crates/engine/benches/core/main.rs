@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::manifest::{Gates, Origin, static_pod};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PlanGates, PodView, ProbeView, plan_pod};
 use rubelet_core::status::{Ending, StatusView, pod_status};
@@ -77,6 +78,7 @@ fn idle_node() -> Vec<Figure> {
     let rounds: Vec<Idle> = (0..ROUNDS).map(|_| virtually(idle_round())).collect();
     let of = |part: fn(&Idle) -> f64| median(rounds.iter().map(part).collect());
     vec![
+        figure("start_cpu_ms", "CPU to start all of them, the fakes' included", of(|r| r.start), "ms"),
         figure("resync_cpu_ms", "CPU per full resync", of(|r| r.resync), "ms"),
         figure("resync_fakes_cpu_ms", "… of it in the fake runtime", of(|r| r.fakes), "ms"),
         figure("idle_wakeups_per_s", "wake-ups per second when idle", of(|r| r.wake_ups), ""),
@@ -85,6 +87,7 @@ fn idle_node() -> Vec<Figure> {
 }
 
 struct Idle {
+    start: f64,
     resync: f64,
     fakes: f64,
     wake_ups: f64,
@@ -93,7 +96,9 @@ struct Idle {
 
 async fn idle_round() -> Idle {
     let mut world = World::new();
-    world.start(typical_pods(PODS)).await;
+    let (pods, began) = (typical_pods(PODS), kernel::cpu());
+    world.start(pods).await;
+    let start = millis(kernel::cpu() - began);
     let metrics = tokio::runtime::Handle::current().metrics();
     let runtime = world.sim.runtime.clone();
     let looks = || {
@@ -108,7 +113,7 @@ async fn idle_round() -> Idle {
     assert!(resyncs > 1.0, "pods are looked at now and then: {:?}", runtime.counts());
     let (resync, fakes) = (millis(cpu) / resyncs, fakes_alone(&runtime).await);
     let idle = IDLE.as_secs_f64();
-    Idle { resync, fakes, wake_ups: parks / idle, cpu: 100.0 * cpu.as_secs_f64() / idle }
+    Idle { start, resync, fakes, wake_ups: parks / idle, cpu: 100.0 * cpu.as_secs_f64() / idle }
 }
 
 /// What the fake runtime needs to show every pod once.
@@ -194,7 +199,18 @@ fn decisions() -> Vec<Figure> {
         figure("plan_running_ns", "plan_pod, all is as it should be", nanos(|| plan_pod(&view, &seen)), "ns"),
         figure("plan_new_ns", "plan_pod, nothing is there yet", nanos(|| plan_pod(&view, &nothing)), "ns"),
         figure("status_ns", "pod_status", nanos(|| pod_status(&status, &seen)), "ns"),
+        figure("manifest_us", "static_pod, from JSON to a pod with its UID", manifest() / 1000.0, "µs"),
     ]
+}
+
+/// A manifest as people write it becomes a pod.
+fn manifest() -> f64 {
+    let mut raw = json!(*typical_pod("web-0"));
+    if let Some(metadata) = raw.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
+        metadata.retain(|field, _| field == "name" || field == "labels");
+    }
+    let origin = Origin::File("/etc/kubernetes/manifests/web.yaml".into());
+    nanos(|| static_pod(&raw, &origin, "node", &Gates::default()).expect("a valid pod"))
 }
 
 /// Nanoseconds per call: the median over many short batches, few of which are disturbed by other processes.
