@@ -46,58 +46,56 @@ fn render(story: &PodStory, style: Style, zone: &TimeZone) -> String {
     if !story.timeline.is_empty() {
         text += &timeline(story, style, zone);
     }
-    let _ = writeln!(text, "\n{} {}", style.paint(Tone::Strong, "Waiting for:"), outlook(story));
+    let _ = writeln!(text, "\n{}", style.paint(Tone::Strong, &outlook(story)));
     text
 }
 
 fn header(story: &PodStory, style: Style) -> String {
     let pod = &story.line;
     let mut text = String::new();
-    let mut field = |name: &str, value: &str| {
-        let _ = writeln!(text, "{}{}", style.paint(Tone::Faint, &format!("{name:INDENT$}")), hang(value, INDENT));
+    let mut field = |name: &str, value: String| {
+        let _ = writeln!(text, "{}{value}", style.paint(Tone::Faint, &format!("{name:INDENT$}")));
     };
+    let plain = |value: &str| hang(value, INDENT);
     if pod.state == PodState::Invalid {
-        field("Manifest", &pod.name);
+        field("Manifest", plain(&pod.name));
     } else {
-        field("Pod", &format!("{}/{}", pod.namespace, pod.name));
-        field("UID", &pod.uid);
+        field("Pod", plain(&format!("{}/{}", pod.namespace, pod.name)));
+        field("UID", plain(&pod.uid));
     }
-    // The colour goes around the cleaned word, which has nothing in it that needs cleaning.
-    let mut state = pod.state.as_str().to_owned();
+    let mut state = style.paint(tone(pod), pod.state.as_str());
     if pod.total > 0 && pod.state == PodState::Running {
         let _ = write!(state, ", {} of {} containers ready", pod.ready, pod.total);
     }
     if let Some(seconds) = pod.age_seconds {
         let _ = write!(state, ", here for {}", age(seconds));
     }
-    field("State", &state);
+    field("State", state);
     if let Some(stage) = &pod.stage {
         let since = story.stage_seconds.map(|s| format!(" for {}", age(s))).unwrap_or_default();
         let grace = story.grace_seconds.map(|s| format!(", with {s} s of grace")).unwrap_or_default();
-        field("Stage", &format!("{stage}{since}{grace}"));
+        field("Stage", plain(&format!("{stage}{since}{grace}")));
     }
     match (&pod.reason, &pod.message) {
-        (Some(reason), Some(message)) => field("Reason", &format!("{reason}: {message}")),
-        (Some(reason), None) => field("Reason", reason),
+        (Some(reason), Some(message)) => field("Reason", plain(&format!("{reason}: {message}"))),
+        (Some(reason), None) => field("Reason", plain(reason)),
         (None, _) => {}
     }
-    if let Some(problem) = story.problem.as_ref().filter(|problem| pod.message.as_ref() != Some(problem)) {
+    let told = pod.message.as_ref().filter(|_| pod.reason.is_some());
+    if let Some(problem) = story.problem.as_ref().filter(|problem| told != Some(problem)) {
         let tries = match story.failures {
             0 | 1 => String::new(),
             tries => format!(" ({tries} tries failed)"),
         };
-        field("Problem", &format!("{problem}{tries}"));
+        field("Problem", plain(&format!("{problem}{tries}")));
     }
     if let Some(source) = &story.source {
-        field("Source", source);
+        field("Source", plain(source));
     }
     if let Some(ip) = &pod.ip {
-        field("Address", ip);
+        field("Address", plain(ip));
     }
-    match style {
-        Style::Plain => text,
-        Style::Rich => text.replacen(pod.state.as_str(), &style.paint(tone(pod), pod.state.as_str()), 1),
-    }
+    text
 }
 
 fn of_container(container: &ContainerStory, style: Style) -> String {
@@ -189,15 +187,15 @@ fn outlook(story: &PodStory) -> String {
     }
     let pod = &story.line;
     let text = match pod.state {
-        PodState::Running if pod.ready == pod.total && story.problem.is_none() => "nothing: it runs as it should",
-        PodState::Succeeded => "nothing: it has ended, and well",
-        PodState::Failed => "nothing: it has ended, and is not started again",
-        PodState::Rejected => "nothing: it was refused, and is looked at again only when it is changed",
-        PodState::Invalid => "its manifest to be mended",
-        PodState::Terminated => "nothing: it was ended, and its source still has it",
-        PodState::Running | PodState::Waiting | PodState::Pending | PodState::Terminating => {
-            "nothing known: it is being worked on"
+        PodState::Running if pod.ready == pod.total && story.problem.is_none() => {
+            "Waiting for nothing: it runs as it should"
         }
+        PodState::Succeeded => "Waiting for nothing: it has ended, and well",
+        PodState::Failed => "Waiting for nothing: it has ended, and is not started again",
+        PodState::Rejected => "Waiting for nothing: it was refused, and is looked at again only when it is changed",
+        PodState::Invalid => "Waiting for: its manifest to be mended",
+        PodState::Terminated => "Waiting for nothing: it was ended, and its source still has it",
+        PodState::Running | PodState::Waiting | PodState::Pending | PodState::Terminating => "It is being worked on",
     };
     text.to_owned()
 }
@@ -205,5 +203,5 @@ fn outlook(story: &PodStory) -> String {
 fn of_waiting(waiting: &WaitingDocument) -> String {
     let since = waiting.since_seconds.map(|s| format!(", since {}", age(s))).unwrap_or_default();
     let until = waiting.until_in_seconds.map(|s| format!(" (next try in {})", age(s))).unwrap_or_default();
-    format!("{}{since}{until}", hang(&waiting.what, INDENT))
+    format!("Waiting for: {}{since}{until}", hang(&waiting.what, 2))
 }

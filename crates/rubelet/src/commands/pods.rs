@@ -103,7 +103,7 @@ fn notes(node: &NodeDocument) -> Vec<String> {
         notes.push(format!("not read yet, so pods may be missing here: {}", node.unread_sources.join(", ")));
     }
     if node.job_panics > 0 {
-        notes.push(format!("{} internal errors since the start: see rubelet's log", node.job_panics));
+        notes.push(format!("internal errors since the start: {}; see rubelet's log", node.job_panics));
     }
     if node.pods.is_empty() && notes.is_empty() {
         notes.push("no pods on this node".to_owned());

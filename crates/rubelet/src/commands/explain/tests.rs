@@ -71,26 +71,26 @@ fn a_pod_that_is_well_has_a_short_story() {
     check(
         &story(),
         expect![[r#"
-        Pod       default/web-demo
-        UID       0c3a7d1e5f
-        State     Running, 1 of 1 containers ready, here for 5m30s
-        Stage     Syncing for 5m30s
-        Source    file
-        Address   10.88.0.7
+            Pod       default/web-demo
+            UID       0c3a7d1e5f
+            State     Running, 1 of 1 containers ready, here for 5m30s
+            Stage     Syncing for 5m30s
+            Source    file
+            Address   10.88.0.7
 
-        Containers
-          app: Running for 5m29s, ready
-            image localhost/web:1
+            Containers
+              app: Running for 5m29s, ready
+                image localhost/web:1
 
-        Timeline
-          2026-05-28, UTC+02:00
-          23:59:59.500     Accepted from file
-          2026-05-29, UTC+02:00
-          00:00:00.004     Sandbox started (250 ms)
-          00:00:00.100     Started: Container started
+            Timeline
+              2026-05-28, UTC+02:00
+              23:59:59.500     Accepted from file
+              2026-05-29, UTC+02:00
+              00:00:00.004     Sandbox started (250 ms)
+              00:00:00.100     Started: Container started
 
-        Waiting for: nothing: it runs as it should
-    "#]],
+            Waiting for nothing: it runs as it should
+        "#]],
     );
 }
 
@@ -253,15 +253,15 @@ fn every_state_has_an_outlook() {
         told.push_str(&format!("{}: {}\n", state.as_str(), super::outlook(&story)));
     }
     expect![[r#"
-        Waiting: nothing known: it is being worked on
-        Pending: nothing known: it is being worked on
-        Running: nothing: it runs as it should
-        Succeeded: nothing: it has ended, and well
-        Failed: nothing: it has ended, and is not started again
-        Terminating: nothing known: it is being worked on
-        Terminated: nothing: it was ended, and its source still has it
-        Rejected: nothing: it was refused, and is looked at again only when it is changed
-        Invalid: its manifest to be mended
+        Waiting: It is being worked on
+        Pending: It is being worked on
+        Running: Waiting for nothing: it runs as it should
+        Succeeded: Waiting for nothing: it has ended, and well
+        Failed: Waiting for nothing: it has ended, and is not started again
+        Terminating: It is being worked on
+        Terminated: Waiting for nothing: it was ended, and its source still has it
+        Rejected: Waiting for nothing: it was refused, and is looked at again only when it is changed
+        Invalid: Waiting for: its manifest to be mended
     "#]]
     .assert_eq(&told);
 }

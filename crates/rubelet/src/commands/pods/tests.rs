@@ -74,7 +74,7 @@ fn notes_tell_what_the_table_cannot() {
     expect![[r#"
         the container runtime is not ready, all pods wait for it: status: no such socket
         not read yet, so pods may be missing here: http
-        1 internal errors since the start: see rubelet's log"#]]
+        internal errors since the start: 1; see rubelet's log"#]]
     .assert_eq(&notes(&odd).join("\n"));
     let mut network = node(vec![]);
     network.runtime.network_problem = Some("cni config uninitialized".into());
