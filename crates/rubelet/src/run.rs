@@ -144,7 +144,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         subpaths: Arc::new(RootSubpaths::new(root.clone())),
         volumes: vec![Arc::new(EmptyDir::new(volume_dirs, memory)), Arc::new(HostPath)],
         host_files: Arc::new(NodeFiles::new(&config.resolv_conf)),
-        events: Arc::new(LogEvents::default()),
+        events: Arc::new(LogEvents::new(clock.clone())),
         status: Arc::new(NoStatus),
         chance: Arc::new(KernelChance::default()),
     };
