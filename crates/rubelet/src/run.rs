@@ -130,7 +130,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
     cgroups.check().await.map_err(told)?;
 
     let settings = settings::settings(loaded, &facts, &version, &status, tree)?;
-    settings::prepare_cgroups(&cgroups, &settings, &facts).await.map_err(told)?;
+    settings::prepare_cgroups(&cgroups, config, &settings, &facts).await.map_err(told)?;
     let disk_logs = Arc::new(DiskLogs::new(logs));
     let volume_dirs = Arc::new(RootVolumes::new(root.clone()));
     let memory = u64::try_from(facts.memory_bytes).unwrap_or_default();
