@@ -321,9 +321,9 @@ async fn serve(
     let mut servers = TaskGroup::new(cancel);
     let files = KernelFiles::default();
     let score = config.oom_score_adj;
+    let stop = servers.cancel_token();
     servers.start("oom-score", async move {
-        loop {
-            tokio::time::sleep(OOM_SCORE_PERIOD).await;
+        while stop.run_until_cancelled(tokio::time::sleep(OOM_SCORE_PERIOD)).await.is_some() {
             // It was told once at the start if this cannot be done.
             let _refused = process::set_oom_score_adj(&files, score);
         }
