@@ -315,7 +315,7 @@ impl PodWorkers {
         match note {
             Note::Step { what } => worker.waiting = Some(Waiting { what, since: now.mono, until: None }),
             Note::Happened { what, took, bad } => {
-                worker.timeline.add(Entry { at: now.wall, what, times: 1, took, bad });
+                worker.timeline.add(Entry { at: now.wall, first: now.wall, what, times: 1, took, bad });
             }
             Note::Status { status } => {
                 worker.memory.status = status;

@@ -57,7 +57,12 @@ pub(super) fn cgroup_version() -> CgroupVersion {
 /// The configuration in effect. If it cannot be had, the rest is judged by flags and defaults alone.
 fn configuration(options: &RunOptions) -> (Finding, KubeletConfiguration) {
     let name = "configuration".to_owned();
-    match load(options, cgroup_version()) {
+    // A host with the forbidden cgroup version is a finding of its own, and no fault of the configuration.
+    let loaded = load(options, cgroup_version()).or_else(|err| match load(options, CgroupVersion::V2) {
+        Ok(loaded) if loaded.config.fail_cgroup_v1 => Ok(loaded),
+        Ok(_) | Err(_) => Err(err),
+    });
+    match loaded {
         Ok(loaded) if loaded.warnings.is_empty() => {
             let what = match loaded.flags.config.as_str() {
                 "" => "flags and defaults".to_owned(),

@@ -171,7 +171,8 @@ fn of_step(step: &Step, time: &str, style: Style) -> String {
         let _ = write!(what, " ({})", took(seconds));
     }
     if step.times > 1 {
-        let _ = write!(what, " ({} in a row)", times(step.times));
+        let over = u64::try_from(step.at.duration_since(step.first).as_secs()).unwrap_or_default();
+        let _ = write!(what, " ({} over {})", times(step.times), age(over));
     }
     let what = if step.bad { style.paint(Tone::Bad, &what) } else { what };
     format!("  {time}  {}  {what}\n", style.paint(Tone::Bad, mark))

@@ -110,7 +110,8 @@ fn notes(node: &NodeDocument) -> Vec<String> {
     }
     let odd = node.pods.iter().find(|pod| matches!(pod.state, PodState::Invalid | PodState::Rejected));
     if let Some(pod) = odd {
-        notes.push(format!("why not: rubelet explain {}", clean(&full_name(pod))));
+        let name = clean(&full_name(pod));
+        notes.push(format!("to see why {name} does not run: rubelet explain {name}"));
     }
     notes
 }

@@ -13,6 +13,7 @@ fn check(story: &PodStory, expected: Expect) {
 fn story() -> PodStory {
     let step = |at: &str, what: &str| Step {
         at: at.parse().expect("a time"),
+        first: "2026-05-28T21:59:30Z".parse().expect("a time"),
         what: what.into(),
         times: 1,
         took_seconds: None,
@@ -138,34 +139,34 @@ fn a_crash_loop_tells_the_last_end_and_the_next_start() {
     check(
         &story,
         expect![[r#"
-        Pod       default/web-demo
-        UID       0c3a7d1e5f
-        State     Running, 0 of 1 containers ready, here for 5m30s
-        Stage     Syncing for 5m30s
-        Reason    CrashLoopBackOff: back-off 40s restarting failed container=app
-        Source    file
-        Address   10.88.0.7
+            Pod       default/web-demo
+            UID       0c3a7d1e5f
+            State     Running, 0 of 1 containers ready, here for 5m30s
+            Stage     Syncing for 5m30s
+            Reason    CrashLoopBackOff: back-off 40s restarting failed container=app
+            Source    file
+            Address   10.88.0.7
 
-        Containers
-          migrate (init): Terminated (Completed), exit code 0, 5m29s ago
-            image localhost/web:1
-          app: Waiting (CrashLoopBackOff), restarted 4 times
-            image localhost/web:1
-            back-off 40s restarting failed container=app
-            last ended 15s ago with exit code 1 (Error), saying: panic: \u{1b}[31mno database
-            at main.rs:3
-            next try in 25s
+            Containers
+              migrate (init): Terminated (Completed), exit code 0, 5m29s ago
+                image localhost/web:1
+              app: Waiting (CrashLoopBackOff), restarted 4 times
+                image localhost/web:1
+                back-off 40s restarting failed container=app
+                last ended 15s ago with exit code 1 (Error), saying: panic: \u{1b}[31mno database
+                at main.rs:3
+                next try in 25s
 
-        Timeline
-          (7 older steps)
-          2026-05-28, UTC+02:00
-          23:59:59.500     Accepted from file
-          2026-05-29, UTC+02:00
-          00:00:00.004     Sandbox started (250 ms)
-          00:00:00.100  !  BackOff: Back-off restarting failed container app (9 times in a row)
+            Timeline
+              (7 older steps)
+              2026-05-28, UTC+02:00
+              23:59:59.500     Accepted from file
+              2026-05-29, UTC+02:00
+              00:00:00.004     Sandbox started (250 ms)
+              00:00:00.100  !  BackOff: Back-off restarting failed container app (9 times over 30s)
 
-        Waiting for: the next start of container app, since 15s (next try in 25s)
-    "#]],
+            Waiting for: the next start of container app, since 15s (next try in 25s)
+        "#]],
     );
 }
 

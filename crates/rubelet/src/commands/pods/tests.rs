@@ -63,7 +63,10 @@ fn colours_change_no_width() {
 
 #[test]
 fn notes_tell_what_the_table_cannot() {
-    assert_eq!(notes(&node(some())), ["why not: rubelet explain /etc/kubernetes/manifests/a b.yaml"]);
+    expect![
+        "to see why /etc/kubernetes/manifests/a b.yaml does not run: rubelet explain /etc/kubernetes/manifests/a b.yaml"
+    ]
+    .assert_eq(&notes(&node(some())).join("\n"));
     assert_eq!(table(&[], Style::Plain), "");
     assert_eq!(notes(&node(Vec::new())), ["no pods on this node"]);
     let mut odd = node(Vec::new());
