@@ -22,8 +22,9 @@ use serde_json::{Value, json};
 
 pub(crate) use containerd::Containerd;
 pub(crate) use manifest::*;
-pub(crate) use remains::{cgroup_trees, mounts_below};
+pub(crate) use remains::*;
 pub(crate) use rubelet::Ended;
+pub(crate) use world::*;
 
 /// How long a condition may take to come true. Far more than anything takes on an idle machine: a busy one must not
 /// make a test fail, and a test that passes does not wait.
@@ -189,27 +190,26 @@ impl Node {
 
     /// Lets time pass, bounded: for a test of what happens in time, never to hope that something has happened.
     pub(crate) fn let_pass(&self, time: Duration) {
-        self.block_on(tokio::time::sleep(time));
+        self.block_on(async { tokio::time::sleep(time).await });
     }
 
     /// Waits until `ask` has an answer; fails with what was waited for, and the node's own log.
-    pub(crate) fn until<T>(&self, what: &str, ask: impl FnMut() -> Option<T>) -> T {
-        self.until_within(PATIENCE, what, ask)
+    pub(crate) fn until<T>(&self, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+        self.until_or(what, || ask().ok_or_else(String::new))
     }
 
-    /// The same, with another bound.
-    pub(crate) fn until_within<T>(&self, bound: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    /// The same; an answer that is not the one says how it is instead.
+    pub(crate) fn until_or<T>(&self, what: &str, mut ask: impl FnMut() -> Result<T, String>) -> T {
         let began = self.clock.mono();
         loop {
-            if let Some(answer) = ask() {
-                return answer;
+            match ask() {
+                Ok(answer) => return answer,
+                Err(_) if self.clock.mono().since(began) < PATIENCE => self.let_pass(POLL),
+                Err(instead) => {
+                    let world = self.describe();
+                    panic!("waited {PATIENCE:?} for: {what}\ninstead: {instead}\nthe runtime has:\n{world}")
+                }
             }
-            assert!(
-                self.clock.mono().since(began) < bound,
-                "waited {bound:?} for: {what}\nthe runtime has:\n{}",
-                self.describe()
-            );
-            self.let_pass(POLL);
         }
     }
 }

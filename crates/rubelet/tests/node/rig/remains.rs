@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 
 use rubelet_core::id::PodRef;
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Node, OWNER, PREFIX};
+use super::{Node, OWNER, POLL, PREFIX};
 
 /// Where rubelet links to container logs; not configurable.
 pub(crate) const CONTAINER_LOGS: &str = "/var/log/containers";
+
+/// How often what does not die is killed again.
+const KILL_ROUNDS: usize = 100;
 
 impl Node {
     /// All that the machine still has of a pod: in the runtime, on disk, in cgroups, mounted.
@@ -32,10 +36,9 @@ impl Node {
 
     /// Waits until nothing is left of the pod.
     pub(crate) fn gone(&self, pod: &PodRef) {
-        let mut left = Vec::new();
-        self.until(&format!("nothing to be left of {pod}"), || {
-            left = self.remains(pod);
-            left.is_empty().then_some(())
+        self.until_or(&format!("nothing to be left of {pod}"), || match self.remains(pod) {
+            left if left.is_empty() => Ok(()),
+            left => Err(format!("{left:#?}")),
         });
     }
 
@@ -113,6 +116,7 @@ pub(super) fn remove_node(dir: &Path, cgroup: &str) -> Vec<String> {
     }
     for tree in cgroup_trees() {
         let path = tree.root.join(cgroup);
+        kill_all_in(&path);
         if let Err(err) = remove_cgroup(&path) {
             left.push(format!("cgroup {}: {err}", path.display()));
         }
@@ -129,16 +133,42 @@ pub(super) fn remove_node(dir: &Path, cgroup: &str) -> Vec<String> {
     left
 }
 
+/// Kills what is left in the cgroup of a node whose pods are gone: a call to the runtime that was cut off may leave a
+/// process that never becomes a container's. Whatever is in there is the test's own.
+fn kill_all_in(dir: &Path) {
+    for _ in 0..KILL_ROUNDS {
+        let pids = processes_in(dir);
+        if pids.is_empty() {
+            return;
+        }
+        for pid in &pids {
+            let _gone = kill_process(*pid, Signal::KILL);
+        }
+        #[expect(clippy::disallowed_methods, reason = "nothing else runs on this thread")]
+        std::thread::sleep(POLL);
+    }
+}
+
+fn processes_in(dir: &Path) -> Vec<Pid> {
+    let procs = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    let own = procs.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+    own.chain(subdirs(dir).iter().flat_map(|sub| processes_in(sub))).collect()
+}
+
+fn subdirs(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
 /// Depth first; a cgroup that is gone is removed.
 fn remove_cgroup(dir: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(dir) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-        remove_cgroup(&entry.path())?;
+    for sub in subdirs(dir) {
+        remove_cgroup(&sub)?;
     }
-    fs::remove_dir(dir)
+    match fs::remove_dir(dir) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Takes away the nodes of tests that were killed.

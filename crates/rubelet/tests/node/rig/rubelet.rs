@@ -4,14 +4,19 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
+use rubelet_server::documents::{NodeDocument, PodLine, PodStory};
+use rubelet_server::local::Client;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
-use super::Node;
+use super::{Node, POLL};
 
 /// The binary under test.
 const RUBELET: &str = env!("CARGO_BIN_EXE_rubelet");
+
+/// How long a rubelet may take to stop at the end of a test; then it is killed.
+const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a rubelet that was run to its end ended.
 #[derive(Debug)]
@@ -64,30 +69,38 @@ impl Node {
         Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
-    /// What the running rubelet answers to `rubelet WORDS -o json`.
-    pub(crate) fn ask(&self, words: &[&str]) -> Option<Value> {
-        let root = self.root();
-        let mut all = words.to_vec();
-        all.extend(["-o", "json", "--root-dir", root.to_str().expect("we named it")]);
-        let ended = self.run_bare(&all);
-        (ended.code == Some(0)).then(|| serde_json::from_str(&ended.stdout).expect("it prints JSON"))
+    /// What `rubelet pods` is told; `None` while nobody answers.
+    pub(crate) fn document(&self) -> Option<NodeDocument> {
+        self.block_on(self.client().pods()).ok()
     }
 
-    /// The line of `rubelet pods` about the pod, or about the file that is none.
-    pub(crate) fn line(&self, name: &str) -> Option<Value> {
+    /// The line of `rubelet pods` about the pod of this manifest, or about the file that is none.
+    pub(crate) fn line(&self, name: &str) -> Option<PodLine> {
         let (full, file) = (self.full_name(name), self.manifests().join(name));
-        let document = self.ask(&["pods"])?;
-        let is_meant = |line: &&Value| line["name"] == full.as_str() || line["name"].as_str().map(Path::new) == Some(&file);
-        document["pods"].as_array()?.iter().find(is_meant).cloned()
+        let is_meant = |line: &PodLine| line.name == full || Path::new(&line.name) == file;
+        self.document()?.pods.into_iter().find(is_meant)
     }
 
     /// Waits for a line of `rubelet pods` of which `wanted` is true.
-    pub(crate) fn until_line(&self, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until_line(&self, name: &str, what: &str, wanted: impl Fn(&PodLine) -> bool) -> PodLine {
         let mut last = None;
-        self.until(&format!("rubelet pods to show {name} {what}"), || {
+        self.until_or(&format!("rubelet pods to show {name} {what}"), || {
             last = self.line(name);
-            last.clone().filter(&wanted)
+            last.clone().filter(&wanted).ok_or_else(|| format!("{last:#?}"))
         })
+    }
+
+    /// Waits for a story of `rubelet explain` of which `wanted` is true.
+    pub(crate) fn until_story(&self, name: &str, what: &str, wanted: impl Fn(&PodStory) -> bool) -> PodStory {
+        let full = self.full_name(name);
+        self.until_or(&format!("rubelet explain to tell of {name} {what}"), || {
+            let story = self.block_on(self.client().story(&full)).map_err(|err| err.to_string())?;
+            if wanted(&story) { Ok(story) } else { Err(format!("{story:#?}")) }
+        })
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.root().join("rubelet.sock"))
     }
 
     /// Kills it, as a power cut would.
@@ -116,12 +129,16 @@ impl Node {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// Ends it if it runs, at the end of a test.
+    /// Ends it if it runs, at the end of a test: in good order if it can, so that no call to the runtime is cut off.
     pub(super) fn end(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ended = child.kill();
-            let _reaped = child.wait();
+        let Some(mut child) = self.child.take() else { return };
+        let _told = kill_process(Pid::from_child(&child), Signal::TERM);
+        let began = self.clock.mono();
+        while self.clock.mono().since(began) < END_PATIENCE && child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.let_pass(POLL);
         }
+        let _ended = child.kill();
+        let _reaped = child.wait();
     }
 
     /// All that it has logged.
