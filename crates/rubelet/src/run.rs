@@ -321,9 +321,9 @@ async fn serve(
     let mut servers = TaskGroup::new(cancel);
     let files = KernelFiles::default();
     let score = config.oom_score_adj;
+    let stopped = servers.cancel_token();
     servers.start("oom-score", async move {
-        loop {
-            tokio::time::sleep(OOM_SCORE_PERIOD).await;
+        while tokio::time::timeout(OOM_SCORE_PERIOD, stopped.cancelled()).await.is_err() {
             // It was told once at the start if this cannot be done.
             let _refused = process::set_oom_score_adj(&files, score);
         }
