@@ -6,6 +6,7 @@
 #![expect(clippy::print_stderr, clippy::print_stdout, clippy::indexing_slicing, reason = "a test speaks to people and may panic")]
 
 mod contracts;
+mod inside;
 mod life;
 mod rig;
 
