@@ -101,7 +101,7 @@ impl Sim {
         self.running = Some((tasks, handle, cancel));
     }
 
-    fn ports(&self) -> Ports {
+    pub(crate) fn ports(&self) -> Ports {
         Ports {
             runtime: Arc::new(self.runtime.clone()),
             images: Arc::new(self.runtime.clone()),
@@ -234,7 +234,7 @@ pub(crate) fn phase(pod: &WorkerView) -> &str {
     pod.status.phase.as_deref().unwrap_or_default()
 }
 
-fn facts() -> NodeFacts {
+pub(crate) fn facts() -> NodeFacts {
     NodeFacts {
         name: "node".into(),
         hostname: "node".into(),
@@ -249,7 +249,7 @@ fn facts() -> NodeFacts {
     }
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let amount = |text: &str| Amount::parse(text).expect("a quantity");
     let allocatable: BTreeMap<String, Amount> =
         [("cpu", "64"), ("memory", "64Gi"), ("pods", "2500")].map(|(k, v)| (k.to_owned(), amount(v))).into();
