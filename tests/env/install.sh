@@ -82,7 +82,7 @@ unpack_missing() {
 }
 
 vm() {
-  programs qemu-system-x86_64:qemu-system-x86 jq:jq
+  programs qemu-system-x86_64:qemu-system-x86 mkfs.ext4:e2fsprogs jq:jq
   grep '^busybox ' <<<"$UNPACK" | unpack_missing
   [[ -e $CACHE/kernel/boot/vmlinuz ]] || kernel
 }
