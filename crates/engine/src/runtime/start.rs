@@ -147,7 +147,7 @@ impl PodRuntime<'_> {
             termination_file: termination.as_deref(),
             target: target.as_ref(),
             extra: &extra,
-            runtime_handler: "",
+            runtime_handler: &sandbox.config.runtime_handler,
             user_namespace: None,
             volume_groups: &[],
             exclusive_cpus: false,

@@ -85,7 +85,7 @@ impl Survey {
         };
         let pods: Vec<PodSummary> = self.runtime.values().filter(|pod| workers.knows(&pod.pod.uid)).cloned().collect();
         let view = GcView {
-            policy: node.settings.gc.clone(),
+            policy: node.settings.gc,
             all_sources_seen: true,
             remove_ended: false,
             now: node.clock.wall(),

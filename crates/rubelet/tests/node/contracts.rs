@@ -66,7 +66,8 @@ fn volumes_obey_their_laws() {
     volumes[0].empty_dir.as_mut().expect("it is one").medium = Some("Memory".into());
     let host = rubelet_testkit::pod("web").host_path("files", on_host, "/files").build();
     let empty_dir = EmptyDir::new(dirs, 1 << 30);
-    let checks: [(&dyn VolumePlugin, _); 3] = [(&empty_dir, memory), (&empty_dir, Arc::new(in_memory)), (&HostPath, host)];
+    let checks: [(&dyn VolumePlugin, _); 3] =
+        [(&empty_dir, memory), (&empty_dir, Arc::new(in_memory)), (&HostPath, host)];
     for (plugin, pod) in checks {
         let volume = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref()).expect("it has a volume")[0].clone();
         node.block_on(contract::check_volume_plugin(plugin, &VolumeRequest { pod, volume, fs_group: None }));

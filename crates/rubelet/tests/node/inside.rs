@@ -171,7 +171,8 @@ fn users_are_as_asked_and_root_is_refused_where_it_must_be() {
 
     // RT-49: a user by name cannot be shown not to be root.
     for (name, words) in [("named", "image has non-numeric user (www)"), ("root", "image will run as root")] {
-        let line = node.until_line(name, "as refused", |line| line.reason.as_deref() == Some("CreateContainerConfigError"));
+        let line =
+            node.until_line(name, "as refused", |line| line.reason.as_deref() == Some("CreateContainerConfigError"));
         assert!(line.message.as_ref().is_some_and(|message| message.contains(words)), "{line:?}");
         assert_eq!(node.one(name).map(|pod| pod.containers.len()), Some(0), "nothing was made");
     }
@@ -245,6 +246,7 @@ fn shares_of(cgroup: &str) -> u64 {
 }
 
 fn memory_of(cgroup: &str) -> Option<i64> {
-    let limit = if is_v2() { read(cgroup, "memory", "memory.max") } else { read(cgroup, "memory", "memory.limit_in_bytes") };
+    let limit =
+        if is_v2() { read(cgroup, "memory", "memory.max") } else { read(cgroup, "memory", "memory.limit_in_bytes") };
     limit.trim().parse().ok().filter(|bytes| *bytes < 1 << 60)
 }

@@ -24,7 +24,8 @@ fn a_web_page_is_served_from_a_pod_and_nothing_is_left_of_it() {
     let ip = *seen.ips().first().expect("a pod has an address");
     let page = node.until("the page", || http_get(ip, 8080, "/"));
     assert!(page.contains("hello from a pod"), "{page}");
-    let line = node.until_line("web", "as running and ready", |line| line.state == PodState::Running && line.ready == 1);
+    let line =
+        node.until_line("web", "as running and ready", |line| line.state == PodState::Running && line.ready == 1);
     assert_eq!(line.ip, Some(ip.to_string()));
     assert_eq!((line.total, line.restarts), (1, 0));
 
@@ -115,7 +116,8 @@ fn init_containers_come_in_order_and_sidecars_leave_last() {
     let notes = || notes().lines().map(str::to_owned).collect::<Vec<_>>();
     node.until("every container's first note", || (notes().len() == 5).then_some(()));
     assert_eq!(notes()[0], "first");
-    let at = |what: &str| notes().iter().position(|note| note == what).unwrap_or_else(|| panic!("{what} in {:?}", notes()));
+    let at =
+        |what: &str| notes().iter().position(|note| note == what).unwrap_or_else(|| panic!("{what} in {:?}", notes()));
     // A sidecar has started when its process runs; what it does then, the next container does not wait for.
     assert!(at("second") < at("app+") && at("second") < at("other+") && at("side+") > 0);
     let started = |name: &str| crate::rig::started_at(seen.newest(name).expect("it ran")).expect("it was started");
@@ -168,12 +170,14 @@ fn a_pod_whose_sandbox_dies_gets_another() {
     let sandbox = &before.sandboxes[0];
     // The sandbox's own process, which its cgroup names.
     let level = node.pod_cgroups(before.pod.uid.as_str());
-    let pause = level.iter().find_map(|dir| fs::read_to_string(dir.join(sandbox.id.as_str()).join("cgroup.procs")).ok());
+    let pause =
+        level.iter().find_map(|dir| fs::read_to_string(dir.join(sandbox.id.as_str()).join("cgroup.procs")).ok());
     let pause = pause.and_then(|pids| Pid::from_raw(pids.trim().parse().ok()?)).expect("a sandbox has one process");
     kill_process(pause, Signal::KILL).expect("we are root");
 
     let after = node.until_pod("web", "to run in another sandbox", |pod| {
-        pod.ready_sandbox().is_some_and(|s| s.id != sandbox.id) && pod.newest("app").is_some_and(|c| c.state.is_running())
+        pod.ready_sandbox().is_some_and(|s| s.id != sandbox.id)
+            && pod.newest("app").is_some_and(|c| c.state.is_running())
     });
     assert_eq!(after.sandboxes[0].attempt, 1);
     assert_eq!(after.sandboxes[0].state, SandboxState::Ready);
