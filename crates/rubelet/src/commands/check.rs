@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 use rubelet_core::config::{CgroupVersion, KubeletConfiguration};
 use rubelet_engine::chain::Chain;
-use rubelet_engine::ports;
 use rubelet_linux::cgroups::Layout;
 use rubelet_linux::probe::{Finding, Grade, ProbeRequest, probe};
 use serde::Serialize;
@@ -48,10 +47,7 @@ pub(super) async fn run(options: &RunOptions, output: Output, style: Style) -> R
 
 /// The kernel's cgroup layout, by which a configuration is judged. One that cannot be told is taken for the modern one.
 pub(super) fn cgroup_version() -> CgroupVersion {
-    match Layout::discover(Path::new("/proc")).map(|layout| layout.version()) {
-        Ok(ports::CgroupVersion::V1) => CgroupVersion::V1,
-        Ok(ports::CgroupVersion::V2) | Err(_) => CgroupVersion::V2,
-    }
+    Layout::discover(Path::new("/proc")).map_or(CgroupVersion::V2, |layout| layout.version())
 }
 
 /// The configuration in effect. If it cannot be had, the rest is judged by flags and defaults alone.
