@@ -13,6 +13,7 @@
 mod contracts;
 mod inside;
 mod life;
+mod restart;
 mod rig;
 
 use std::os::unix::net::UnixStream;
