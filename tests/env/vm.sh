@@ -51,7 +51,9 @@ fill_root() {
   { echo '#!/bin/sh' && printf '%q ' "$@"; } >"$root/command"
   chmod +x "$root/init" "$root/command"
   chmod 1777 "$root/tmp"
-  echo root:x:0:0:root:/root:/bin/sh >"$root/etc/passwd"
+  echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
+  echo '127.0.0.1 localhost vm' >"$root/etc/hosts"
+  echo 'nameserver 127.0.0.1' >"$root/etc/resolv.conf"
   put_modules
   for file in "${files[@]}"; do
     put "${file%%:*}" "${file#*:}"
