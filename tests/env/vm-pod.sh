@@ -95,12 +95,19 @@ check "$pod/memory.max" 33554432
 check "$pod/pids.max" 64
 check $top/besteffort/cpu.weight 1
 
-# The container's own; the sandbox's has no limits. RT-93: running out of memory ends the whole container.
+# The container's own; the sandbox's has no limits.
 app=$(dirname "$(grep -Lx max "$pod"/*/memory.max)")
 check "$app/cpu.max" "150000 100000"
 check "$app/memory.max" 33554432
 check "$app/memory.oom.group" 1
-check "/proc/$(head -n 1 "$app/cgroup.procs")/cgroup" "0::${app#/sys/fs/cgroup}"
+main=$(head -n 1 "$app/cgroup.procs")
+check "/proc/$main/cgroup" "0::${app#/sys/fs/cgroup}"
+
+# RT-93: one process that wants too much memory takes the whole container with it.
+main_has_ended() { [ ! -e "/proc/$main" ]; }
+# shellcheck disable=SC2016  # for the shell that joins
+sh -c 'echo $$ >"$1/cgroup.procs"; exec tail /dev/zero' sh "$app" >/dev/null 2>&1 && fail "memory has no end"
+wait_for "running out of memory ended the container" main_has_ended
 
 rm /etc/manifests/pod.yaml
 wait_for "no pod cgroup is left" no_pod_cgroup

@@ -18,7 +18,7 @@ main() {
 }
 
 # The same selection as the fast tier builds, so that nothing is built twice.
-built() { cargo nextest list --locked --workspace --list-type binaries-only --message-format json; }
+built() { cargo nextest list --cargo-quiet --locked --workspace --list-type binaries-only --message-format json; }
 
 linux() {
   local tests
