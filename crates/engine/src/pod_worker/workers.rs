@@ -36,6 +36,8 @@ pub struct PodWorkers {
     panics: u64,
 }
 
+#[doc(alias = "podWorkerLoop")]
+#[doc(alias = "managePodLoop")]
 struct PodWorker {
     life: PodLifecycle,
     memory: PodMemory,
@@ -265,6 +267,7 @@ impl PodWorkers {
     }
 
     /// Takes in the end of a job. `wanted` says whether a source still asks for the pod.
+    #[doc(alias = "completeWork")]
     pub(crate) fn job_ended(&mut self, result: JobResult, wanted: bool) -> Outcome {
         let JobResult { uid, end, memory, problem } = result;
         let failed = matches!(end, JobEnd::Failed(_));
@@ -315,7 +318,7 @@ impl PodWorkers {
         match note {
             Note::Step { what } => worker.waiting = Some(Waiting { what, since: now.mono, until: None }),
             Note::Happened { what, took, bad } => {
-                worker.timeline.add(Entry { at: now.wall, what, times: 1, took, bad });
+                worker.timeline.add(Entry { at: now.wall, first: now.wall, what, times: 1, took, bad });
             }
             Note::Status { status } => {
                 let phase = status.phase.as_deref().unwrap_or_default();

@@ -4,5 +4,7 @@
 
 mod faults;
 mod life;
+mod pulls;
+mod rows;
 mod sim;
 mod trouble;

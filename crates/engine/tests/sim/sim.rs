@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::gc::GcPolicy;
-use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
+use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::{Pace, Stage};
 use rubelet_core::plan::PlanGates;
 use rubelet_core::pod::Source;
@@ -272,7 +272,7 @@ pub(crate) fn settings() -> Settings {
             selinux: false,
             masked_paths: Vec::new(),
             cluster_domain: String::new(),
-            handlers: BTreeMap::new(),
+            handlers: BTreeMap::from([("sandboxed".to_owned(), HandlerFeatures::default())]),
             gates: LaunchGates::default(),
         },
         cluster_dns: Vec::new(),
