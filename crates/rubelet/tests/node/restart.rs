@@ -109,6 +109,7 @@ fn killed_fifty_times_under_churn_rubelet_loses_and_doubles_nothing() {
         assert_eq!(after.sandboxes.len(), 1);
     }
     churn.check_runs(&node);
+    println!("{} versions of pods, {} wanted at the end", churn.serial, churn.wanted.len());
     for name in churn.wanted.keys() {
         node.withdraw(name);
     }
