@@ -75,7 +75,10 @@ impl ProbeState {
     }
 
     fn rest(&mut self) {
-        self.phase = Phase::Idle;
+        // What was decided of this instance stays decided, even if the runtime shows it as running again.
+        if self.phase != Phase::OnHold {
+            self.phase = Phase::Idle;
+        }
         self.streak = None;
     }
 

@@ -1,6 +1,8 @@
 //! Starts one container: image, configuration, create, start, log link, postStart hook (section 7.6).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use rubelet_core::reason::{StartFailure, WaitingReason};
 
 use super::{LiveSandbox, NotStarted, PodRuntime};
 use crate::chain::Chain;
-use crate::hooks;
+use crate::hooks::Hook;
 use crate::pod_worker::{PodMemory, tell};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
 
@@ -54,7 +56,8 @@ impl PodRuntime<'_> {
             }
         };
         let id = self.create(container, sandbox, &config).await?;
-        self.run(container, &id, &config).await
+        self.run(container, &id, &config).await?;
+        self.post_start(container, &id, sandbox).await
     }
 
     /// The first restart is immediate; later ones wait, counted from the last end (RT-60, RT-61).
@@ -226,18 +229,25 @@ impl PodRuntime<'_> {
         if let Err(err) = linked {
             tracing::warn!(container = %container.name, err = %Chain(&err), "Could not link the container's log");
         }
-        self.post_start(container, id).await
+        Ok(())
     }
 
     /// The hook belongs to the start: until it is done the container has not been started (RT-50).
-    async fn post_start(&self, container: &Container, id: &ContainerId) -> Result<(), NotStarted> {
+    async fn post_start(
+        &self,
+        container: &Container,
+        id: &ContainerId,
+        sandbox: &LiveSandbox,
+    ) -> Result<(), NotStarted> {
         let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
         self.line.step(format!("the postStart hook of container {}", container.name)).await;
+        let ip = self.address(sandbox);
+        let hook = Hook { handler: hook, id, container: Cow::Borrowed(container), pod: Some(self.pod), ip };
         let result = tokio::select! {
             biased;
             () = self.line.cancel.cancelled() => return Ok(()),
             // A hook that is dropped ends with its container: the pod is being stopped.
-            result = hooks::run(self.node, id, hook) => result,
+            result = hook.run(self.node) => result,
         };
         let Err(err) = result else { return Ok(()) };
         tracing::warn!(container = %container.name, err = %Chain(&err), "The postStart hook failed");
@@ -250,6 +260,14 @@ impl PodRuntime<'_> {
         let failure =
             StartFailure { reason: WaitingReason::PostStartHookError, message: "PostStartHook failed".to_owned() };
         Err(NotStarted { failure, retry: Retry::Later })
+    }
+
+    /// Where the pod is, for a hook that asks it.
+    fn address(&self, sandbox: &LiveSandbox) -> Option<IpAddr> {
+        if self.pod.host_network() {
+            return self.node.facts.ips.first().copied();
+        }
+        sandbox.ips.first().copied()
     }
 
     /// A call whose answer was lost may have succeeded, and one that finds its name taken follows such a call: look

@@ -4,5 +4,6 @@
 
 mod faults;
 mod life;
+mod probes;
 mod sim;
 mod trouble;
