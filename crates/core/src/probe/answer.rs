@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::target::{GrpcTarget, HttpTarget};
 use super::{ProbeKind, TargetError};
+use crate::config::GoDuration;
 use crate::plan::Verdict;
 
 /// How much of an answer is read and kept.
@@ -158,7 +159,7 @@ pub enum GrpcError {
 /// upstream: `probe/grpc/grpc.go` `Probe` (v1.36)
 pub fn grpc_answer(target: &GrpcTarget, timeout: Duration, got: Result<Serving, GrpcError>) -> Answer {
     let address = target.address();
-    let timeout = crate::backoff::go_duration(timeout);
+    let timeout = GoDuration::from(timeout);
     match got {
         Ok(Serving::Serving) => Answer::Pass,
         Ok(Serving::Not(number)) => {
@@ -242,7 +243,7 @@ pub fn exec_answer(command: &[String], timeout: Duration, got: Result<ExecResult
             Answer::Fail(String::from_utf8_lossy(&output).into_owned())
         }
         Err(ExecFault::Timeout) => {
-            let (command, timeout) = (command.join(" "), crate::backoff::go_duration(timeout));
+            let (command, timeout) = (command.join(" "), GoDuration::from(timeout));
             Answer::Fail(format!("command timed out: {command:?} timed out after {timeout}"))
         }
         Err(ExecFault::Failed(detail)) => Answer::Error { state: "unknown", detail },

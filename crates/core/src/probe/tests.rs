@@ -375,7 +375,7 @@ fn answers_prb_12_prb_13() {
     assert_eq!(reply(101), Answer::Fail("HTTP probe failed with statuscode: 101".into()));
     let lost = |err| match http_answer(&target(), Err(err)) {
         Answer::Fail(text) => text,
-        other => format!("{other:?}"),
+        other @ (Answer::Pass | Answer::Warn(_) | Answer::Error { .. }) => format!("{other:?}"),
     };
     check(
         lost(NetError::Connect("dial tcp 10.0.0.7:80: connect: connection refused".into())),
@@ -403,7 +403,7 @@ fn answers_prb_12_prb_13() {
     let at = GrpcTarget { host: "10.0.0.7".into(), port: 9, service: String::new() };
     let grpc = |got| match grpc_answer(&at, Duration::from_secs(1), got) {
         Answer::Fail(text) => text,
-        other => format!("{other:?}"),
+        other @ (Answer::Pass | Answer::Warn(_) | Answer::Error { .. }) => format!("{other:?}"),
     };
     check(grpc(Ok(Serving::Serving)), expect!["Pass"]);
     check(grpc(Ok(Serving::Not(2))), expect![[r#"service unhealthy (responded with "NOT_SERVING")"#]]);

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::gc::{PodFate, prune_dead};
 use rubelet_core::lifecycle::{JobEnd, Retry, Subject};
 use rubelet_core::observe::PodObservation;
-use rubelet_core::plan::{PodView, SandboxPlan, plan_pod};
+use rubelet_core::plan::{PodView, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::status::{
     DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_terminal, pod_status,
@@ -23,7 +23,7 @@ use crate::chain::Chain;
 use crate::look::look;
 use crate::node::Node;
 use crate::ports::EventKind;
-use crate::runtime::{PodRuntime, SyncReport};
+use crate::runtime::{PodRuntime, SyncReport, container_name};
 use crate::{resources, volumes};
 
 /// Runs the job.
@@ -75,6 +75,9 @@ impl SyncPod<'_> {
     }
 
     /// Looks again after having acted, so that the status tells what came of it without waiting for an event.
+    ///
+    /// What it sees may be the last change for a long time: a sidecar that has started lets the next container start, and
+    /// one that ended before the look gives no further sign. So what the new look calls for is begun at once.
     async fn after(&mut self, report: SyncReport, before: Arc<PodObservation>) -> Result<JobEnd, JobError> {
         self.memory.failures = report.failures;
         let seen = if report.acted { self.look().await? } else { before };
@@ -85,8 +88,22 @@ impl SyncPod<'_> {
         }
         match report.problem {
             Some(problem) => Err(JobError { retry: report.retry, problem }),
+            None if report.acted && self.has_more_to_do(&seen) => Ok(self.at_rest(&seen, Some(Duration::ZERO))),
             None => Ok(self.at_rest(&seen, report.again_in)),
         }
+    }
+
+    /// Something is to be done that is not waited for already, as a back-off is.
+    fn has_more_to_do(&self, seen: &PodObservation) -> bool {
+        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates };
+        let mut plan = plan_pod(&view, seen);
+        let waits = |start: &StartContainer| {
+            container_name(&self.pod, start).is_some_and(|name| self.memory.failures.contains_key(&name))
+        };
+        plan.start.retain(|start| !waits(start));
+        // A pod that is over was stopped just now; its status says so, and nothing is gained by stopping it again.
+        plan.kill_pod = false;
+        !plan.is_empty()
     }
 
     /// Removes dead instances beyond those kept, so that a crash loop leaves no trail (LOOP-09, GC-05).

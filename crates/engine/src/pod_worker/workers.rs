@@ -337,9 +337,11 @@ impl PodWorkers {
         match note {
             Note::Step { what } => worker.waiting = Some(Waiting { what, since: now.mono, until: None }),
             Note::Happened { what, took, bad } => {
-                worker.timeline.add(Entry { at: now.wall, what, times: 1, took, bad });
+                worker.timeline.add(Entry { at: now.wall, first: now.wall, what, times: 1, took, bad });
             }
             Note::Status { status } => {
+                let phase = status.phase.as_deref().unwrap_or_default();
+                debug!(pod = %worker.life.subject().reference(), phase, "The status changed");
                 worker.memory.status = status;
                 self.report(uid);
             }

@@ -16,7 +16,7 @@ use rubelet_core::id::ContainerId;
 use rubelet_core::launch::{ContainerConfig, ContainerInputs, ExtraOptions, ImageUser, container_config, container_of};
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::mounts::subpaths;
-use rubelet_core::observe::PodObservation;
+use rubelet_core::observe::{ContainerObservation, ContainerState, PodObservation};
 use rubelet_core::plan::StartContainer;
 use rubelet_core::pod::{PodExt, Role};
 use rubelet_core::reason::{StartFailure, WaitingReason};
@@ -45,6 +45,7 @@ impl PodRuntime<'_> {
         if start.role != Role::Ephemeral {
             self.crash_backoff(container, seen.as_deref(), memory).await?;
         }
+        self.clear_unstarted(container, seen.as_deref()).await?;
         let image = self.ensure_image(container, &sandbox.config, memory).await?;
         let user = ImageUser { uid: image.uid, username: image.username };
         let prepared = Prepared { start, container, image_ref: &image.image_ref, image_user: &user };
@@ -58,6 +59,19 @@ impl PodRuntime<'_> {
         let id = self.create(container, sandbox, &config).await?;
         self.run(container, &id, &config).await?;
         self.post_start(container, &id, sandbox).await
+    }
+
+    /// Removes instances that were made and not started: a start was cut off, by our own death or a lost answer.
+    ///
+    /// The runtime may be starting one at this moment. It refuses to remove it then, and the next look tells what came of
+    /// it; so the container never runs twice. Upstream leaves it where it is and makes another beside it.
+    async fn clear_unstarted(&self, container: &Container, seen: Option<&PodObservation>) -> Result<(), NotStarted> {
+        for unstarted in seen.iter().flat_map(|s| s.instances(&container.name)).filter(|c| is_unstarted(c)) {
+            if let Err(err) = self.node.ports.runtime.remove_container(&unstarted.id).await {
+                return Err(self.runtime_failed(container, WaitingReason::RunContainerError, err).await);
+            }
+        }
+        Ok(())
     }
 
     /// The first restart is immediate; later ones wait, counted from the last end (RT-60, RT-61).
@@ -95,7 +109,8 @@ impl PodRuntime<'_> {
         let uid = &self.line.pod.uid;
         let text = |err: &(dyn std::error::Error + Send + Sync + 'static)| Chain(err).to_string();
         let from_logs = self.node.ports.logs.make(&self.line.pod, &container.name).await.map_err(|err| text(&err))?;
-        let last = seen.and_then(|s| s.newest(&container.name)).map(|c| c.marks.restart_count);
+        let last = seen.and_then(|s| s.instances(&container.name).find(|c| !is_unstarted(c)));
+        let last = last.map(|c| c.marks.restart_count);
         // With no record in the runtime, the logs remember how often it ran (RT-41).
         let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
         let sources = EnvSources::default();
@@ -135,7 +150,7 @@ impl PodRuntime<'_> {
             termination_file: termination.as_deref(),
             target: target.as_ref(),
             extra: &extra,
-            runtime_handler: "",
+            runtime_handler: &sandbox.config.runtime_handler,
             user_namespace: None,
             volume_groups: &[],
             exclusive_cpus: false,
@@ -302,6 +317,11 @@ impl PodRuntime<'_> {
     pub(super) fn field_path(&self, container: &Container) -> Option<String> {
         rubelet_core::pod::field_path(self.pod, &container.name)
     }
+}
+
+/// Made, but never started: it has had no run that would count.
+fn is_unstarted(container: &ContainerObservation) -> bool {
+    container.state == ContainerState::Created
 }
 
 /// What is known of a container before it is configured.

@@ -84,12 +84,8 @@ impl Survey {
             Some(_) | None => PodFate::MayRun,
         };
         let pods: Vec<PodSummary> = self.runtime.values().filter(|pod| workers.knows(&pod.pod.uid)).cloned().collect();
-        let view = GcView {
-            policy: node.settings.gc.clone(),
-            all_sources_seen: true,
-            remove_ended: false,
-            now: node.clock.wall(),
-        };
+        let view =
+            GcView { policy: node.settings.gc, all_sources_seen: true, remove_ended: false, now: node.clock.wall() };
         plan_gc(&pods, fate, &view)
     }
 }

@@ -5,5 +5,7 @@
 mod faults;
 mod life;
 mod probes;
+mod pulls;
+mod rows;
 mod sim;
 mod trouble;

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::gc::GcPolicy;
-use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
+use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::{Pace, Stage};
 use rubelet_core::plan::PlanGates;
 use rubelet_core::pod::Source;
@@ -104,7 +104,7 @@ impl Sim {
         self.running = Some((tasks, handle, cancel));
     }
 
-    fn ports(&self) -> Ports {
+    pub(crate) fn ports(&self) -> Ports {
         Ports {
             runtime: Arc::new(self.runtime.clone()),
             images: Arc::new(self.runtime.clone()),
@@ -238,7 +238,7 @@ pub(crate) fn phase(pod: &WorkerView) -> &str {
     pod.status.phase.as_deref().unwrap_or_default()
 }
 
-fn facts() -> NodeFacts {
+pub(crate) fn facts() -> NodeFacts {
     NodeFacts {
         name: "node".into(),
         hostname: "node".into(),
@@ -253,7 +253,7 @@ fn facts() -> NodeFacts {
     }
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let amount = |text: &str| Amount::parse(text).expect("a quantity");
     let allocatable: BTreeMap<String, Amount> =
         [("cpu", "64"), ("memory", "64Gi"), ("pods", "2500")].map(|(k, v)| (k.to_owned(), amount(v))).into();
@@ -276,7 +276,7 @@ fn settings() -> Settings {
             selinux: false,
             masked_paths: Vec::new(),
             cluster_domain: String::new(),
-            handlers: BTreeMap::new(),
+            handlers: BTreeMap::from([("sandboxed".to_owned(), HandlerFeatures::default())]),
             gates: LaunchGates::default(),
         },
         cluster_dns: Vec::new(),
