@@ -17,7 +17,7 @@ use rubelet_core::launch::{ContainerConfig, ContainerInputs, ExtraOptions, Image
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::mounts::subpaths;
 use rubelet_core::observe::{ContainerObservation, ContainerState, PodObservation};
-use rubelet_core::plan::StartContainer;
+use rubelet_core::plan::{KillReason, MIN_STOP_GRACE, StartContainer, grace_for};
 use rubelet_core::pod::{PodExt, Role};
 use rubelet_core::reason::{StartFailure, WaitingReason};
 
@@ -26,9 +26,6 @@ use crate::chain::Chain;
 use crate::hooks::Hook;
 use crate::pod_worker::{PodMemory, tell};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
-
-/// How long a container whose postStart hook failed is given to stop.
-const FAILED_HOOK_GRACE: Duration = Duration::from_secs(30);
 
 impl PodRuntime<'_> {
     /// Starts the container, unless it ended too often too soon (RT-60).
@@ -269,7 +266,8 @@ impl PodRuntime<'_> {
         let path = self.field_path(container);
         tell(self.node, self.line, self.pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed")
             .await;
-        if let Err(err) = self.node.ports.runtime.stop_container(id, FAILED_HOOK_GRACE).await {
+        let grace = grace_for(self.pod, container, KillReason::Unwanted, None).max(MIN_STOP_GRACE);
+        if let Err(err) = self.node.ports.runtime.stop_container(id, grace).await {
             tracing::warn!(container = %container.name, %err, "Could not stop a container whose postStart hook failed");
         }
         let failure =

@@ -301,6 +301,7 @@ async fn a_start_hook_that_fails_kills_the_container_hook_02() {
     let sim = Sim::seeded(63).await;
     sim.files.put(
         static_pod("web")
+            .grace_secs(7)
             .edit_container(|c| c.lifecycle.get_or_insert_default().post_start = Some(gets(1, "HTTP")))
             .build(),
     );
@@ -308,5 +309,5 @@ async fn a_start_hook_that_fails_kills_the_container_hook_02() {
     let lines = sim.events.lines("web");
     let failed = "Warning FailedPostStartHook spec.containers{app}: PostStartHook failed";
     assert!(lines.iter().any(|l| l == failed), "{lines:?}");
-    assert!(sim.runtime.calls("web").iter().any(|c| c.starts_with("stop app")));
+    assert!(sim.runtime.calls("web").contains(&"stop app grace=7s".to_owned()), "{:?}", sim.runtime.calls("web"));
 }
