@@ -10,7 +10,7 @@ help: ## List the commands
 demo: ## Run the pods of examples/ on this machine, look at them, clean up (needs root)
 	@tests/env/demo.sh
 
-test: ## Install what the tests need and run them all; TIERS="fast doc node" chooses
+test: ## Install what the tests need and run them all; TIERS="fast doc node vm" chooses
 	@tests/env/test.sh
 
 lint: ## Formatting, clippy, docs, licences and sources of dependencies, shell scripts

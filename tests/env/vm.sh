@@ -13,7 +13,7 @@ usage="usage: vm.sh [-t SECONDS] [-m MEGABYTES] [-c PATH[:PATH-INSIDE]]… PROGR
 MODULES=(overlay bridge veth)
 # The disk is a file with holes: what is not used costs nothing.
 DISK=2G
-seconds=60 megabytes=1024 files=()
+seconds=60 megabytes=1024 files=() machine=''
 
 main() {
   local option
@@ -32,7 +32,7 @@ main() {
   "$ENV_DIR/install.sh" vm
   kernel=$CACHE/kernel
   work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-vm.XXXXXX")
-  trap 'rm -rf "$work"' EXIT
+  trap clean EXIT
   trap 'exit 130' INT TERM
   fill_root "$@"
   # No journal: nobody looks at this disk after a crash.
@@ -51,7 +51,9 @@ fill_root() {
   { echo '#!/bin/sh' && printf '%q ' "$@"; } >"$root/command"
   chmod +x "$root/init" "$root/command"
   chmod 1777 "$root/tmp"
-  echo root:x:0:0:root:/root:/bin/sh >"$root/etc/passwd"
+  echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
+  echo '127.0.0.1 localhost vm' >"$root/etc/hosts"
+  echo 'nameserver 127.0.0.1' >"$root/etc/resolv.conf"
   put_modules
   for file in "${files[@]}"; do
     put "${file%%:*}" "${file#*:}"
@@ -86,12 +88,16 @@ boot() {
   local status=0
   # Emulated, also where the hardware could do it: a nested machine is not to be had everywhere, and this one is the
   # same everywhere. The timer check of old chips fails on a busy host.
-  timeout --kill-after=5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi -smp 2 -m "$megabytes" \
+  timeout --foreground --kill-after=5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi -smp 2 -m "$megabytes" \
     -nodefaults -no-user-config -display none -no-reboot -nic none \
     -drive "file=$work/disk,format=raw,if=none,id=disk,cache=unsafe" -device nvme,serial=1,drive=disk \
     -serial stdio -serial "file:$work/exit" -kernel "$kernel/boot/vmlinuz" \
     -append "console=ttyS0 loglevel=2 panic=-1 no_timer_check mitigations=off root=/dev/nvme0n1 rw rootwait init=/init" \
-    </dev/null || status=$?
+    </dev/null &
+  machine=$!
+  # In the background, so that a signal to this script is acted on at once.
+  wait "$machine" || status=$?
+  machine=''
   if ((status == 124 || status == 137)); then
     warn "the virtual machine was stopped after $seconds s"
     exit 124
@@ -101,6 +107,15 @@ boot() {
     exit 125
   fi
   exit "$(tr -dc 0-9 <"$work/exit")"
+}
+
+# shellcheck disable=SC2317  # called by the trap
+clean() {
+  if [[ -n $machine ]]; then
+    kill "$machine" 2>/dev/null || true
+    wait "$machine" 2>/dev/null || true
+  fi
+  rm -rf "$work"
 }
 
 main "$@"

@@ -10,10 +10,15 @@
     reason = "a test speaks to people and may panic"
 )]
 
+mod bad_input;
 mod contracts;
 mod inside;
 mod life;
+mod people;
+mod restart;
 mod rig;
+mod timing;
+mod trouble;
 
 use std::os::unix::net::UnixStream;
 

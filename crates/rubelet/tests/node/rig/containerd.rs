@@ -11,34 +11,42 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Node, containerd_socket};
 
 /// The containerd under test. However the test ends, it runs again afterwards.
-pub(crate) struct Containerd<'a> {
-    node: &'a Node,
+pub(crate) struct Containerd {
     dir: PathBuf,
     program: PathBuf,
     environment: Vec<(String, String)>,
 }
 
-impl<'a> Containerd<'a> {
+impl Containerd {
     /// The one under test, which must run.
-    pub(crate) fn of(node: &'a Node) -> Self {
+    pub(crate) fn under_test() -> Self {
         let dir = containerd_socket().parent().expect("a socket is in a directory").to_owned();
         let process = Path::new("/proc").join(pid_in(&dir).expect("it runs").to_string());
         let program = fs::read_link(process.join("exe")).expect("it runs");
         let environment = fs::read(process.join("environ")).expect("it runs");
         let pairs = environment.split(|byte| *byte == 0).filter_map(|pair| str::from_utf8(pair).ok()?.split_once('='));
         let environment = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Self { node, dir, program, environment }
+        Self { dir, program, environment }
     }
 
     /// Kills it, as a crash would. Its containers live on under their shims.
-    pub(crate) fn kill(&self) {
+    pub(crate) fn kill(&self, node: &Node) {
         let pid = pid_in(&self.dir).expect("it runs");
         kill_process(Pid::from_raw(pid).expect("a PID is not zero"), Signal::KILL).expect("we are root");
-        self.node.until("containerd to be gone", || pid_in(&self.dir).is_none().then_some(()));
+        node.until("containerd to be gone", || pid_in(&self.dir).is_none().then_some(()));
     }
 
-    /// Starts it again as the test environment did, in a session of its own, and waits until it is ready.
-    pub(crate) fn start(&self) {
+    /// Starts it again and waits until it is ready.
+    pub(crate) fn start(&self, node: &Node) {
+        self.launch();
+        node.until("containerd to be ready", || {
+            let status = node.block_on(node.cri.status()).ok()?;
+            (status.runtime.ready && status.network.ready).then_some(())
+        });
+    }
+
+    /// As the test environment did, in a session of its own: it outlives the test.
+    fn launch(&self) {
         let log = self.dir.join("containerd.log");
         let log = File::options().append(true).open(log).expect("it had a log");
         let mut command = Command::new("setsid");
@@ -47,22 +55,13 @@ impl<'a> Containerd<'a> {
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a descriptor is free")).stderr(log);
         let child = command.spawn().expect("containerd can be started");
         fs::write(self.dir.join("containerd.pid"), format!("{}\n", child.id())).expect("the directory is ours");
-        self.until_ready();
-    }
-
-    fn until_ready(&self) {
-        let ready = || {
-            let status = self.node.block_on(self.node.cri.status()).ok()?;
-            (status.runtime.ready && status.network.ready).then_some(())
-        };
-        self.node.until("containerd to be ready", ready);
     }
 }
 
-impl Drop for Containerd<'_> {
+impl Drop for Containerd {
     fn drop(&mut self) {
         if pid_in(&self.dir).is_none() {
-            self.start();
+            self.launch();
         }
     }
 }

@@ -42,6 +42,16 @@ impl Node {
         });
     }
 
+    /// Cgroups of all pods of the node, in every tree.
+    pub(crate) fn all_pod_cgroups(&self) -> Vec<String> {
+        let levels = ["", "burstable", "besteffort"];
+        let all = cgroup_trees()
+            .into_iter()
+            .flat_map(|tree| levels.map(|level| tree.root.join(self.cgroup()).join("kubepods").join(level)));
+        let below = all.flat_map(|level| subdirs(&level)).map(|dir| dir.display().to_string());
+        below.filter(|dir| dir.rsplit('/').next().is_some_and(|name| name.starts_with("pod"))).collect()
+    }
+
     /// Cgroups of the pod, in every tree.
     pub(crate) fn pod_cgroups(&self, uid: &str) -> Vec<PathBuf> {
         let levels = ["", "burstable", "besteffort"];

@@ -36,10 +36,9 @@ impl Node {
         self.child = Some(command.spawn().expect("rubelet can be started"));
     }
 
-    /// rubelet with the node's settings. It dies with the test that started it, however that dies.
+    /// rubelet with the node's settings.
     fn command(&self) -> Command {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--", RUBELET]);
+        let mut command = bare();
         command.arg("--config").arg(self.config_file()).arg("--root-dir").arg(self.root());
         command.args(["--hostname-override", &self.name]).args(&self.flags);
         command
@@ -54,7 +53,7 @@ impl Node {
 
     /// rubelet with nothing but these words.
     pub(crate) fn run_bare(&self, words: &[&str]) -> Ended {
-        let mut command = Command::new(RUBELET);
+        let mut command = bare();
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.run_to_end(command.spawn().expect("rubelet can be started"))
     }
@@ -151,4 +150,11 @@ impl Node {
         let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
         self.until(&format!("a log line with {words:?}"), || self.log().lines().find(has_all).map(str::to_owned))
     }
+}
+
+/// rubelet. It dies with the test that started it, however that dies.
+fn bare() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", RUBELET]);
+    command
 }
