@@ -55,7 +55,8 @@ fn ids_of(cell: &str) -> Result<Vec<String>, String> {
         let known = !rest.is_empty()
             && family.bytes().all(|b| b.is_ascii_uppercase())
             && rest.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-');
-        let none = word == "—" || word.starts_with(|c: char| c.is_ascii_digit())
+        let none = word == "—"
+            || word.starts_with(|c: char| c.is_ascii_digit())
             || word.starts_with(|c: char| c.is_ascii_lowercase());
         match (known, none) {
             (true, _) => ids.push(word.to_owned()),

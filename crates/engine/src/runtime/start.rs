@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 use rubelet_core::backoff::{crash_event_message, crash_message};

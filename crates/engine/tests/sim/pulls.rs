@@ -44,9 +44,7 @@ async fn pull(handle: PullerHandle, image: String, clock: Clock, time: TestClock
 #[tokio::test(start_paused = true)]
 async fn img_05_pulls_come_one_by_one_or_so_many_at_once() {
     let free = PullLimits { parallel: None, per_second: 0.0, burst: 0.0 };
-    for (parallel, came) in
-        [(Some(1), [10, 20, 30, 40]), (Some(2), [10, 10, 20, 20]), (None, [10, 10, 10, 10])]
-    {
+    for (parallel, came) in [(Some(1), [10, 20, 30, 40]), (Some(2), [10, 10, 20, 20]), (None, [10, 10, 10, 10])] {
         let times = pull_at_once(4, PullLimits { parallel, ..free }).await;
         assert_eq!(times, came.map(Some), "{parallel:?} at once");
     }
