@@ -3,6 +3,7 @@
 # crates/rubelet/benches/node on it, which prints tables ready for docs/performance.md, and removes everything.
 #   CONTAINERD=1.6                  which containerd
 #   BENCH_PROFILE=bench-quick       which build of rubelet
+#   RUBELET=PROGRAM                 a rubelet that is already built
 #   RUBELET_BENCH_IDLE_SECONDS=60   how long the idle node is watched
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh

@@ -128,10 +128,11 @@ private_apt() {
     -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
 }
 
-# Downloads a suite's package index, once, from the mirror that the machine itself uses.
+# Downloads a suite's package index from the mirror that the machine itself uses, unless one of today is there: an older
+# one may name packages that the mirror no longer has.
 index() {
   local suite=$1 at=$CACHE/apt/$1 mirror key
-  [[ ! -e $at/done ]] || return 0
+  [[ -z $(find "$at/done" -mtime -1 2>/dev/null) ]] || return 0
   need_apt
   mirror=$(debian_mirror)
   [[ -n $mirror ]] || { apt-get update -qq && mirror=$(debian_mirror); }

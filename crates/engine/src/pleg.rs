@@ -43,6 +43,7 @@ pub type Listing = BTreeMap<PodUid, PodSummary>;
 
 /// What the generator tells the sync loop.
 #[derive(Clone, Debug)]
+#[doc(alias = "PodLifecycleEvent")]
 pub enum PlegNews {
     /// Look at this pod.
     Hint(Hint),
@@ -199,6 +200,7 @@ impl Pleg {
         self.health.send_modify(|h| h.streaming = false);
     }
 
+    #[doc(alias = "Relist")]
     async fn relist(&mut self) {
         let began = self.clock.mono();
         let listed = match self.runtime.list().await {

@@ -48,6 +48,7 @@ const REQUESTS: usize = 32;
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The task.
+#[doc(alias = "Kubelet")]
 pub struct SyncLoop {
     node: Arc<Node>,
     desired: DesiredPods,
@@ -214,6 +215,7 @@ impl SyncLoop {
     }
 
     #[doc(alias = "HandlePodUpdates")]
+    #[doc(alias = "HandlePodReconcile")]
     fn update(&mut self, pod: Arc<Pod>) {
         let uid = PodRef::of(&pod).uid;
         if let Some(rejected) = self.rejected.get_mut(&uid) {
@@ -238,6 +240,7 @@ impl SyncLoop {
     }
 
     /// Refuses a pod at the door: it is `Failed`, and people are told why (LOOP-05).
+    #[doc(alias = "rejectPod")]
     fn reject(&mut self, pod: Arc<Pod>, rejection: Rejection) {
         let message = format!("Pod was rejected: {}", rejection.message);
         warn!(pod = %PodRef::of(&pod), reason = %rejection.reason, "{message}");
@@ -319,6 +322,7 @@ impl SyncLoop {
         }
     }
 
+    #[doc(alias = "HandlePodCleanups")]
     fn chore_ended(&mut self, end: ChoreEnd) {
         let now = self.node.clock.mono();
         if let ChoreEnd::Surveyed(survey) = end {

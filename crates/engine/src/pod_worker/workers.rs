@@ -38,6 +38,8 @@ pub struct PodWorkers {
     panics: u64,
 }
 
+#[doc(alias = "podWorkerLoop")]
+#[doc(alias = "managePodLoop")]
 pub(super) struct PodWorker {
     pub(super) life: PodLifecycle,
     pub(super) memory: PodMemory,
@@ -276,6 +278,7 @@ impl PodWorkers {
     }
 
     /// Takes in the end of a job. `wanted` says whether a source still asks for the pod.
+    #[doc(alias = "completeWork")]
     pub(crate) fn job_ended(&mut self, result: JobResult, wanted: bool) -> Outcome {
         let JobResult { uid, end, memory, problem } = result;
         let failed = matches!(end, JobEnd::Failed(_));

@@ -80,6 +80,7 @@ pub(crate) async fn kill_pod(
 }
 
 /// Stops one container while its pod lives on (RT-03).
+#[doc(alias = "killContainer")]
 pub(crate) async fn kill_one(
     runtime: &PodRuntime<'_>,
     victim: &KillContainer,

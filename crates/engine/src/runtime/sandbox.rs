@@ -21,6 +21,7 @@ impl PodRuntime<'_> {
         Ok(LiveSandbox { id: id.clone(), config, ips: found.map(|s| s.ips.clone()).unwrap_or_default() })
     }
 
+    #[doc(alias = "createPodSandbox")]
     pub(super) async fn new_sandbox(
         &self,
         attempt: u32,

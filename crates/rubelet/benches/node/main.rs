@@ -9,7 +9,7 @@
 mod proc;
 mod story;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -54,7 +54,6 @@ fn main() -> ExitCode {
     let counted = starts.get(WARM_UP..).unwrap_or_default();
     println!("| figure | p50 | p90 | bar |\n|---|---|---|---|");
     starts_table(counted);
-    calls_table(counted);
     sleep(SETTLE);
     node.idle_table();
     ExitCode::SUCCESS
@@ -71,40 +70,42 @@ fn place() -> Option<Place> {
 
 struct Start {
     parts: Parts,
-    calls: BTreeMap<String, (usize, f64)>,
+    /// How long each call took, by name.
+    calls: BTreeMap<String, Vec<f64>>,
     cpu: Duration,
 }
 
 fn starts_table(starts: &[Start]) {
     let row = |what: &str, bar: &str, of: &dyn Fn(&Start) -> f64| {
-        let mut values: Vec<f64> = starts.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        let at = |part: usize| values.get(values.len() * part / 100).copied().unwrap_or_default();
-        println!("| {what} | {:.1} ms | {:.1} ms | {bar} |", at(50), at(90));
+        let (half, most) = percentiles(starts.iter().map(of).collect());
+        println!("| {what} | {half:.1} ms | {most:.1} ms | {bar} |");
     };
     row("manifest written → container running", "", &|s| s.parts.all);
     row("… in calls to the runtime", "", &|s| s.parts.in_calls);
     row("… **rubelet's own share**", "30 ms", &|s| s.parts.own());
     row("…… written → first call", "", &|s| s.parts.to_first_call);
     row("…… between calls", "", &|s| s.parts.between_calls);
+    for name in names(starts, |s| &s.parts.gaps) {
+        row(&format!("……… before `{name}`"), "", &|s| s.parts.gaps.get(&name).copied().unwrap_or_default());
+    }
     row("…… last call → status", "", &|s| s.parts.to_status);
     row("rubelet's CPU per start", "", &|s| s.cpu.as_secs_f64() * 1000.0);
+    for name in names(starts, |s| &s.calls) {
+        let calls = |s: &Start| s.calls.get(&name).cloned().unwrap_or_default();
+        let most = starts.iter().map(|s| calls(s).len()).max().unwrap_or_default();
+        row(&format!("{most} × `{name}`, together"), "", &|s| calls(s).iter().sum());
+    }
 }
 
-/// Which calls a start makes, how many of each, and how long they take together.
-fn calls_table(starts: &[Start]) {
-    let mut all: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
-    for start in starts {
-        for (name, sum) in &start.calls {
-            all.entry(name).or_default().push(*sum);
-        }
-    }
-    for (name, mut sums) in all {
-        sums.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let (count, took) = sums.get(sums.len() / 2).copied().unwrap_or_default();
-        let (_, slow) = sums.get(sums.len() * 9 / 10).copied().unwrap_or_default();
-        println!("| {count} × `{name}` | {took:.1} ms | {slow:.1} ms | |");
-    }
+fn names<T>(starts: &[Start], of: impl Fn(&Start) -> &BTreeMap<String, T>) -> BTreeSet<String> {
+    starts.iter().flat_map(|start| of(start).keys().cloned()).collect()
+}
+
+/// The value that half of them do not exceed, and the one that nine of ten do not.
+fn percentiles(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let at = |part: usize| values.get(values.len() * part / 100).copied().unwrap_or_default();
+    (at(50), at(90))
 }
 
 /// A running rubelet.
@@ -129,13 +130,14 @@ impl Node {
             place.cgroup,
         );
         fs::write(at("config.yaml"), config).expect("the directory is ours");
-        let rubelet = Command::new(env!("CARGO_BIN_EXE_rubelet"))
+        let program = std::env::var_os("RUBELET").unwrap_or_else(|| env!("CARGO_BIN_EXE_rubelet").into());
+        let rubelet = Command::new(program)
             .arg("--config")
             .arg(at("config.yaml"))
             .arg("--root-dir")
             .arg(at("kubelet"))
             // Times of calls and changes of status, and nothing else beyond what is always logged.
-            .args(["--hostname-override=bench", "--logging-format=json", "--vmodule=metrics=6,workers=4"])
+            .args(["--hostname-override=bench", "--vmodule=metrics=6,workers=4"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(at("rubelet.log")).expect("the directory is ours"))
@@ -178,10 +180,9 @@ impl Node {
         sleep(Duration::from_millis(200));
         let story = story(&self.log(), &pod);
         let parts = parts(&story, written).expect("a pod that runs was made by calls");
-        let mut calls: BTreeMap<String, (usize, f64)> = BTreeMap::new();
+        let mut calls: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for (name, begin, end) in story.calls {
-            let sum = calls.entry(name).or_default();
-            *sum = (sum.0 + 1, sum.1 + end - begin);
+            calls.entry(name).or_default().push(end - begin);
         }
         Start { parts, calls, cpu: usage(self.rubelet.id()).cpu - before }
     }
@@ -215,15 +216,14 @@ impl Node {
         let (after, watched) = (usage(pid), began.elapsed().as_secs_f64());
         let cpu = 100.0 * (after.cpu - before.cpu).as_secs_f64() / watched;
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-        let (wake_ups, mib) =
-            (after.sleeps.saturating_sub(before.sleeps) as f64 / watched, |kib: u64| kib as f64 / 1024.0);
+        let (wake_ups, mib) = (after.sleeps_since(&before) as f64 / watched, |kib: u64| kib as f64 / 1024.0);
         println!("\n| idle with {IDLE_PODS} pods, over {watched:.0} s | value | bar |\n|---|---|---|");
         println!("| CPU | {cpu:.2} % of a core | 0.3 % |");
         println!("| RSS | {:.1} MiB | 20 MiB |", mib(after.rss_kib));
         println!("| … of it backed by no file (heap, stacks) | {:.1} MiB | |", mib(after.anonymous_kib));
         println!("| PSS | {:.1} MiB | |", mib(after.pss_kib));
         println!("| wake-ups | {wake_ups:.1} per second | |");
-        println!("| threads | {} | |", after.threads);
+        println!("| threads | {} | |", after.threads());
     }
 }
 

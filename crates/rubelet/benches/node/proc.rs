@@ -1,5 +1,7 @@
 //! What the kernel says of another process.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
@@ -7,16 +9,27 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(10);
 
 /// What a process has used so far.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,
-    /// How often one of its threads went to sleep of its own accord, and so had to be woken.
-    pub(crate) sleeps: u64,
-    pub(crate) threads: usize,
+    /// How often each of its threads went to sleep of its own accord, and so had to be woken.
+    sleeps: BTreeMap<OsString, u64>,
     pub(crate) rss_kib: u64,
     pub(crate) pss_kib: u64,
     /// What no file backs: heap and stacks.
     pub(crate) anonymous_kib: u64,
+}
+
+impl Usage {
+    pub(crate) fn threads(&self) -> usize {
+        self.sleeps.len()
+    }
+
+    /// Sleeps since `before`. Those of threads that have ended meanwhile are not known any more.
+    pub(crate) fn sleeps_since(&self, before: &Self) -> u64 {
+        let of_thread = |(id, now): (&OsString, &u64)| now - before.sleeps.get(id).copied().unwrap_or_default();
+        self.sleeps.iter().map(of_thread).sum()
+    }
 }
 
 pub(crate) fn usage(pid: u32) -> Usage {
@@ -24,14 +37,15 @@ pub(crate) fn usage(pid: u32) -> Usage {
     // The second field is a name in brackets, which may hold anything.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|n| n.parse::<u32>().ok()).expect("a count of ticks");
-    let tasks: Vec<_> = fs::read_dir(format!("/proc/{pid}/task")).expect("rubelet runs").flatten().collect();
-    // A thread that ends between two looks takes its count with it.
-    let sleeps = tasks.iter().filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("rubelet runs").flatten();
+    let sleeps = threads.filter_map(|thread| {
+        let status = fs::read_to_string(thread.path().join("status")).ok()?;
+        Some((thread.file_name(), number(&status, "voluntary_ctxt_switches:")))
+    });
     let memory = read(&format!("/proc/{pid}/smaps_rollup"));
     Usage {
         cpu: TICK * (ticks(11) + ticks(12)),
-        sleeps: sleeps.map(|status| number(&status, "voluntary_ctxt_switches:")).sum(),
-        threads: tasks.len(),
+        sleeps: sleeps.collect(),
         rss_kib: number(&memory, "Rss:"),
         pss_kib: number(&memory, "Pss:"),
         anonymous_kib: number(&memory, "Anonymous:"),

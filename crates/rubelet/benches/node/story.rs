@@ -3,7 +3,7 @@
 //! Two kinds of lines are used: that the runtime answered (when, and how long it took), and that the pod's status
 //! changed. What lies between the rename of the manifest and the status `Running`, and in no call, is rubelet's own.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What the log tells of one pod. Times are milliseconds since the epoch.
 #[derive(Debug, Default)]
@@ -15,13 +15,15 @@ pub(crate) struct Story {
 }
 
 /// The parts of a start, in milliseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) all: f64,
     pub(crate) in_calls: f64,
     pub(crate) to_first_call: f64,
     pub(crate) between_calls: f64,
     pub(crate) to_status: f64,
+    /// What passed between calls, by the call that came next.
+    pub(crate) gaps: BTreeMap<String, f64>,
 }
 
 impl Parts {
@@ -30,44 +32,51 @@ impl Parts {
     }
 }
 
-/// The story of the pod called `name`.
+/// The story of the pod called `name`. Lines are text: `TIME LEVEL span{pod=…}: module: message field=value …`.
 pub(crate) fn story(log: &str, name: &str) -> Story {
     let mut story = Story::default();
-    for line in log.lines().filter(|line| line.contains(name)) {
-        let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
-        let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
-        let number = |key: &str| line.get(key).and_then(Value::as_f64).unwrap_or_default();
-        if !text("pod").split(['/', '(', ' ']).any(|word| word == name) {
-            continue;
-        }
-        let ts = number("ts");
-        match text("msg") {
-            "The runtime answered" => {
-                story.calls.push((text("operation").to_owned(), ts - number("micros") / 1000.0, ts));
-            }
-            "The status changed" if text("phase") == "Running" => {
-                story.running.get_or_insert(ts);
-            }
-            _ => {}
+    let pod = format!("pod={name}_default(");
+    for line in log.lines().filter(|line| line.contains(&pod)) {
+        let Some(ts) = line.split_whitespace().next().and_then(millis) else { continue };
+        let field = |name: &str| {
+            let word = line.split_whitespace().find_map(|word| word.strip_prefix(name));
+            word.unwrap_or_default().trim_matches('"')
+        };
+        if line.contains("The runtime answered") {
+            let took: f64 = field("micros=").parse().unwrap_or_default();
+            story.calls.push((field("operation=").to_owned(), ts - took / 1000.0, ts));
+        } else if line.contains("The status changed") && field("phase=") == "Running" {
+            story.running.get_or_insert(ts);
         }
     }
     story
 }
 
+fn millis(time: &str) -> Option<f64> {
+    let time: jiff::Timestamp = time.parse().ok()?;
+    let micros = i32::try_from(time.as_microsecond().rem_euclid(1_000_000)).ok()?;
+    #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch are far below 2^53")]
+    let seconds = time.as_second() as f64;
+    Some(seconds * 1000.0 + f64::from(micros) / 1000.0)
+}
+
 /// Splits the time from `written` to `Running`. Calls that overlap count once.
 pub(crate) fn parts(story: &Story, written: f64) -> Option<Parts> {
     let running = story.running?;
-    let mut calls: Vec<(f64, f64)> =
-        story.calls.iter().map(|(_, begin, end)| (*begin, *end)).filter(|(begin, _)| *begin < running).collect();
-    calls.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (first, _) = *calls.first()?;
-    let (mut in_calls, mut covered) = (0.0, first);
-    for (begin, end) in calls {
+    let mut calls: Vec<_> = story.calls.iter().filter(|(_, begin, _)| *begin < running).collect();
+    calls.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (_, first, _) = calls.first()?;
+    let mut parts = Parts { all: running - written, to_first_call: first - written, ..Parts::default() };
+    let mut covered = *first;
+    for (name, begin, end) in calls {
         let end = end.min(running);
-        in_calls += (end - begin.max(covered)).max(0.0);
+        if *begin > covered {
+            *parts.gaps.entry(name.clone()).or_default() += begin - covered;
+        }
+        parts.in_calls += (end - begin.max(covered)).max(0.0);
         covered = covered.max(end);
     }
-    let (to_first_call, to_status) = (first - written, running - covered);
-    let all = running - written;
-    Some(Parts { all, in_calls, to_first_call, between_calls: all - in_calls - to_first_call - to_status, to_status })
+    parts.to_status = running - covered;
+    parts.between_calls = parts.own() - parts.to_first_call - parts.to_status;
+    Some(parts)
 }

@@ -12,7 +12,7 @@ use rubelet_linux::volume_dirs::RootVolumes;
 use rubelet_testkit::contract::{self, Rig};
 use rubelet_volume::{EmptyDir, HostPath};
 
-use crate::rig::{BUSYBOX, Node, Setup};
+use crate::rig::{BUSYBOX, Setup};
 
 fn check_runtime(network: NamespaceMode) {
     let node = Setup::default().prepare();

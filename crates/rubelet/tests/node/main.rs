@@ -3,12 +3,7 @@
 //! `make test` (or `TIERS=node make test`) starts each containerd version and runs this binary against it, with
 //! `RUBELET_TEST_CONTAINERD_SOCK` and `RUBELET_TEST_CONTAINERD_VERSION` in the environment. One test at a time: a
 //! rubelet takes pods that it does not know for orphans and ends them (`.config/nextest.toml`, group `node`).
-#![expect(
-    clippy::print_stderr,
-    clippy::print_stdout,
-    clippy::indexing_slicing,
-    reason = "a test speaks to people and may panic"
-)]
+#![expect(clippy::print_stderr, clippy::indexing_slicing, reason = "a test speaks to people and may panic")]
 
 mod bad_input;
 mod contracts;

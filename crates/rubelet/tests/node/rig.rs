@@ -23,7 +23,6 @@ use serde_json::{Value, json};
 pub(crate) use containerd::Containerd;
 pub(crate) use manifest::*;
 pub(crate) use remains::*;
-pub(crate) use rubelet::Ended;
 pub(crate) use world::*;
 
 /// How long a condition may take to come true. Far more than anything takes on an idle machine: a busy one must not
@@ -50,7 +49,6 @@ pub(crate) fn containerd_socket() -> PathBuf {
 #[derive(Default)]
 pub(crate) struct Setup {
     config: BTreeMap<String, Value>,
-    flags: Vec<String>,
     endpoint: Option<PathBuf>,
 }
 
@@ -58,12 +56,6 @@ impl Setup {
     /// Sets a field of the configuration file.
     pub(crate) fn config(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.config.insert(field.into(), value.into());
-        self
-    }
-
-    /// Adds a flag.
-    pub(crate) fn flag(mut self, flag: impl Into<String>) -> Self {
-        self.flags.push(flag.into());
         self
     }
 
@@ -96,7 +88,6 @@ pub(crate) struct Node {
     pub(crate) images: Arc<CriImages>,
     pub(crate) clock: Clock,
     dir: PathBuf,
-    flags: Vec<String>,
     child: Option<Child>,
     tokio: tokio::runtime::Runtime,
 }
@@ -110,7 +101,7 @@ impl Node {
         let name = dir.file_name().and_then(|n| n.to_str()).expect("we named it").replace('.', "-").to_lowercase();
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio starts");
         let (cri, images, clock) = tokio.block_on(async { connect(&socket) });
-        let node = Self { name, cri, images, clock, dir, flags: setup.flags, child: None, tokio };
+        let node = Self { name, cri, images, clock, dir, child: None, tokio };
         for dir in [node.root(), node.manifests(), node.logs(), node.dir.join("drafts")] {
             std::fs::create_dir_all(dir).expect("a directory can be made");
         }

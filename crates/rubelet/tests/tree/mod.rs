@@ -9,7 +9,12 @@ pub(crate) fn root() -> PathBuf {
 
 /// A file of the repository.
 pub(crate) fn read(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap_or_else(|err| panic!("{path}: {err}"))
+    String::from_utf8(bytes(path)).unwrap_or_else(|err| panic!("{path}: {err}"))
+}
+
+/// The same, of a file that may not be text.
+pub(crate) fn bytes(path: &str) -> Vec<u8> {
+    std::fs::read(root().join(path)).unwrap_or_else(|err| panic!("{path}: {err}"))
 }
 
 /// Every file below `dir` whose name ends with one of `endings`, as a path from the root, in order.
@@ -32,24 +37,4 @@ pub(crate) fn files(dir: &str, endings: &[&str]) -> Vec<String> {
     }
     found.sort();
     found
-}
-
-/// Every Rust file of the workspace.
-pub(crate) fn rust_files() -> Vec<String> {
-    files("crates", &[".rs"])
-}
-
-/// Names of the tests in a Rust file.
-pub(crate) fn tests_of(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut marked = false;
-    for line in text.lines().map(str::trim) {
-        if line == "#[test]" || line.starts_with("#[tokio::test") {
-            marked = true;
-        } else if marked && let Some((_, rest)) = line.split_once("fn ") {
-            names.extend(rest.split('(').next().map(|name| name.trim().to_owned()));
-            marked = false;
-        }
-    }
-    names
 }

@@ -53,6 +53,7 @@ impl Containerd {
         command.arg(&self.program).arg("--config").arg(self.dir.join("config.toml")).env_clear();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a descriptor is free")).stderr(log);
+        #[expect(clippy::zombie_processes, reason = "it outlives the test, and is then its new parent's to wait for")]
         let child = command.spawn().expect("containerd can be started");
         fs::write(self.dir.join("containerd.pid"), format!("{}\n", child.id())).expect("the directory is ours");
     }

@@ -40,7 +40,7 @@ impl Node {
     fn command(&self) -> Command {
         let mut command = bare();
         command.arg("--config").arg(self.config_file()).arg("--root-dir").arg(self.root());
-        command.args(["--hostname-override", &self.name]).args(&self.flags);
+        command.args(["--hostname-override", &self.name]);
         command
     }
 
