@@ -5,6 +5,7 @@
 //! idle pods cost a thousand entries and one timer.
 
 mod clean_up;
+mod probes;
 mod sync_pod;
 mod terminate;
 mod workers;

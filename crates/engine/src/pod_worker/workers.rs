@@ -19,31 +19,35 @@ use tracing::{Instrument, debug, error, info, info_span};
 use super::{JobLine, JobResult, Note, PodMemory, clean_up, sync_pod, terminate};
 use crate::node::Node;
 use crate::ports::{EndProgress, StatusReport};
+use crate::prober::Teller;
 use crate::timeline::{Entry, Timeline, Waiting};
 
 /// Every pod that has a life here. Owned by the sync loop; nothing in it waits.
 #[doc(alias = "podWorkers")]
 pub struct PodWorkers {
-    node: Arc<Node>,
+    pub(super) node: Arc<Node>,
     notes: mpsc::Sender<(PodUid, Note)>,
-    workers: BTreeMap<PodUid, PodWorker>,
+    pub(super) workers: BTreeMap<PodUid, PodWorker>,
     /// Static pods by name, in order of arrival: only the first of each may run (WORK-08).
     names: BTreeMap<FullName, VecDeque<PodUid>>,
     /// Names that the runtime shows as running under a UID that is nobody's here: taken until that pod is ended.
     taken: BTreeMap<FullName, PodUid>,
     due: BTreeSet<(Instant, PodUid)>,
     jobs: JoinSet<JobResult>,
+    pub(super) prober: Teller,
     panics: u64,
 }
 
 #[doc(alias = "podWorkerLoop")]
 #[doc(alias = "managePodLoop")]
-struct PodWorker {
-    life: PodLifecycle,
-    memory: PodMemory,
+pub(super) struct PodWorker {
+    pub(super) life: PodLifecycle,
+    pub(super) memory: PodMemory,
     cancel: CancellationToken,
     arrived: Now,
     waiting: Option<Waiting>,
+    /// What a probe still has to say.
+    pub(super) probe_wait: Option<Waiting>,
     timeline: Timeline,
     problem: Option<String>,
 }
@@ -86,7 +90,7 @@ pub enum Outcome {
 
 impl PodWorkers {
     /// None yet.
-    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>) -> Self {
+    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>, prober: Teller) -> Self {
         Self {
             node,
             notes,
@@ -95,6 +99,7 @@ impl PodWorkers {
             taken: BTreeMap::new(),
             due: BTreeSet::new(),
             jobs: JoinSet::new(),
+            prober,
             panics: 0,
         }
     }
@@ -137,6 +142,7 @@ impl PodWorkers {
             cancel: CancellationToken::new(),
             arrived: self.node.clock.now(),
             waiting: None,
+            probe_wait: None,
             timeline: Timeline::default(),
             problem: None,
         }
@@ -203,6 +209,7 @@ impl PodWorkers {
             info!(pod = %worker.life.subject().reference(), stage = stage.word(), "{what}");
         }
         self.happened(uid, what, false);
+        self.tell_prober(uid);
     }
 
     fn carry_out(&mut self, uid: &PodUid, commands: Vec<Command>) {
@@ -255,13 +262,17 @@ impl PodWorkers {
     /// Waits for the next job that comes to rest; for ever if none is in flight. Cancel-safe, as `join_next` is.
     pub(crate) async fn next_end(&mut self) -> JobResult {
         loop {
-            match self.jobs.join_next().await {
-                Some(Ok(result)) => return result,
-                Some(Err(err)) => {
-                    self.panics += 1;
-                    error!(%err, "A job was lost");
-                }
-                None => std::future::pending().await,
+            tokio::select! {
+                biased;
+                Some(ended) = self.jobs.join_next() => match ended {
+                    Ok(result) => return result,
+                    Err(err) => {
+                        self.panics += 1;
+                        error!(%err, "A job was lost");
+                    }
+                },
+                // Between jobs, what the prober is to know is sent; cancel-safe, as it says.
+                () = self.prober.flush() => {}
             }
         }
     }
@@ -271,8 +282,12 @@ impl PodWorkers {
     pub(crate) fn job_ended(&mut self, result: JobResult, wanted: bool) -> Outcome {
         let JobResult { uid, end, memory, problem } = result;
         let failed = matches!(end, JobEnd::Failed(_));
+        let mut probed_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
-            worker.memory = memory;
+            // The job worked with what the probes said when it began; what they say now stands.
+            let probes = Arc::clone(&worker.memory.probes);
+            probed_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
+            worker.memory = PodMemory { probes, ..memory };
             worker.waiting = None;
             if failed && problem.is_some() && worker.problem != problem {
                 let what = problem.clone().unwrap_or_default();
@@ -284,7 +299,13 @@ impl PodWorkers {
             self.happened(&uid, problem, true);
         }
         self.event(&uid, Event::Done(end));
-        self.report(&uid);
+        self.tell_prober(&uid);
+        if probed_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
+            // The job's status may be older than what was told meanwhile: the next job tells the newest.
+            self.event(&uid, Event::Hint);
+        } else {
+            self.report(&uid);
+        }
         let over = self.workers.get(&uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
         if !over {
             return Outcome::GoesOn;
@@ -304,6 +325,7 @@ impl PodWorkers {
 
     fn forget(&mut self, uid: &PodUid) {
         self.leave_name(uid);
+        self.prober.gone(uid);
         if let Some(worker) = self.workers.remove(uid)
             && let Some(due) = worker.life.next_deadline()
         {
@@ -329,7 +351,7 @@ impl PodWorkers {
         }
     }
 
-    fn report(&self, uid: &PodUid) {
+    pub(super) fn report(&self, uid: &PodUid) {
         let Some(worker) = self.workers.get(uid) else { return };
         let Some(pod) = worker.life.subject().pod() else { return };
         let progress = match worker.life.stage() {
@@ -341,7 +363,7 @@ impl PodWorkers {
         self.node.ports.status.report(StatusReport { pod: Arc::clone(pod), status, progress });
     }
 
-    fn happened(&mut self, uid: &PodUid, what: impl Into<String>, bad: bool) {
+    pub(super) fn happened(&mut self, uid: &PodUid, what: impl Into<String>, bad: bool) {
         self.note(uid, Note::Happened { what: what.into(), took: None, bad });
     }
 
@@ -473,7 +495,7 @@ impl PodWorker {
             stage: self.life.stage().clone(),
             status: Arc::clone(&self.memory.status),
             arrived: self.arrived,
-            waiting: self.waiting.clone().or_else(|| self.planned_wait()),
+            waiting: self.waiting.clone().or_else(|| self.planned_wait()).or_else(|| self.open_probe()),
             next_look: self.life.next_deadline().filter(|_| self.life.job().is_none()),
             problem: self.problem.clone(),
             timeline: self.timeline.clone(),

@@ -1,8 +1,9 @@
 //! Starts one container: image, configuration, create, start, log link, postStart hook (section 7.6).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 use rubelet_core::backoff::{crash_event_message, crash_message};
@@ -15,18 +16,15 @@ use rubelet_core::launch::{ContainerConfig, ContainerInputs, ExtraOptions, Image
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::mounts::subpaths;
 use rubelet_core::observe::{ContainerObservation, ContainerState, PodObservation};
-use rubelet_core::plan::StartContainer;
+use rubelet_core::plan::{KillReason, MIN_STOP_GRACE, StartContainer, grace_for};
 use rubelet_core::pod::{PodExt, Role};
 use rubelet_core::reason::{StartFailure, WaitingReason};
 
 use super::{LiveSandbox, NotStarted, PodRuntime};
 use crate::chain::Chain;
-use crate::hooks;
+use crate::hooks::Hook;
 use crate::pod_worker::{PodMemory, tell};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
-
-/// How long a container whose postStart hook failed is given to stop.
-const FAILED_HOOK_GRACE: Duration = Duration::from_secs(30);
 
 impl PodRuntime<'_> {
     /// Starts the container, unless it ended too often too soon (RT-60).
@@ -55,7 +53,8 @@ impl PodRuntime<'_> {
             }
         };
         let id = self.create(container, sandbox, &config).await?;
-        self.run(container, &id, &config).await
+        self.run(container, &id, &config).await?;
+        self.post_start(container, &id, sandbox).await
     }
 
     /// Removes instances that were made and not started: a start was cut off, by our own death or a lost answer.
@@ -241,30 +240,46 @@ impl PodRuntime<'_> {
         if let Err(err) = linked {
             tracing::warn!(container = %container.name, err = %Chain(&err), "Could not link the container's log");
         }
-        self.post_start(container, id).await
+        Ok(())
     }
 
     /// The hook belongs to the start: until it is done the container has not been started (RT-50).
-    async fn post_start(&self, container: &Container, id: &ContainerId) -> Result<(), NotStarted> {
+    async fn post_start(
+        &self,
+        container: &Container,
+        id: &ContainerId,
+        sandbox: &LiveSandbox,
+    ) -> Result<(), NotStarted> {
         let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
         self.line.step(format!("the postStart hook of container {}", container.name)).await;
+        let ip = self.address(sandbox);
+        let hook = Hook { handler: hook, id, container: Cow::Borrowed(container), pod: Some(self.pod), ip };
         let result = tokio::select! {
             biased;
             () = self.line.cancel.cancelled() => return Ok(()),
             // A hook that is dropped ends with its container: the pod is being stopped.
-            result = hooks::run(self.node, id, hook) => result,
+            result = hook.run(self.node) => result,
         };
         let Err(err) = result else { return Ok(()) };
         tracing::warn!(container = %container.name, err = %Chain(&err), "The postStart hook failed");
         let path = self.field_path(container);
         tell(self.node, self.line, self.pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed")
             .await;
-        if let Err(err) = self.node.ports.runtime.stop_container(id, FAILED_HOOK_GRACE).await {
+        let grace = grace_for(self.pod, container, KillReason::Unwanted, None).max(MIN_STOP_GRACE);
+        if let Err(err) = self.node.ports.runtime.stop_container(id, grace).await {
             tracing::warn!(container = %container.name, %err, "Could not stop a container whose postStart hook failed");
         }
         let failure =
             StartFailure { reason: WaitingReason::PostStartHookError, message: "PostStartHook failed".to_owned() };
         Err(NotStarted { failure, retry: Retry::Later })
+    }
+
+    /// Where the pod is, for a hook that asks it.
+    fn address(&self, sandbox: &LiveSandbox) -> Option<IpAddr> {
+        if self.pod.host_network() {
+            return self.node.facts.ips.first().copied();
+        }
+        sandbox.ips.first().copied()
     }
 
     /// A call whose answer was lost may have succeeded, and one that finds its name taken follows such a call: look

@@ -4,6 +4,7 @@
 
 mod faults;
 mod life;
+mod probes;
 mod pulls;
 mod rows;
 mod sim;

@@ -24,8 +24,8 @@ use rubelet_engine::ports::NodeFacts;
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
-    FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes,
-    RecordingEvents, RecordingStatus, SeededChance, TestClock,
+    FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths,
+    FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +42,8 @@ pub(crate) struct Sim {
     pub(crate) events: RecordingEvents,
     pub(crate) statuses: RecordingStatus,
     pub(crate) chance: SeededChance,
+    /// What listens in the pods.
+    pub(crate) probes: FakeProbes,
     /// A second source, where a test wants one.
     pub(crate) more: Option<FakeSource>,
     running: Option<(TaskGroup, EngineHandle, CancellationToken)>,
@@ -76,6 +78,7 @@ impl Sim {
             events: RecordingEvents::default(),
             statuses: RecordingStatus::default(),
             chance: SeededChance::new(seed ^ 0x5eed),
+            probes: FakeProbes::new(clock),
             more: None,
             running: None,
         }
@@ -114,6 +117,7 @@ impl Sim {
             host_files: Arc::new(FakeHostFiles),
             events: Arc::new(self.events.clone()),
             status: Arc::new(self.statuses.clone()),
+            probes: Arc::new(self.probes.clone()),
             chance: Arc::new(self.chance.clone()),
         }
     }
