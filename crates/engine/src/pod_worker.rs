@@ -8,6 +8,7 @@ mod clean_up;
 mod probes;
 mod sync_pod;
 mod terminate;
+mod view;
 mod workers;
 
 #[cfg(test)]
@@ -30,7 +31,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{EventKind, PodEvent};
-pub use workers::{Outcome, PodWorkers, WorkerView};
+pub use view::WorkerView;
+pub use workers::{Outcome, PodWorkers};
 
 /// What is remembered of a pod between jobs. A job works on a copy and hands it back; one that panics loses only what it
 /// learnt. Nothing in it is needed for correctness: after a restart it is empty.

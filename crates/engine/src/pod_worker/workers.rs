@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::{FullName, PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Job, JobEnd, PodLifecycle, Retry, Stage};
 use rubelet_core::pod::{OrphanPod, PodExt};
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span};
 
-use super::{JobLine, JobResult, Note, PodMemory, clean_up, sync_pod, terminate};
+use super::{JobLine, JobResult, Note, PodMemory, WorkerView, clean_up, sync_pod, terminate};
 use crate::node::Node;
 use crate::ports::{EndProgress, StatusReport};
 use crate::prober::Teller;
@@ -44,37 +44,12 @@ pub(super) struct PodWorker {
     pub(super) life: PodLifecycle,
     pub(super) memory: PodMemory,
     cancel: CancellationToken,
-    arrived: Now,
-    waiting: Option<Waiting>,
+    pub(super) arrived: Now,
+    pub(super) waiting: Option<Waiting>,
     /// What a probe still has to say.
     pub(super) probe_wait: Option<Waiting>,
-    timeline: Timeline,
-    problem: Option<String>,
-}
-
-/// What others may know of a pod.
-#[derive(Clone, Debug)]
-pub struct WorkerView {
-    /// Names.
-    pub pod: PodRef,
-    /// The pod, unless it is an orphan.
-    pub spec: Option<Arc<Pod>>,
-    /// Where it is.
-    pub stage: Stage,
-    /// Its status.
-    pub status: Arc<PodStatus>,
-    /// When it came.
-    pub arrived: Now,
-    /// What it waits for.
-    pub waiting: Option<Waiting>,
-    /// With no job in flight, when it is looked at next with no event: a back-off ends then at the latest.
-    pub next_look: Option<Instant>,
-    /// What went wrong last, until it goes right.
-    pub problem: Option<String>,
-    /// What happened.
-    pub timeline: Timeline,
-    /// Jobs in a row that failed.
-    pub failures: u32,
+    pub(super) timeline: Timeline,
+    pub(super) problem: Option<String>,
 }
 
 /// What became of a finished job.
@@ -484,31 +459,6 @@ impl PodWorkers {
         if tokio::time::timeout(patience, rest).await.is_err() {
             debug!(left = self.jobs.len(), "Dropping jobs in flight");
         }
-    }
-}
-
-impl PodWorker {
-    fn view(&self) -> WorkerView {
-        WorkerView {
-            pod: self.life.subject().reference(),
-            spec: self.life.subject().pod().cloned(),
-            stage: self.life.stage().clone(),
-            status: Arc::clone(&self.memory.status),
-            arrived: self.arrived,
-            waiting: self.waiting.clone().or_else(|| self.planned_wait()).or_else(|| self.open_probe()),
-            next_look: self.life.next_deadline().filter(|_| self.life.job().is_none()),
-            problem: self.problem.clone(),
-            timeline: self.timeline.clone(),
-            failures: self.life.failures(),
-        }
-    }
-
-    /// With no job in flight and something wrong, what is waited for is the next try.
-    fn planned_wait(&self) -> Option<Waiting> {
-        let until = self.life.next_deadline();
-        let problem = self.problem.as_ref()?;
-        let since = self.arrived.mono;
-        (self.life.job().is_none()).then(|| Waiting { what: format!("the next try, after: {problem}"), since, until })
     }
 }
 
