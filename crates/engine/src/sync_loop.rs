@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rubelet_core::admit::{Rejection, admit};
+use rubelet_core::admit::{Admitted, Rejection, admit};
 use rubelet_core::desired::{DeltaOp, DesiredPods};
 use rubelet_core::id::{FullName, PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Event as PodEventKind};
@@ -187,13 +187,14 @@ impl SyncLoop {
             info!(source = changes.source.as_str(), pods = changes.deltas.len(), "A source has been read");
             self.housekeeping.soon(self.node.clock.mono());
         }
+        let mut others = None;
         for delta in changes.deltas {
             // A mirror is the API's picture of a pod that another source owns: nothing is run for it.
             if delta.pod.is_mirror() {
                 continue;
             }
             match delta.op {
-                DeltaOp::Add => self.add(delta.pod),
+                DeltaOp::Add => self.add(delta.pod, &mut others),
                 DeltaOp::Update | DeltaOp::Delete | DeltaOp::Reconcile => self.update(delta.pod),
                 DeltaOp::Remove => self.remove(&delta.pod),
             }
@@ -201,17 +202,28 @@ impl SyncLoop {
         self.housekeeping.pods_changed(&self.node, &self.workers);
     }
 
+    /// `others` are the pods that count for admission, carried from one addition of a delivery to the next: with a
+    /// thousand pods at once, to sum them all up for each would hold up the loop for a second.
     #[doc(alias = "HandlePodAdditions")]
-    fn add(&mut self, pod: Arc<Pod>) {
-        if !pod.is_terminal() && !pod.is_deleted() {
-            let others: Vec<&Pod> = self.workers.active().map(AsRef::as_ref).collect();
-            let view = self.node.admit_view();
-            if let Err(rejection) = admit(&view, &pod, &others) {
+    fn add(&mut self, pod: Arc<Pod>, others: &mut Option<Vec<Admitted>>) {
+        let admitted = if pod.is_terminal() || pod.is_deleted() {
+            None
+        } else {
+            let all = || self.workers.active().cloned().map(Admitted::new).collect();
+            let beside = others.get_or_insert_with(all);
+            if let Err(rejection) = admit(&self.node.admit_view(), &pod, beside) {
                 self.reject(pod, rejection);
                 return;
             }
-        }
+            Some(Admitted::new(Arc::clone(&pod)))
+        };
+        let is_new = !self.workers.knows(&PodRef::of(&pod).uid);
         self.workers.desired(pod, Arrival::Added);
+        match (others.as_mut(), admitted) {
+            (Some(others), Some(admitted)) if is_new => others.push(admitted),
+            // Whoever was known before may count otherwise now: sum up anew for the next.
+            _ => *others = None,
+        }
     }
 
     #[doc(alias = "HandlePodUpdates")]
