@@ -6,11 +6,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rubelet_core::status::cut;
 use rubelet_core::time::Instant;
 use serde::Serialize;
 
 /// How many steps are kept per pod.
 const KEEP: usize = 32;
+/// How long the text of a step may be, in bytes: runtimes and registries may answer with pages.
+const LONGEST: usize = 1024;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,7 +22,7 @@ pub struct Entry {
     pub at: Timestamp,
     /// What, in words for people.
     pub what: String,
-    /// How often in a row.
+    /// How often.
     pub times: u32,
     /// How long it took, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,15 +50,13 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Adds a step; one that only repeats the last is counted.
+    /// Adds a step. One that is there already is counted and moves to the end: what fails again and again, in several
+    /// steps each time, must not push out how it began.
     pub fn add(&mut self, entry: Entry) {
-        if let Some(last) = self.entries.back_mut()
-            && last.what == entry.what
-        {
-            last.at = entry.at;
-            last.took = entry.took;
-            last.times = last.times.saturating_add(1);
-            return;
+        let mut entry = Entry { what: brief(&entry.what), ..entry };
+        let before = self.entries.iter().position(|old| old.what == entry.what);
+        if let Some(old) = before.and_then(|at| self.entries.remove(at)) {
+            entry.times = old.times.saturating_add(entry.times);
         }
         if self.entries.len() == KEEP {
             self.entries.pop_front();
@@ -73,6 +74,11 @@ impl Timeline {
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
+}
+
+/// `text`, cut if it is too long to be kept.
+pub fn brief(text: &str) -> String {
+    if text.len() <= LONGEST { text.to_owned() } else { format!("{}…", cut(text, LONGEST)) }
 }
 
 #[cfg(test)]
@@ -95,5 +101,26 @@ mod tests {
         assert_eq!(timeline.entries().count(), KEEP);
         assert_eq!(timeline.dropped(), 9);
         assert_eq!(timeline.entries().next().map(|e| e.what.as_str()), Some("8"));
+    }
+
+    #[test]
+    fn a_trouble_of_several_steps_does_not_push_out_how_it_began() {
+        let mut timeline = Timeline::default();
+        timeline.add(entry("Accepted"));
+        for _ in 0..100 {
+            for step in ["Pulling", "Failed", "BackOff"] {
+                timeline.add(entry(step));
+            }
+        }
+        let told: Vec<_> = timeline.entries().map(|e| (e.what.as_str(), e.times)).collect();
+        assert_eq!(told, [("Accepted", 1), ("Pulling", 100), ("Failed", 100), ("BackOff", 100)]);
+        assert_eq!(timeline.dropped(), 0);
+    }
+
+    #[test]
+    fn a_text_of_pages_is_cut() {
+        let mut timeline = Timeline::default();
+        timeline.add(entry(&"ä".repeat(10_000)));
+        assert!(timeline.entries().all(|e| e.what.len() <= LONGEST + '…'.len_utf8()));
     }
 }
