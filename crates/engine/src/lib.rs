@@ -16,6 +16,7 @@ pub mod pod_worker;
 pub mod ports;
 mod resources;
 mod runtime;
+mod slots;
 pub mod sync_loop;
 pub mod task;
 pub mod timeline;

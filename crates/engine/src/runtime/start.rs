@@ -18,12 +18,14 @@ use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::StartContainer;
 use rubelet_core::pod::{PodExt, Role};
 use rubelet_core::reason::{StartFailure, WaitingReason};
+use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
 use super::{LiveSandbox, NotStarted, PodRuntime};
 use crate::chain::Chain;
 use crate::hooks;
 use crate::pod_worker::{PodMemory, tell};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
+use crate::slots::StartSlot;
 
 /// How long a container whose postStart hook failed is given to stop.
 const FAILED_HOOK_GRACE: Duration = Duration::from_secs(30);
@@ -36,6 +38,7 @@ impl PodRuntime<'_> {
         start: &StartContainer,
         sandbox: &LiveSandbox,
         memory: &mut PodMemory,
+        slot: &mut StartSlot<'_>,
     ) -> Result<(), NotStarted> {
         let Some(container) = container_of(self.pod, start) else { return Ok(()) };
         let container = container.as_ref();
@@ -43,7 +46,11 @@ impl PodRuntime<'_> {
         if start.role != Role::Ephemeral {
             self.crash_backoff(container, seen.as_deref(), memory).await?;
         }
-        let image = self.ensure_image(container, &sandbox.config, memory).await?;
+        let image = self.ensure_image(container, &sandbox.config, memory, slot).await?;
+        if let Err(err) = slot.take(self.line).await {
+            let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
+            return Err(NotStarted { failure, retry: err.retry });
+        }
         let user = ImageUser { uid: image.uid, username: image.username };
         let prepared = Prepared { start, container, image_ref: &image.image_ref, image_user: &user };
         let config = self.configure(&prepared, sandbox, seen.as_deref()).await;
@@ -54,7 +61,8 @@ impl PodRuntime<'_> {
             }
         };
         let id = self.create(container, sandbox, &config).await?;
-        self.run(container, &id, &config).await
+        self.run(container, &id, &config).await?;
+        self.post_start(container, &id, slot).await
     }
 
     /// The first restart is immediate; later ones wait, counted from the last end (RT-60, RT-61).
@@ -78,6 +86,8 @@ impl PodRuntime<'_> {
             let failure = StartFailure { reason: WaitingReason::CrashLoopBackOff, message };
             return Err(NotStarted { failure, retry: Retry::In(left) });
         }
+        // A pod whose definition changes often must not gather the keys of all that it ever was.
+        memory.crashes.gc(now);
         memory.crashes.next(&key, ended.finished_at, now);
         Ok(())
     }
@@ -92,7 +102,8 @@ impl PodRuntime<'_> {
         let uid = &self.line.pod.uid;
         let text = |err: &(dyn std::error::Error + Send + Sync + 'static)| Chain(err).to_string();
         let from_logs = self.node.ports.logs.make(&self.line.pod, &container.name).await.map_err(|err| text(&err))?;
-        let last = seen.and_then(|s| s.newest(&container.name)).map(|c| c.marks.restart_count);
+        // The highest, not the newest: after a clock was set back they differ, and a number that exists can't be had again.
+        let last = seen.and_then(|s| s.instances(&container.name).map(|c| c.marks.restart_count).max());
         // With no record in the runtime, the logs remember how often it ran (RT-41).
         let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
         let sources = EnvSources::default();
@@ -226,20 +237,21 @@ impl PodRuntime<'_> {
         if let Err(err) = linked {
             tracing::warn!(container = %container.name, err = %Chain(&err), "Could not link the container's log");
         }
-        self.post_start(container, id).await
+        Ok(())
     }
 
     /// The hook belongs to the start: until it is done the container has not been started (RT-50).
-    async fn post_start(&self, container: &Container, id: &ContainerId) -> Result<(), NotStarted> {
+    async fn post_start(
+        &self,
+        container: &Container,
+        id: &ContainerId,
+        slot: &mut StartSlot<'_>,
+    ) -> Result<(), NotStarted> {
         let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
         self.line.step(format!("the postStart hook of container {}", container.name)).await;
-        let result = tokio::select! {
-            biased;
-            () = self.line.cancel.cancelled() => return Ok(()),
-            // A hook that is dropped ends with its container: the pod is being stopped.
-            result = hooks::run(self.node, id, hook) => result,
-        };
-        let Err(err) = result else { return Ok(()) };
+        // It has no deadline, so it must not keep others from starting.
+        slot.give_back();
+        let Err(err) = hooks::run(self.node, id, hook).await else { return Ok(()) };
         tracing::warn!(container = %container.name, err = %Chain(&err), "The postStart hook failed");
         let path = self.field_path(container);
         tell(self.node, self.line, self.pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed")
@@ -267,6 +279,7 @@ impl PodRuntime<'_> {
     }
 
     async fn failed(&self, container: &Container, reason: WaitingReason, message: String) -> NotStarted {
+        let message = cut(&message, MAX_MESSAGE_BYTES).to_owned();
         let path = self.field_path(container);
         tell(self.node, self.line, self.pod, path, EventKind::Warning, "Failed", format!("Error: {message}")).await;
         NotStarted { failure: StartFailure { reason, message }, retry: Retry::Later }

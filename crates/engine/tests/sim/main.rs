@@ -2,7 +2,15 @@
 //!
 //! A failure prints the seed and the log of everything that was asked of the runtime; `SIM_SEED=n` replays it.
 
+mod days;
 mod faults;
+mod health;
+mod hooks;
+mod laws;
 mod life;
+mod names;
+mod puller;
+mod races;
+mod roles;
 mod sim;
 mod trouble;
