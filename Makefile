@@ -2,7 +2,7 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt build bench-core clean-env
+.PHONY: help demo test lint fmt build bench-core bench-node clean-env
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -10,7 +10,7 @@ help: ## List the commands
 demo: ## Run the pods of examples/ on this machine, look at them, clean up (needs root)
 	@tests/env/demo.sh
 
-test: ## Install what the tests need and run them all; TIERS="fast doc node" chooses
+test: ## Install what the tests need and run them all; TIERS="fast doc node vm" chooses
 	@tests/env/test.sh
 
 lint: ## Formatting, clippy, docs, licences and sources of dependencies, shell scripts
@@ -24,6 +24,9 @@ build: ## Build the program as it is shipped: target/release/rubelet
 
 bench-core: ## Cost of decisions and of an idle engine with 1,000 fake pods
 	@cargo bench --locked --profile bench-quick -p rubelet-engine --bench core
+
+bench-node: ## rubelet's share of a pod's start, and its cost when idle, on a real containerd (needs root)
+	@tests/bench/node.sh
 
 clean-env: ## Stop private containerds that were left behind and remove the cache of the tests
 	@tests/env/clean.sh

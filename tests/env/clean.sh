@@ -20,7 +20,7 @@ while read -r at; do
   "$ENV_DIR/containerd.sh" stop "$at"
 done < <(containerds)
 
-for at in "${TMPDIR:-/tmp}"/rubelet-{demo,test}.*; do
+for at in "${TMPDIR:-/tmp}"/rubelet-{demo,test,vm}.*; do
   [[ -d $at ]] || continue
   step "removing $at"
   dir=$at

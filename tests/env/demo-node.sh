@@ -17,7 +17,6 @@ cgroupRoot: /$cgroup
 cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
-enableServer: false
 healthzPort: 0
 END
   # A session of its own: Ctrl-C is for this script, which then ends it in good order.

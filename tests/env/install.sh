@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|tools|lint|all]`
+# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|vm|tools|lint|all]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
+#   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
 #   lint     cargo-deny and shellcheck, if not on PATH
 #
@@ -31,10 +32,11 @@ main() {
   flock 9
   case ${1:-all} in
     runtime) runtime ;;
+    vm) vm ;;
     tools) nextest ;;
     lint) lint ;;
-    all) runtime && nextest && lint ;;
-    *) die "usage: install.sh [runtime|tools|lint|all]" ;;
+    all) runtime && vm && nextest && lint ;;
+    *) die "usage: install.sh [runtime|vm|tools|lint|all]" ;;
   esac
 }
 
@@ -63,15 +65,36 @@ need_apt() {
 }
 
 runtime() {
-  local dir suite package proof
   programs curl:curl jq:jq ip:iproute2 cc:gcc
   # The pause program is linked statically.
   [[ -n $(find /usr/lib -name libc.a -print -quit) ]] || packages libc6-dev
   # runc's only library beside libc.
   ldconfig -p | grep -q 'libseccomp\.so\.2' || packages libseccomp2
+  unpack_missing <<<"$UNPACK"
+}
+
+# Reads lines as in UNPACK.
+unpack_missing() {
+  local dir suite package proof
   while read -r dir suite package proof; do
     [[ -z $dir || -x $CACHE/$dir/$proof ]] || unpack "$dir" "$suite" "$package"
-  done <<<"$UNPACK"
+  done
+}
+
+vm() {
+  programs qemu-system-x86_64:qemu-system-x86 mkfs.ext4:e2fsprogs jq:jq
+  grep '^busybox ' <<<"$UNPACK" | unpack_missing
+  [[ -e $CACHE/kernel/boot/vmlinuz ]] || kernel
+}
+
+# The package that a release's cloud kernel is called by holds nothing but the name of the newest one.
+kernel() {
+  local modules
+  unpack kernel bookworm linux-image-cloud-amd64
+  unpack kernel bookworm "$(sed 's/[ ,].*//' "$CACHE/kernel/depends")"
+  modules=$(basename "$CACHE"/kernel/lib/modules/*)
+  "$CACHE/busybox/bin/busybox" depmod -b "$CACHE/kernel" "$modules"
+  mv "$CACHE/kernel/boot/vmlinuz-$modules" "$CACHE/kernel/boot/vmlinuz"
 }
 
 # Fetches one package of a suite and unpacks it: into a directory beside, then renamed, so that a run that
@@ -87,6 +110,7 @@ unpack() {
   deb=$(find "$work/deb" -name '*.deb' -print -quit)
   dpkg-deb -x "$deb" "$work/root"
   dpkg-deb -f "$deb" Version >"$work/root/version"
+  dpkg-deb -f "$deb" Depends >"$work/root/depends"
   mv "$work/root" "$CACHE/$dir"
   rm -rf "$work"
   [[ $dir != containerd-* || $(<"$CACHE/$dir/version") == "${dir#containerd-}".* ]] ||
@@ -104,10 +128,11 @@ private_apt() {
     -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
 }
 
-# Downloads a suite's package index, once, from the mirror that the machine itself uses.
+# Downloads a suite's package index from the mirror that the machine itself uses, unless one of today is there: an older
+# one may name packages that the mirror no longer has.
 index() {
   local suite=$1 at=$CACHE/apt/$1 mirror key
-  [[ ! -e $at/done ]] || return 0
+  [[ -z $(find "$at/done" -mtime -1 2>/dev/null) ]] || return 0
   need_apt
   mirror=$(debian_mirror)
   [[ -n $mirror ]] || { apt-get update -qq && mirror=$(debian_mirror); }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests, tier by tier, and says at the end which ran, and why one could not.
-#   TIERS="fast doc node"   which to run; all by default
-#   CI=true                 a tier that cannot run is a failure
-#   NODE_PROFILE=dev        cargo profile of the node tier
+#   TIERS="fast doc node vm"   which to run; all by default
+#   CI=true                    a tier that cannot run is a failure
+#   NODE_PROFILE=dev           cargo profile of the node tier
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -19,12 +19,13 @@ main() {
   # Not 0: make, and CI behind it, must see that the run was cut short.
   trap 'exit 130' INT TERM
   "$ENV_DIR/install.sh" tools
-  for tier in ${TIERS:-fast doc node}; do
+  for tier in ${TIERS:-fast doc node vm}; do
     case $tier in
       fast) run_tier "fast" cargo nextest run --locked --workspace ;;
       doc) doc_tier ;;
       node) node_tier ;;
-      *) die "no such tier: $tier (fast, doc, node)" ;;
+      vm) vm_tier ;;
+      *) die "no such tier: $tier (fast, doc, node, vm)" ;;
     esac
   done
   summary
@@ -76,6 +77,9 @@ node_tier() {
   elif ! "$ENV_DIR/install.sh" runtime || ! "$ENV_DIR/images.sh"; then
     cannot_run node "containerd or its images could not be made, see above"
   else
+    # The same selection as the fast tier builds, so that nothing is built twice.
+    RUBELET_NODE_TESTS=1 run_tier "node, kernel" \
+      cargo nextest run --locked --workspace -E 'package(rubelet-linux) and test(node_)'
     work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-test.XXXXXX")
     for version in "${CONTAINERD_VERSIONS[@]}"; do
       node_tests "$version"
@@ -93,6 +97,22 @@ node_tests() {
     run_tier "node, containerd $version" \
     cargo nextest run --locked --profile node --cargo-profile "$NODE_PROFILE" -p rubelet --test node
   "$ENV_DIR/containerd.sh" stop "$dir"
+}
+
+# cgroup v2 on a kernel of its own, whatever this machine has. Needs neither root nor containers here.
+vm_tier() {
+  if [[ $(uname -sm) != "Linux x86_64" ]]; then
+    cannot_run vm "the machine's kernel is one for Linux on x86_64, and this is $(uname -sm)"
+  elif ! "$ENV_DIR/install.sh" vm; then
+    cannot_run vm "QEMU or the kernel for it could not be had, see above"
+  else
+    run_tier "vm, kernel" "$ENV_DIR/vm-tests.sh" linux
+    if ! "$ENV_DIR/install.sh" runtime || ! "$ENV_DIR/images.sh"; then
+      cannot_run "vm, pod" "containerd or its images could not be made, see above"
+    else
+      run_tier "vm, pod" "$ENV_DIR/vm-tests.sh" pod
+    fi
+  fi
 }
 
 # shellcheck disable=SC2317  # called by the trap

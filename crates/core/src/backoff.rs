@@ -9,12 +9,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::config::GoDuration;
 use crate::id::PodRef;
 use crate::observe::PodObservation;
-
-mod text;
-
-pub use text::go_duration;
 
 /// First delay of crash loops and image pulls.
 const INITIAL: Duration = Duration::from_secs(10);
@@ -165,7 +162,7 @@ pub fn crash_since(seen: &PodObservation, name: &str) -> Option<Timestamp> {
 
 /// The `waiting` message of a container in back-off (RT-61).
 pub fn crash_message(delay: Duration, container: &str, pod: &PodRef) -> String {
-    format!("back-off {} restarting failed container={container} pod={pod}", go_duration(delay))
+    format!("back-off {} restarting failed container={container} pod={pod}", GoDuration::from(delay))
 }
 
 /// The message of the `BackOff` event (RT-61).

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 
+use crate::config::GoDuration;
 use crate::reason::WaitingReason;
 
 mod reference;
@@ -75,8 +76,8 @@ pub fn pulling(image: &str) -> String {
 pub fn pulled(image: &str, took: Duration, waited: Duration, size: u64) -> String {
     format!(
         "Successfully pulled image {image:?} in {} ({} including waiting). Image size: {size} bytes.",
-        go_duration(took),
-        go_duration(waited)
+        rounded(took),
+        rounded(waited)
     )
 }
 
@@ -132,20 +133,6 @@ pub fn pull_failure(image: &str, err: &str) -> (WaitingReason, String) {
 }
 
 /// Cut to milliseconds and written as Go writes it: `1m2.5s`, `250ms`, `0s`.
-fn go_duration(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if millis == 0 {
-        return "0s".to_owned();
-    }
-    if millis < 1000 {
-        return format!("{millis}ms");
-    }
-    let (hours, minutes, rest) = (millis / 3_600_000, millis / 60_000 % 60, millis % 60_000);
-    let fraction = format!(".{:03}", rest % 1000);
-    let seconds = format!("{}{}s", rest / 1000, fraction.trim_end_matches('0').trim_end_matches('.'));
-    match (hours, minutes) {
-        (0, 0) => seconds,
-        (0, minutes) => format!("{minutes}m{seconds}"),
-        (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
-    }
+fn rounded(duration: Duration) -> GoDuration {
+    GoDuration::millis(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
 }

@@ -249,7 +249,7 @@ impl PodLifecycle {
                 if flight.stale || flight.cancelled || flight.news.is_some_and(|news| news > looked_at) {
                     return self.start_job();
                 }
-                self.due = Some(now + self.pace.after_success(again_in, jitter));
+                self.due = Some(self.pace.after_success(now, again_in, jitter));
                 Vec::new()
             }
             JobEnd::Stopped => {

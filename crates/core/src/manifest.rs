@@ -144,8 +144,8 @@ pub fn static_pod_list(
 }
 
 fn build(raw: &Value, origin: &Origin, node: &str, gates: &Gates) -> Result<Manifest, ManifestError> {
-    let schema = Schema::load();
-    let (shaped, found) = shape::shape(&schema, raw);
+    let schema = Schema::get();
+    let (shaped, found) = shape::shape(schema, raw);
     if !found.errors.is_empty() {
         return Err(ManifestError::Malformed(found.errors));
     }
@@ -160,9 +160,9 @@ fn build(raw: &Value, origin: &Origin, node: &str, gates: &Gates) -> Result<Mani
     let defaulted = untyped(&pod)?;
     let uid = match pod.metadata.uid.take() {
         Some(uid) => uid,
-        None => uid::uid(&schema, &defaulted, &derived, origin, node),
+        None => uid::uid(schema, &defaulted, &derived, origin, node),
     };
-    let mut pod = typed(shape::canonical(&schema, &defaulted))?;
+    let mut pod = typed(shape::canonical(schema, &defaulted))?;
     place::place(&mut pod, uid, origin, node);
 
     let faults = validation::validate(&pod, gates);

@@ -14,6 +14,7 @@ pub mod node;
 pub mod pleg;
 pub mod pod_worker;
 pub mod ports;
+pub mod prober;
 mod resources;
 mod runtime;
 mod slots;

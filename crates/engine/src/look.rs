@@ -18,6 +18,9 @@ use crate::ports::{RpcError, RpcErrorKind};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Looks at `pod`. `before` is the last look: what it read of containers that had already ended need not be read again.
+#[doc(alias = "podCache")]
+#[doc(alias = "GetNewerThan")]
+#[doc(alias = "GetPodStatus")]
 pub(crate) async fn look(
     node: &Node,
     pod: &PodRef,

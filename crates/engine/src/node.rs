@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
 use crate::ports::{
-    Cgroups, Chance, Events, HostFiles, Images, LogCleaner, NodeFacts, PodDirs, PodLogs, Runtime, StatusSink, Subpaths,
-    VolumePlugin,
+    Cgroups, Chance, Events, HostFiles, Images, LogCleaner, NodeFacts, PodDirs, PodLogs, Probes, Runtime, StatusSink,
+    Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
 
@@ -48,6 +48,8 @@ pub struct Ports {
     pub events: Arc<dyn Events>,
     /// Where statuses go.
     pub status: Arc<dyn StatusSink>,
+    /// Probes over the network.
+    pub probes: Arc<dyn Probes>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
 }

@@ -43,6 +43,7 @@ pub type Listing = BTreeMap<PodUid, PodSummary>;
 
 /// What the generator tells the sync loop.
 #[derive(Clone, Debug)]
+#[doc(alias = "PodLifecycleEvent")]
 pub enum PlegNews {
     /// Look at this pod.
     Hint(Hint),
@@ -217,6 +218,7 @@ impl Pleg {
     }
 
     /// Whether it could.
+    #[doc(alias = "Relist")]
     async fn relist(&mut self) -> bool {
         let began = self.clock.mono();
         let listed = match self.runtime.list().await {

@@ -6,6 +6,7 @@
 
 mod clean_up;
 mod names;
+mod probes;
 mod sync_pod;
 mod terminate;
 mod view;

@@ -32,6 +32,7 @@ use crate::node::Node;
 use crate::pleg::{Listing, PlegNews};
 use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EndProgress, EventKind, PodEvent, StatusReport};
+use crate::prober::{ProbeNews, ProberLine};
 use handle::Request;
 use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
 
@@ -47,6 +48,7 @@ const REQUESTS: usize = 32;
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The task.
+#[doc(alias = "Kubelet")]
 pub struct SyncLoop {
     node: Arc<Node>,
     desired: DesiredPods,
@@ -64,6 +66,7 @@ pub struct SyncLoop {
 struct Inputs {
     deliveries: mpsc::Receiver<Delivery>,
     pleg: mpsc::Receiver<PlegNews>,
+    probes: mpsc::Receiver<ProbeNews>,
     notes: mpsc::Receiver<(PodUid, Note)>,
     requests: mpsc::Receiver<Request>,
     health: watch::Receiver<RuntimeHealth>,
@@ -82,6 +85,7 @@ enum Event {
     Shutdown,
     Delivery(Delivery),
     Pleg(PlegNews),
+    Probed(ProbeNews),
     Note(PodUid, Note),
     JobEnded(Box<JobResult>),
     ChoreEnded(ChoreEnd),
@@ -97,6 +101,7 @@ impl SyncLoop {
         sources: impl IntoIterator<Item = Source>,
         deliveries: mpsc::Receiver<Delivery>,
         pleg: mpsc::Receiver<PlegNews>,
+        prober: ProberLine,
     ) -> (Self, SyncLoopHandle) {
         let (note, notes) = mpsc::channel(NOTES);
         let (ask, requests) = mpsc::channel(REQUESTS);
@@ -104,12 +109,12 @@ impl SyncLoop {
         let health = node.health.clone();
         let this = Self {
             desired: DesiredPods::sources(sources),
-            workers: PodWorkers::new(Arc::clone(&node), note),
+            workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
             rejected: BTreeMap::new(),
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
             listing: None,
-            inputs: Inputs { deliveries, pleg, notes, requests, health },
+            inputs: Inputs { deliveries, pleg, probes: prober.news, notes, requests, health },
             beat,
             up: false,
             node,
@@ -147,6 +152,7 @@ impl SyncLoop {
             Some((uid, note)) = self.inputs.notes.recv() => Event::Note(uid, note),
             result = self.workers.next_end() => Event::JobEnded(Box::new(result)),
             end = self.housekeeping.next_end() => Event::ChoreEnded(end),
+            Some(news) = self.inputs.probes.recv(), if up => Event::Probed(news),
             Some(delivery) = self.inputs.deliveries.recv(), if up && self.listing.is_some() => Event::Delivery(delivery),
             Some(news) = self.inputs.pleg.recv(), if up => Event::Pleg(news),
             () = self.node.clock.sleep_until(due) => Event::Due,
@@ -159,6 +165,7 @@ impl SyncLoop {
             Event::Delivery(delivery) => self.deliver(delivery),
             Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, PodEventKind::Hint),
             Event::Pleg(PlegNews::Listed(listing)) => self.listed(listing),
+            Event::Probed(news) => self.workers.probed(news),
             Event::Note(uid, note) => self.workers.note(&uid, note),
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
@@ -231,6 +238,7 @@ impl SyncLoop {
     }
 
     #[doc(alias = "HandlePodUpdates")]
+    #[doc(alias = "HandlePodReconcile")]
     fn update(&mut self, pod: Arc<Pod>) {
         let uid = PodRef::of(&pod).uid;
         if let Some(rejected) = self.rejected.get_mut(&uid) {
@@ -275,6 +283,7 @@ impl SyncLoop {
     }
 
     /// Refuses a pod at the door: it is `Failed`, and people are told why (LOOP-05).
+    #[doc(alias = "rejectPod")]
     fn reject(&mut self, pod: Arc<Pod>, rejection: Rejection) {
         let message = format!("Pod was rejected: {}", rejection.message);
         warn!(pod = %PodRef::of(&pod), reason = %rejection.reason, "{message}");
@@ -361,6 +370,7 @@ impl SyncLoop {
         }
     }
 
+    #[doc(alias = "HandlePodCleanups")]
     fn chore_ended(&mut self, end: ChoreEnd) {
         match end {
             ChoreEnd::Surveyed(survey) => self.surveyed(&survey),

@@ -1,10 +1,14 @@
 //! Tasks that belong together: started by name, told to stop together, awaited at the end.
 
 use std::future::Future;
+use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, error};
+use tracing::{Instrument, error, warn};
+
+/// How long tasks are given to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A group of tasks. Dropping it stops them all at their next await.
 #[derive(Debug)]
@@ -44,15 +48,34 @@ impl TaskGroup {
         self.tasks.join_next().await
     }
 
-    /// Tells all to stop and waits until they have.
+    /// Tells all to stop and waits until they have. One that does not listen is cut off: whatever it was at, the next
+    /// start finds by looking, and a process that will not end is worse.
     pub async fn stop(mut self) {
         self.cancel.cancel();
-        while let Some(end) = self.tasks.join_next().await {
-            if let Err(err) = end
-                && err.is_panic()
-            {
-                error!(%err, "A task panicked");
+        let rest = async {
+            while let Some(end) = self.tasks.join_next().await {
+                if let Err(err) = end
+                    && err.is_panic()
+                {
+                    error!(%err, "A task panicked");
+                }
             }
+        };
+        if tokio::time::timeout(PATIENCE, rest).await.is_err() {
+            warn!(left = self.tasks.len(), "Cutting off tasks that did not stop");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_does_not_listen_is_cut_off() {
+        let mut group = TaskGroup::new(&CancellationToken::new());
+        group.start("deaf", std::future::pending());
+        group.start("good", group.cancel_token().cancelled_owned());
+        group.stop().await;
     }
 }

@@ -1,6 +1,7 @@
 //! What happened to a pod on this node, step by step: the memory behind `rubelet explain`.
 //!
-//! Bounded, because a pod that crashes for a month must not grow it: repeated steps are counted, and the oldest go first.
+//! Bounded, because a pod that crashes for a month must not grow it: a step that comes again is told once, where it was
+//! last, with how often; past that the oldest go first. So a crash loop is a handful of steps, and how it began stays.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub struct Entry {
     pub at: Timestamp,
     /// What, in words for people.
     pub what: String,
+    /// When it happened first.
+    pub first: Timestamp,
     /// How often.
     pub times: u32,
     /// How long it took, where that is known.
@@ -42,7 +45,7 @@ pub struct Waiting {
     pub until: Option<Instant>,
 }
 
-/// The steps of one pod, oldest first.
+/// The steps of one pod, by when each happened last.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     entries: VecDeque<Entry>,
@@ -50,13 +53,14 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Adds a step. One that is there already is counted and moves to the end: what fails again and again, in several
-    /// steps each time, must not push out how it began.
+    /// Adds a step; one that was there before moves to the end and is counted.
     pub fn add(&mut self, entry: Entry) {
-        let mut entry = Entry { what: brief(&entry.what), ..entry };
-        let before = self.entries.iter().position(|old| old.what == entry.what);
-        if let Some(old) = before.and_then(|at| self.entries.remove(at)) {
-            entry.times = old.times.saturating_add(entry.times);
+        let entry = Entry { what: brief(&entry.what), ..entry };
+        let before = self.entries.iter().position(|old| old.what == entry.what && old.bad == entry.bad);
+        if let Some(old) = before.and_then(|index| self.entries.remove(index)) {
+            let times = old.times.saturating_add(entry.times);
+            self.entries.push_back(Entry { first: old.first, times, ..entry });
+            return;
         }
         if self.entries.len() == KEEP {
             self.entries.pop_front();
@@ -86,7 +90,8 @@ mod tests {
     use super::*;
 
     fn entry(what: &str) -> Entry {
-        Entry { at: Timestamp::UNIX_EPOCH, what: what.into(), times: 1, took: None, bad: false }
+        let at = Timestamp::UNIX_EPOCH;
+        Entry { at, first: at, what: what.into(), times: 1, took: None, bad: false }
     }
 
     #[test]
@@ -94,12 +99,14 @@ mod tests {
         let mut timeline = Timeline::default();
         timeline.add(entry("a"));
         timeline.add(entry("a"));
-        assert_eq!(timeline.entries().map(|e| (e.what.as_str(), e.times)).collect::<Vec<_>>(), [("a", 2)]);
+        timeline.add(entry("b"));
+        timeline.add(entry("a"));
+        assert_eq!(timeline.entries().map(|e| (e.what.as_str(), e.times)).collect::<Vec<_>>(), [("b", 1), ("a", 3)]);
         for n in 0..40 {
             timeline.add(entry(&n.to_string()));
         }
         assert_eq!(timeline.entries().count(), KEEP);
-        assert_eq!(timeline.dropped(), 9);
+        assert_eq!(timeline.dropped(), 10);
         assert_eq!(timeline.entries().next().map(|e| e.what.as_str()), Some("8"));
     }
 

@@ -1,50 +1,94 @@
-//! What the command line asks for.
+//! What the command line asks for: to be the node's agent, or what a person asks of it (`rubelet pods`, `rubelet explain`,
+//! `rubelet check`).
+//!
+//! Each command of a person gathers, then renders a text by a pure function; only this file writes to the terminal. Leaves with 0 if
+//! all is well, with 1 if it is not or cannot be told, with 2 if the command line makes no sense.
 
+mod check;
+mod explain;
+mod human;
+mod pods;
+mod style;
+
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use rubelet_core::config::CgroupVersion;
+use jiff::tz::TimeZone;
+use rubelet_engine::chain::Chain;
 
-use crate::flags::{Command, parse};
+use crate::flags::{Command, RunOptions, parse};
 use crate::{config_load, logging, run};
+use style::Style;
+
+/// What a command has to say.
+#[derive(Debug, Default)]
+struct Report {
+    /// Its result.
+    text: String,
+    /// What the reader should know beside it.
+    notes: Vec<String>,
+    failed: bool,
+}
 
 /// Does what the command line asks for.
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is where the process speaks to people")]
 pub fn main() -> ExitCode {
-    match parse(std::env::args_os().skip(1)) {
-        Ok(Command::Print(text)) => {
-            println!("{text}");
-            ExitCode::SUCCESS
+    let style = Style::detect();
+    let report = match parse(std::env::args_os().skip(1)) {
+        Err(err) => {
+            complain(&[err.to_string()]);
+            return ExitCode::from(2);
         }
-        Ok(Command::Run(options)) => {
-            let host =
-                match rubelet_linux::cgroups::Layout::discover(std::path::Path::new("/proc")).map(|l| l.version()) {
-                    Ok(rubelet_core::qos::CgroupVersion::V1) => CgroupVersion::V1,
-                    _ => CgroupVersion::V2,
-                };
-            let loaded = match config_load::load(&options, host) {
-                Ok(l) => l,
-                Err(e) => {
-                    eprintln!("rubelet: {e}");
-                    return ExitCode::FAILURE;
-                }
-            };
-            let _ = logging::init(&loaded.config.logging);
-            for w in &loaded.warnings {
-                tracing::warn!("{w}");
-            }
-            let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
-            match rt.block_on(run::run(loaded)) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(e) => {
-                    eprintln!("rubelet: {e:#}");
-                    ExitCode::FAILURE
-                }
-            }
+        Ok(Command::Run(options)) => run_node(&options).map(|()| Report::default()),
+        Ok(Command::Print(text)) => Ok(Report { text, ..Report::default() }),
+        Ok(Command::Pods { output, socket }) => wait_for(pods::run(&socket, output, style)),
+        Ok(Command::Explain { pod, output, socket }) => {
+            wait_for(explain::run(&socket, &pod, output, style, TimeZone::system()))
         }
-        Ok(_) => ExitCode::FAILURE,
-        Err(e) => {
-            eprintln!("rubelet: {e}");
-            ExitCode::from(2)
+        Ok(Command::Check { output, options }) => wait_for(check::run(&options, output, style)),
+    };
+    tell(report)
+}
+
+/// Is the node's agent until told to stop.
+fn run_node(options: &RunOptions) -> Result<(), String> {
+    let loaded = config_load::load(options, check::cgroup_version()).map_err(|err| Chain(&err).to_string())?;
+    logging::init(&loaded.config.logging).map_err(|err| err.to_string())?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    wait_for(async { run::run(loaded).await.map_err(|err| format!("{err:#}")) })
+}
+
+/// One thread is enough: a node waits far more than it works.
+fn wait_for<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|err| format!("cannot start: {err}"))?.block_on(command)
+}
+
+fn tell(report: Result<Report, String>) -> ExitCode {
+    match report {
+        Ok(report) => {
+            // A reader that has gone (`rubelet pods | head -1`) has read enough.
+            let _gone = io::stdout().lock().write_all(report.text.as_bytes());
+            complain(&report.notes);
+            if report.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        }
+        Err(problem) => {
+            complain(&[problem]);
+            ExitCode::FAILURE
         }
     }
+}
+
+fn complain(lines: &[String]) {
+    let mut err = io::stderr().lock();
+    for line in lines {
+        let _gone = writeln!(err, "rubelet: {line}");
+    }
+}
+
+/// A document as `-o json` prints it.
+fn json(document: &impl serde::Serialize) -> Result<String, String> {
+    let text = serde_json::to_string_pretty(document).map_err(|err| format!("cannot print as JSON: {err}"))?;
+    Ok(text + "\n")
 }

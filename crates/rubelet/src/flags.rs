@@ -46,6 +46,8 @@ pub const ACTED_FLAGS: &[&str] = &[
     "maximum-dead-containers",
     "maximum-dead-containers-per-container",
     "minimum-container-ttl-duration",
+    "node-ip",
+    "node-labels",
     "root-dir",
     "seccomp-default",
     "version",

@@ -28,6 +28,7 @@ use rubelet_linux::logs::{DiskLogs, LogDirs};
 use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::subpaths::RootSubpaths;
 use rubelet_linux::volume_dirs::RootVolumes;
+use rubelet_probe::NetworkProbes;
 use rubelet_server::healthz::{self, Health};
 use rubelet_server::local::{LocalServer, ROOT};
 use rubelet_server::{LiveNode, WatchedNode};
@@ -130,7 +131,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
     cgroups.check().await.map_err(told)?;
 
     let settings = settings::settings(loaded, &facts, &version, &status, tree)?;
-    settings::prepare_cgroups(&cgroups, &settings, &facts).await.map_err(told)?;
+    settings::prepare_cgroups(&cgroups, config, &settings, &facts).await.map_err(told)?;
     let disk_logs = Arc::new(DiskLogs::new(logs));
     let volume_dirs = Arc::new(RootVolumes::new(root.clone()));
     let memory = u64::try_from(facts.memory_bytes).unwrap_or_default();
@@ -144,8 +145,9 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         subpaths: Arc::new(RootSubpaths::new(root.clone())),
         volumes: vec![Arc::new(EmptyDir::new(volume_dirs, memory)), Arc::new(HostPath)],
         host_files: Arc::new(NodeFiles::new(&config.resolv_conf)),
-        events: Arc::new(LogEvents::default()),
+        events: Arc::new(LogEvents::new(clock.clone())),
         status: Arc::new(NoStatus),
+        probes: Arc::new(NetworkProbes::new().map_err(told)?),
         chance: Arc::new(KernelChance::default()),
     };
     let sources = sources::sources(loaded, &facts.name)?;
@@ -321,9 +323,9 @@ async fn serve(
     let mut servers = TaskGroup::new(cancel);
     let files = KernelFiles::default();
     let score = config.oom_score_adj;
+    let stop = servers.cancel_token();
     servers.start("oom-score", async move {
-        loop {
-            tokio::time::sleep(OOM_SCORE_PERIOD).await;
+        while stop.run_until_cancelled(tokio::time::sleep(OOM_SCORE_PERIOD)).await.is_some() {
             // It was told once at the start if this cannot be done.
             let _refused = process::set_oom_score_adj(&files, score);
         }

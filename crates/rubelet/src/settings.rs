@@ -12,7 +12,7 @@ use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::Pace;
 use rubelet_core::plan::PlanGates;
-use rubelet_core::qos::{CgroupTree, CpuPolicy, QosClass, node_values, qos_values};
+use rubelet_core::qos::{CgroupTree, CgroupValues, CpuPolicy, QosClass, node_values, qos_values};
 use rubelet_core::resources::{Amount, Amounts, CPU, MEMORY, PODS};
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Settings};
@@ -136,6 +136,7 @@ fn max_pods(config: &KubeletConfiguration, facts: &NodeFacts) -> i64 {
 /// Makes the cgroups that hold all pods (CG-10, CG-21).
 pub(crate) async fn prepare_cgroups(
     cgroups: &dyn Cgroups,
+    config: &KubeletConfiguration,
     settings: &Settings,
     facts: &NodeFacts,
 ) -> Result<(), CgroupError> {
@@ -143,7 +144,9 @@ pub(crate) async fn prepare_cgroups(
     if !tree.per_qos() {
         return Ok(());
     }
-    let values = node_values(&settings.admission.allocatable, &facts.hugepage_sizes);
+    let enforced = config.enforce_node_allocatable.iter().any(|what| what == "pods");
+    let all = node_values(&settings.admission.allocatable, &facts.hugepage_sizes);
+    let values = if enforced { all } else { CgroupValues::default() };
     cgroups.ensure(&tree.root(), &values).await?;
     let levels = qos_values([], &facts.hugepage_sizes);
     cgroups.ensure(&tree.level(QosClass::Burstable), &levels.burstable).await?;

@@ -134,7 +134,7 @@ pub struct PodStory {
     pub waiting: Option<WaitingDocument>,
     /// Its containers: init containers and sidecars in order, then the others.
     pub containers: Vec<ContainerStory>,
-    /// What happened to it here, oldest first.
+    /// What happened to it here, by when each thing happened last.
     pub timeline: Vec<Step>,
     /// How many older steps were let go.
     pub steps_dropped: u64,
@@ -198,9 +198,11 @@ pub struct EndDocument {
 pub struct Step {
     /// When it happened last.
     pub at: Timestamp,
+    /// When it happened first.
+    pub first: Timestamp,
     /// What.
     pub what: String,
-    /// How often in a row.
+    /// How often.
     pub times: u32,
     /// How long it took, where that is known.
     pub took_seconds: Option<f64>,

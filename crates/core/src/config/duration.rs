@@ -81,6 +81,13 @@ impl GoDuration {
     }
 }
 
+/// What Go cannot hold, some 292 years, is cut.
+impl From<Duration> for GoDuration {
+    fn from(value: Duration) -> Self {
+        Self(i64::try_from(value.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
 impl From<GoDuration> for Duration {
     fn from(value: GoDuration) -> Self {
         value.to_std()

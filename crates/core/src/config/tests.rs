@@ -467,7 +467,6 @@ fn what_nothing_acts_on_is_named_once() {
         [
             "authentication.x509.clientCAFile",
             "evictionHard.memory.available",
-            "failSwapOn",
             "featureGates.MemoryQoS",
             "rotateCertificates",
         ]

@@ -12,6 +12,7 @@ use super::kubelet::KubeletConfiguration;
 
 /// Fields that rubelet acts on, as top-level names or dotted paths. A name covers all that is inside it.
 pub const ACTED_FIELDS: &[&str] = &[
+    "allowedUnsafeSysctls",
     "apiVersion",
     "cgroupDriver",
     "cgroupRoot",
@@ -22,6 +23,9 @@ pub const ACTED_FIELDS: &[&str] = &[
     "cpuCFSQuota",
     "cpuCFSQuotaPeriod",
     "crashLoopBackOff",
+    "enforceNodeAllocatable",
+    "failCgroupV1",
+    "failSwapOn",
     "featureGates",
     "fileCheckFrequency",
     "healthzBindAddress",
@@ -29,14 +33,20 @@ pub const ACTED_FIELDS: &[&str] = &[
     "httpCheckFrequency",
     "imageServiceEndpoint",
     "kind",
+    "kubeReserved",
     "logging.flushFrequency",
     "logging.format",
     "logging.verbosity",
     "logging.vmodule",
+    "maxOpenFiles",
     "maxParallelImagePulls",
     "maxPods",
+    "memorySwap",
+    "oomScoreAdj",
     "podLogsDir",
     "podPidsLimit",
+    "podsPerCore",
+    "protectKernelDefaults",
     "registryBurst",
     "registryPullQPS",
     "resolvConf",
@@ -44,15 +54,31 @@ pub const ACTED_FIELDS: &[&str] = &[
     "runtimeRequestTimeout",
     "seccompDefault",
     "serializeImagePulls",
+    "singleProcessOOMKill",
     "staticPodPath",
     "staticPodURL",
     "staticPodURLHeader",
     "syncFrequency",
+    "systemReserved",
 ];
 
 /// Gates whose value changes what rubelet does.
-pub const ACTED_GATES: &[Gate] =
-    &[Gate::KubeletCrashLoopBackOffMax, Gate::LoggingAlphaOptions, Gate::ReduceDefaultCrashLoopBackOffDecay];
+pub const ACTED_GATES: &[Gate] = &[
+    Gate::CRIListStreaming,
+    Gate::ContainerRestartRules,
+    Gate::ContainerStopSignals,
+    Gate::EnvFiles,
+    Gate::HostnameOverride,
+    Gate::InPlacePodLevelResourcesVerticalScaling,
+    Gate::KubeletCrashLoopBackOffMax,
+    Gate::LoggingAlphaOptions,
+    Gate::PodLevelResources,
+    Gate::PreventStaticPodAPIReferences,
+    Gate::ReduceDefaultCrashLoopBackOffDecay,
+    Gate::RestartAllContainersOnContainerExits,
+    Gate::TaintTolerationComparisonOperators,
+    Gate::UserNamespacesHostNetworkSupport,
+];
 
 /// The fields and gates that were set by hand and have no effect yet: fields by their dotted path, gates as
 /// `featureGates.<Gate>`.

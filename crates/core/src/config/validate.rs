@@ -20,6 +20,7 @@ use std::fmt;
 
 use super::gates::FeatureGates;
 use super::kubelet::KubeletConfiguration;
+pub use crate::qos::CgroupVersion;
 
 pub use pairs::{ParsePairError, parse_reserved_memory, parse_taints};
 
@@ -33,15 +34,6 @@ pub struct Invalid {
     pub value: Option<String>,
     /// What would be valid.
     pub rule: String,
-}
-
-/// The cgroup hierarchy of the host. Version 1 makes some configurations impossible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CgroupVersion {
-    /// One tree per controller.
-    V1,
-    /// One tree for all.
-    V2,
 }
 
 /// Everything that is wrong with a configuration on a host of this kind; empty if it can be used.

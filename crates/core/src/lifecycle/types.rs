@@ -327,9 +327,11 @@ impl Pace {
         Self { resync: sync_frequency, soon: Duration::from_secs(1), later: Duration::from_secs(10) }
     }
 
-    pub(super) fn after_success(&self, again_in: Option<Duration>, jitter: f64) -> Duration {
-        let resync = spread(self.resync, jitter);
-        again_in.map_or(resync, |due| due.min(resync))
+    /// When to look again. With nothing known to become due it is a whole second, so that of a thousand idle pods those
+    /// of one second share a wake-up; upstream looks once a second as well (LOOP-01).
+    pub(super) fn after_success(&self, now: Instant, again_in: Option<Duration>, jitter: f64) -> Instant {
+        let resync = whole_second(now + spread(self.resync, jitter));
+        again_in.map_or(resync, |due| resync.min(now + due))
     }
 
     pub(super) fn after_failure(&self, retry: Retry, jitter: f64) -> Duration {
@@ -344,6 +346,13 @@ impl Pace {
     pub(super) fn after_news(&self, failures: u32) -> Duration {
         self.soon.saturating_mul(2u32.saturating_pow(failures.saturating_sub(1)))
     }
+}
+
+/// The first whole second that is not before `at`.
+fn whole_second(at: Instant) -> Instant {
+    let since = at.since_start();
+    let late = u64::from(since.subsec_nanos() > 0);
+    Instant::from_duration(Duration::from_secs(since.as_secs().saturating_add(late)))
 }
 
 /// `base` and up to half as much again, so that many pods do not act in step.

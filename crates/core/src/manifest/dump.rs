@@ -70,8 +70,8 @@ impl<W: fmt::Write> Printer<'_, W> {
     }
 
     fn embedded(&mut self, go: &'static str, object: &Map<String, Value>, parent: &Map<String, Value>) -> fmt::Result {
-        let Type::Struct(fields) = self.schema.resolve(go) else { return Ok(()) };
-        self.fields(&fields, object, parent)
+        let Type::Struct(known) = self.schema.resolve(go) else { return Ok(()) };
+        self.fields(&known.fields, object, parent)
     }
 
     /// The value without its type, which the caller has printed or left out.
@@ -86,9 +86,9 @@ impl<W: fmt::Write> Printer<'_, W> {
             (Type::Pointer(inner), value) => self.value(inner, value, parent),
             (Type::Slice(inner), Some(value)) => self.slice(inner, value, parent),
             (Type::Map(inner), Some(value)) => self.map(inner, value, go == RESOURCE_LIST),
-            (Type::Struct(fields), value) => {
+            (Type::Struct(known), value) => {
                 let empty = Map::new();
-                self.fields(&fields, value.and_then(Value::as_object).unwrap_or(&empty), parent)
+                self.fields(&known.fields, value.and_then(Value::as_object).unwrap_or(&empty), parent)
             }
             (Type::String, value) => self.out.write_str(value.and_then(Value::as_str).unwrap_or_default()),
             (Type::Int32 | Type::Int64, value) => {

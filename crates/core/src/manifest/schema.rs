@@ -4,6 +4,7 @@
 //! upstream's internal Go value prints itself. The table is `go_schema.txt`; its head explains the notation.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// The Go type of a whole pod, where every walk over the table begins.
 pub(super) const POD: &str = "core.Pod";
@@ -13,19 +14,37 @@ pub(super) const RESOURCE_LIST: &str = "core.ResourceList";
 
 const TABLE: &str = include_str!("go_schema.txt");
 
-/// An index over the table, cheap enough to build for each manifest.
+/// The table never changes, so it is read once in the life of the process, when the first manifest comes.
+static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::read);
+
+/// An index over the table.
 pub(super) struct Schema {
-    types: BTreeMap<&'static str, &'static str>,
+    types: BTreeMap<&'static str, Body>,
+}
+
+/// What the table says of a name.
+enum Body {
+    Struct(Struct),
+    /// It is another name for this type.
+    Alias(&'static str),
+}
+
+/// A Go struct.
+pub(super) struct Struct {
+    /// In order of declaration.
+    pub(super) fields: Vec<Field>,
+    /// The fields that a JSON object of this struct may have, embedded structs opened up.
+    pub(super) json: Vec<(&'static str, Field)>,
 }
 
 /// What a Go type is, as far as JSON and the dump care.
-pub(super) enum Type {
+pub(super) enum Type<'a> {
     /// Absent and zero differ.
     Pointer(&'static str),
     Slice(&'static str),
     /// Keys are always (named) strings; this is the type of the values.
     Map(&'static str),
-    Struct(Vec<Field>),
+    Struct(&'a Struct),
     String,
     Int32,
     Int64,
@@ -59,14 +78,22 @@ pub(super) enum Json {
 }
 
 impl Schema {
-    pub(super) fn load() -> Self {
-        let types =
-            TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(' ')).collect();
-        Self { types }
+    pub(super) fn get() -> &'static Self {
+        &SCHEMA
+    }
+
+    fn read() -> Self {
+        let lines = TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(' '));
+        let bodies: BTreeMap<&str, &str> = lines.collect();
+        let body = |body: &'static str| match body.starts_with('{') {
+            true => Body::Struct(Struct { fields: fields(body), json: json_fields(&bodies, body) }),
+            false => Body::Alias(body),
+        };
+        Self { types: bodies.iter().map(|(name, text)| (*name, body(text))).collect() }
     }
 
     /// A name that the table does not know is a mistake in the table; it reads as raw JSON and the golden tests notice.
-    pub(super) fn resolve(&self, go: &'static str) -> Type {
+    pub(super) fn resolve(&self, go: &'static str) -> Type<'_> {
         if let Some(inner) = go.strip_prefix('*') {
             return Type::Pointer(inner);
         }
@@ -86,29 +113,26 @@ impl Schema {
             "v1.Time" => Type::Time,
             "raw" => Type::Raw,
             named => match self.types.get(named) {
-                Some(body) if body.starts_with('{') => Type::Struct(fields(body)),
-                Some(kind) => self.resolve(kind),
+                Some(Body::Struct(body)) => Type::Struct(body),
+                Some(Body::Alias(kind)) => self.resolve(kind),
                 None => Type::Raw,
             },
         }
     }
+}
 
-    /// The fields that a JSON object of this struct may have, embedded structs opened up.
-    pub(super) fn json_fields(&self, fields: &[Field]) -> Vec<(&'static str, Field)> {
-        let mut open = Vec::with_capacity(fields.len());
-        for field in fields {
-            match field.json {
-                Json::Name(name) => open.push((name, *field)),
-                Json::Parent(_) => {}
-                Json::Embedded => {
-                    if let Type::Struct(inner) = self.resolve(field.ty) {
-                        open.extend(self.json_fields(&inner));
-                    }
-                }
+fn json_fields(bodies: &BTreeMap<&str, &'static str>, body: &'static str) -> Vec<(&'static str, Field)> {
+    let mut open = Vec::new();
+    for field in fields(body) {
+        match field.json {
+            Json::Name(name) => open.push((name, field)),
+            Json::Parent(_) => {}
+            Json::Embedded => {
+                open.extend(bodies.get(field.ty).into_iter().flat_map(|inner| json_fields(bodies, inner)));
             }
         }
-        open
     }
+    open
 }
 
 fn fields(body: &'static str) -> Vec<Field> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use super::field::{FieldError, FieldReason, Path, Warning};
 use super::nearest::nearest;
 use super::quantity::{MILLI, Quantity};
-use super::schema::{Field, POD, RESOURCE_LIST, Schema, Type};
+use super::schema::{Field, POD, RESOURCE_LIST, Schema, Struct, Type};
 
 /// What was found on the way.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Shaper<'_> {
             (Type::Pointer(inner), raw) => self.value(inner, raw, path),
             (Type::Raw, raw) => raw.clone(),
             (Type::Struct(_), Value::Null) => Value::Object(Map::new()),
-            (Type::Struct(fields), Value::Object(object)) => Value::Object(self.object(&fields, object, path)),
+            (Type::Struct(known), Value::Object(object)) => Value::Object(self.object(known, object, path)),
             (Type::Slice(_), Value::Null) => Value::Array(Vec::new()),
             (Type::Slice(inner), Value::Array(items)) => {
                 let items = items.iter().enumerate();
@@ -84,8 +84,8 @@ impl Shaper<'_> {
         }
     }
 
-    fn object(&mut self, fields: &[Field], object: &Map<String, Value>, path: &Path) -> Map<String, Value> {
-        let known = self.schema.json_fields(fields);
+    fn object(&mut self, known: &Struct, object: &Map<String, Value>, path: &Path) -> Map<String, Value> {
+        let known = &known.json;
         let mut shaped = Map::new();
         for (name, raw) in object {
             let at = path.child(name);
@@ -166,7 +166,7 @@ impl Shaper<'_> {
         Value::from(text)
     }
 
-    fn mismatch(&mut self, expected: &Type, found: &Value, path: &Path) -> Value {
+    fn mismatch(&mut self, expected: &Type<'_>, found: &Value, path: &Path) -> Value {
         let (expected, stand_in) = match expected {
             Type::Struct(_) | Type::Map(_) => ("a mapping", Value::Object(Map::new())),
             Type::Slice(_) => ("a list", Value::Array(Vec::new())),

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::gc::{PodFate, prune_dead};
 use rubelet_core::lifecycle::{JobEnd, Retry, Subject};
 use rubelet_core::observe::PodObservation;
-use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, plan_pod};
+use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::status::{
     DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_terminal, pod_status,
@@ -21,7 +21,7 @@ use crate::chain::Chain;
 use crate::look::look;
 use crate::node::Node;
 use crate::ports::EventKind;
-use crate::runtime::{PodRuntime, SyncReport};
+use crate::runtime::{PodRuntime, SyncReport, container_name};
 use crate::{resources, volumes};
 
 /// Runs the job.
@@ -82,6 +82,9 @@ impl SyncPod<'_> {
     }
 
     /// Looks again after having acted, so that the status tells what came of it without waiting for an event.
+    ///
+    /// What it sees may be the last change for a long time: a sidecar that has started lets the next container start, and
+    /// one that ended before the look gives no further sign. So what the new look calls for is begun at once.
     async fn after(
         &mut self,
         done: &PodPlan,
@@ -104,15 +107,18 @@ impl SyncPod<'_> {
         }
     }
 
-    /// What was done may make room for the next step: a sidecar that runs for the next init container, a pod cleared
-    /// away for its new start (SYNC-14). The event that tells of it may have come before our last look, or never comes.
+    /// When to do what the new look calls for and is not waited for already, as a back-off is (SYNC-14).
     fn next_step(&self, done: &PodPlan, seen: &PodObservation) -> Option<Duration> {
-        let next = self.plan(seen);
-        if next.is_empty() {
-            return None;
-        }
+        let mut next = self.plan(seen);
         // What was done and is still to be done had no effect: no hurry, lest it spin.
-        Some(if next == *done { self.node.settings.pace.soon } else { Duration::ZERO })
+        let pause = if next == *done { self.node.settings.pace.soon } else { Duration::ZERO };
+        let waits = |start: &StartContainer| {
+            container_name(&self.pod, start).is_some_and(|name| self.memory.failures.contains_key(&name))
+        };
+        next.start.retain(|start| !waits(start));
+        // A pod that is over was stopped just now; its status says so, and nothing is gained by stopping it again.
+        next.kill_pod = false;
+        (!next.is_empty()).then_some(pause)
     }
 
     /// Removes dead instances beyond those kept, so that a crash loop leaves no trail (LOOP-09, GC-05).

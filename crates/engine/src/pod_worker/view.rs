@@ -1,4 +1,4 @@
-//! What others may know of a pod.
+//! What others may know of each pod.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl PodWorker {
             stage: self.life.stage().clone(),
             status: Arc::clone(&self.memory.status),
             arrived: self.arrived,
-            waiting: self.waiting.clone().or_else(|| self.planned_wait()),
+            waiting: self.waiting.clone().or_else(|| self.planned_wait()).or_else(|| self.open_probe()),
             next_look: self.life.next_deadline().filter(|_| self.life.job().is_none()),
             problem: self.problem.as_ref().map(|(text, _)| text.clone()),
             timeline: self.timeline.clone(),

@@ -17,30 +17,35 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span};
 
 use super::names::Names;
-use super::view::WorkerView;
-use super::{JobLine, JobResult, Note, PodMemory, clean_up, sync_pod, terminate};
+use super::{JobLine, JobResult, Note, PodMemory, WorkerView, clean_up, sync_pod, terminate};
 use crate::node::Node;
 use crate::ports::{EndProgress, StatusReport};
+use crate::prober::Teller;
 use crate::timeline::{Entry, Timeline, Waiting, brief};
 
 /// Every pod that has a life here. Owned by the sync loop; nothing in it waits.
 #[doc(alias = "podWorkers")]
 pub struct PodWorkers {
-    node: Arc<Node>,
+    pub(super) node: Arc<Node>,
     notes: mpsc::Sender<(PodUid, Note)>,
-    workers: BTreeMap<PodUid, PodWorker>,
+    pub(super) workers: BTreeMap<PodUid, PodWorker>,
     names: Names,
     due: BTreeSet<(Instant, PodUid)>,
     jobs: JoinSet<JobResult>,
+    pub(super) prober: Teller,
     panics: u64,
 }
 
+#[doc(alias = "podWorkerLoop")]
+#[doc(alias = "managePodLoop")]
 pub(super) struct PodWorker {
     pub(super) life: PodLifecycle,
     pub(super) memory: PodMemory,
     cancel: CancellationToken,
     pub(super) arrived: Now,
     pub(super) waiting: Option<Waiting>,
+    /// What a probe still has to say.
+    pub(super) probe_wait: Option<Waiting>,
     pub(super) timeline: Timeline,
     /// What went wrong last, and since when.
     pub(super) problem: Option<(String, Instant)>,
@@ -63,7 +68,7 @@ pub enum Outcome {
 
 impl PodWorkers {
     /// None yet.
-    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>) -> Self {
+    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>, prober: Teller) -> Self {
         Self {
             node,
             notes,
@@ -71,6 +76,7 @@ impl PodWorkers {
             names: Names::default(),
             due: BTreeSet::new(),
             jobs: JoinSet::new(),
+            prober,
             panics: 0,
         }
     }
@@ -146,6 +152,7 @@ impl PodWorkers {
             cancel: CancellationToken::new(),
             arrived: self.node.clock.now(),
             waiting: None,
+            probe_wait: None,
             timeline: Timeline::default(),
             problem: None,
             reported: None,
@@ -230,6 +237,7 @@ impl PodWorkers {
             info!(pod = %worker.life.subject().reference(), stage = stage.word(), "{what}");
         }
         self.happened(uid, what, false);
+        self.tell_prober(uid);
     }
 
     fn carry_out(&mut self, uid: &PodUid, commands: Vec<Command>) {
@@ -283,30 +291,40 @@ impl PodWorkers {
     /// Waits for the next job that comes to rest; for ever if none is in flight. Cancel-safe, as `join_next` is.
     pub(crate) async fn next_end(&mut self) -> JobResult {
         loop {
-            match self.jobs.join_next().await {
-                Some(Ok(result)) => return result,
-                Some(Err(err)) => {
-                    self.panics += 1;
-                    error!(%err, "A job was lost");
-                }
-                None => std::future::pending().await,
+            tokio::select! {
+                biased;
+                Some(ended) = self.jobs.join_next() => match ended {
+                    Ok(result) => return result,
+                    Err(err) => {
+                        self.panics += 1;
+                        error!(%err, "A job was lost");
+                    }
+                },
+                // Between jobs, what the prober is to know is sent; cancel-safe, as it says.
+                () = self.prober.flush() => {}
             }
         }
     }
 
     /// Takes in the end of a job. `wanted` says whether a source still asks for the pod.
+    #[doc(alias = "completeWork")]
     pub(crate) fn job_ended(&mut self, result: JobResult, wanted: bool) -> Outcome {
         let JobResult { uid, end, memory, problem } = result;
         let now = self.node.clock.mono();
         let problem = problem.map(|text| brief(&text));
+        let mut probed_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
             let pod = worker.life.subject().reference();
-            if memory.is_none() {
+            // What a job that panicked told while it worked has been taken in by its notes.
+            if let Some(memory) = memory {
+                // The job worked with what the probes said when it began; what they say now stands.
+                let probes = Arc::clone(&worker.memory.probes);
+                probed_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
+                worker.memory = PodMemory { probes, ..memory };
+            } else {
                 self.panics += 1;
                 error!(%pod, "The job on this pod panicked");
             }
-            // What a job that panicked told while it worked has been taken in by its notes.
-            worker.memory = memory.unwrap_or_else(|| worker.memory.clone());
             worker.waiting = None;
             let before = worker.problem.take();
             worker.problem = problem.clone().map(|text| match before {
@@ -321,7 +339,13 @@ impl PodWorkers {
             self.happened(&uid, problem, true);
         }
         self.event(&uid, Event::Done(end));
-        self.report(&uid);
+        self.tell_prober(&uid);
+        if probed_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
+            // The job's status may be older than what was told meanwhile: the next job tells the newest.
+            self.event(&uid, Event::Hint);
+        } else {
+            self.report(&uid);
+        }
         let over = self.workers.get(&uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
         if !over {
             return Outcome::GoesOn;
@@ -344,6 +368,7 @@ impl PodWorkers {
 
     fn forget(&mut self, uid: &PodUid) {
         self.leave_name(uid);
+        self.prober.gone(uid);
         if let Some(worker) = self.workers.remove(uid)
             && let Some(due) = worker.life.next_deadline()
         {
@@ -358,16 +383,18 @@ impl PodWorkers {
         match note {
             Note::Step { what } => worker.waiting = Some(Waiting { what, since: now.mono, until: None }),
             Note::Happened { what, took, bad } => {
-                worker.timeline.add(Entry { at: now.wall, what, times: 1, took, bad });
+                worker.timeline.add(Entry { at: now.wall, first: now.wall, what, times: 1, took, bad });
             }
             Note::Status { status } => {
+                let phase = status.phase.as_deref().unwrap_or_default();
+                debug!(pod = %worker.life.subject().reference(), phase, "The status changed");
                 worker.memory.status = status;
                 self.report(uid);
             }
         }
     }
 
-    fn report(&mut self, uid: &PodUid) {
+    pub(super) fn report(&mut self, uid: &PodUid) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         let Some(pod) = worker.life.subject().pod() else { return };
         let progress = match worker.life.stage() {
@@ -384,7 +411,7 @@ impl PodWorkers {
         self.node.ports.status.report(report);
     }
 
-    fn happened(&mut self, uid: &PodUid, what: impl Into<String>, bad: bool) {
+    pub(super) fn happened(&mut self, uid: &PodUid, what: impl Into<String>, bad: bool) {
         self.note(uid, Note::Happened { what: what.into(), took: None, bad });
     }
 

@@ -1,6 +1,8 @@
 //! Stops containers: the event, the preStop hook, the turn, the stop (section 7.12).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +19,10 @@ use rubelet_core::pod::container_named;
 use tokio::sync::watch;
 
 use super::PodRuntime;
-use crate::hooks;
+use crate::chain::Chain;
+use crate::hooks::Hook;
 use crate::node::Node;
-use crate::pod_worker::{JobLine, tell};
+use crate::pod_worker::{JobLine, Note, tell};
 use crate::ports::{EventKind, RpcError};
 
 /// Stops everything of a pod: all containers at once, but sidecars in their turn; then every sandbox. Answers with what
@@ -47,7 +50,8 @@ pub(crate) async fn kill_pod(
             let result = match seen.containers.iter().find(|c| c.id == step.id) {
                 Some(container) => {
                     // The grace of the pod's end replaces whatever the container would be given otherwise (KILL-02).
-                    let kill = Kill { node, pod, line, container, message: None, grace: grace.get() };
+                    let (message, ip) = (None, address(node, seen));
+                    let kill = Kill { node, pod, line, container, message, grace: grace.get(), ip };
                     kill.run(turn(ended, &step.after)).await
                 }
                 None => Ok(()),
@@ -86,6 +90,7 @@ pub(crate) async fn remove_sandbox(node: &Node, id: &SandboxId) -> Result<(), Rp
 }
 
 /// Stops one container while its pod lives on (RT-03).
+#[doc(alias = "killContainer")]
 pub(crate) async fn kill_one(
     runtime: &PodRuntime<'_>,
     victim: &KillContainer,
@@ -99,8 +104,14 @@ pub(crate) async fn kill_one(
     };
     let message = (victim.reason != KillReason::Unwanted).then(|| victim.message.clone());
     runtime.line.step(format!("container {} to stop: {}", victim.name, victim.message)).await;
-    let kill = Kill { node: runtime.node, pod: Some(runtime.pod), line: runtime.line, container, message, grace };
+    let (node, ip) = (runtime.node, address(runtime.node, seen));
+    let kill = Kill { node, pod: Some(runtime.pod), line: runtime.line, container, message, grace, ip };
     kill.run(async {}).await
+}
+
+/// Where the pod is: a sandbox without an address of its own is on the node's network.
+fn address(node: &Node, seen: &PodObservation) -> Option<IpAddr> {
+    seen.ips().first().or(node.facts.ips.first()).copied()
 }
 
 /// Resolves when every container in `after` has ended.
@@ -121,6 +132,7 @@ struct Kill<'a> {
     container: &'a ContainerObservation,
     message: Option<String>,
     grace: Duration,
+    ip: Option<IpAddr>,
 }
 
 impl Kill<'_> {
@@ -155,11 +167,21 @@ impl Kill<'_> {
         };
         let Some(hook) = hook.filter(|_| !self.grace.is_zero()) else { return };
         self.line.step(format!("the preStop hook of container {}", self.container.name)).await;
-        let run = hooks::run(self.node, &self.container.id, &hook);
-        let failed = match tokio::time::timeout(self.grace, run).await {
+        let container = match spec {
+            Some(spec) => Cow::Borrowed(spec),
+            None => Cow::Owned(self.container.marks_as_container()),
+        };
+        let hook = Hook { handler: &hook, id: &self.container.id, container, pod: self.pod, ip: self.ip };
+        let failed = match tokio::time::timeout(self.grace, hook.run(self.node)).await {
             Ok(Ok(())) => None,
-            Ok(Err(err)) => Some(err.to_string()),
-            Err(_) => Some("it did not end within the grace period".to_owned()),
+            Ok(Err(err)) => Some(Chain(&err).to_string()),
+            Err(_) => {
+                // It used up the grace; that is no failure of the hook, and no event tells of it.
+                let what = format!("The preStop hook of container {} did not end in time", self.container.name);
+                tracing::warn!(container = %self.container.name, "The preStop hook did not end within the grace period");
+                self.line.note(Note::Happened { what, took: Some(self.grace), bad: true }).await;
+                None
+            }
         };
         if let (Some(problem), Some(pod)) = (failed, self.pod) {
             // The event does not repeat the hook's output: it may hold secrets (HOOK-02).

@@ -1,10 +1,12 @@
 //! The pod's sandbox: made anew, or the one that is there (RT-04, RT-05).
 
+use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::dns::{DnsView, PodDns, pod_dns};
 use rubelet_core::id::SandboxId;
-use rubelet_core::launch::{SandboxConfig, SandboxInputs, sandbox_config};
+use rubelet_core::launch::{LaunchContext, SandboxConfig, SandboxInputs, sandbox_config};
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::observe::PodObservation;
+use rubelet_core::pod::PodExt;
 
 use super::{LiveSandbox, PodRuntime};
 use crate::chain::Chain;
@@ -20,6 +22,7 @@ impl PodRuntime<'_> {
         Ok(LiveSandbox { id: id.clone(), config, ips: found.map(|s| s.ips.clone()).unwrap_or_default() })
     }
 
+    #[doc(alias = "createPodSandbox")]
     pub(super) async fn new_sandbox(
         &self,
         attempt: u32,
@@ -81,7 +84,8 @@ impl PodRuntime<'_> {
     }
 
     fn config(&self, attempt: u32, dns: Option<rubelet_core::launch::DnsConfig>) -> Result<SandboxConfig, String> {
-        let inputs = SandboxInputs { attempt, dns, ..SandboxInputs::default() };
+        let runtime_handler = runtime_handler(&self.node.settings.launch, self.pod)?;
+        let inputs = SandboxInputs { attempt, dns, runtime_handler, ..SandboxInputs::default() };
         sandbox_config(&self.node.settings.launch, self.pod, &inputs).map_err(|err| err.to_string())
     }
 
@@ -91,4 +95,16 @@ impl PodRuntime<'_> {
         tell(self.node, self.line, self.pod, None, EventKind::Warning, "FailedCreatePodSandBox", message.clone()).await;
         message
     }
+}
+
+/// The runtime handler that the pod's RuntimeClass stands for. Without an API server there are no RuntimeClass objects, so
+/// the name is taken for the handler's own; upstream, standalone, runs such a pod on the default handler without a word.
+fn runtime_handler(launch: &LaunchContext, pod: &Pod) -> Result<String, String> {
+    let Some(class) = pod.pod_spec().and_then(|s| s.runtime_class_name.as_deref()) else { return Ok(String::new()) };
+    // A runtime that does not tell its handlers is left to judge for itself.
+    if launch.handlers.is_empty() || launch.handlers.contains_key(class) {
+        return Ok(class.to_owned());
+    }
+    let offered: Vec<&str> = launch.handlers.keys().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    Err(format!("RuntimeClass {class:?} names no handler of the runtime, which offers: {}", offered.join(", ")))
 }

@@ -1,8 +1,9 @@
 //! Starts one container: image, configuration, create, start, log link, postStart hook (section 7.6).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 use rubelet_core::backoff::{crash_event_message, crash_message};
@@ -14,21 +15,18 @@ use rubelet_core::id::ContainerId;
 use rubelet_core::launch::{ContainerConfig, ContainerInputs, ExtraOptions, ImageUser, container_config, container_of};
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::mounts::subpaths;
-use rubelet_core::observe::PodObservation;
-use rubelet_core::plan::StartContainer;
+use rubelet_core::observe::{ContainerObservation, ContainerState, PodObservation};
+use rubelet_core::plan::{KillReason, MIN_STOP_GRACE, StartContainer, grace_for};
 use rubelet_core::pod::{PodExt, Role};
 use rubelet_core::reason::{StartFailure, WaitingReason};
 use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
 use super::{LiveSandbox, NotStarted, PodRuntime};
 use crate::chain::Chain;
-use crate::hooks;
+use crate::hooks::Hook;
 use crate::pod_worker::{PodMemory, tell};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
 use crate::slots::StartSlot;
-
-/// How long a container whose postStart hook failed is given to stop.
-const FAILED_HOOK_GRACE: Duration = Duration::from_secs(30);
 
 impl PodRuntime<'_> {
     /// Starts the container, unless it ended too often too soon (RT-60).
@@ -46,6 +44,7 @@ impl PodRuntime<'_> {
         if start.role != Role::Ephemeral {
             self.crash_backoff(container, seen.as_deref(), memory).await?;
         }
+        self.clear_unstarted(container, seen.as_deref()).await?;
         let image = self.ensure_image(container, &sandbox.config, memory, slot).await?;
         if let Err(err) = slot.take(self.line).await {
             let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
@@ -62,7 +61,22 @@ impl PodRuntime<'_> {
         };
         let id = self.create(container, sandbox, &config).await?;
         self.run(container, &id, &config).await?;
-        self.post_start(container, &id, slot).await
+        // A hook has no deadline, so it must not keep others from starting.
+        slot.give_back();
+        self.post_start(container, &id, sandbox).await
+    }
+
+    /// Removes instances that were made and not started: a start was cut off, by our own death or a lost answer.
+    ///
+    /// The runtime may be starting one at this moment. It refuses to remove it then, and the next look tells what came of
+    /// it; so the container never runs twice. Upstream leaves it where it is and makes another beside it.
+    async fn clear_unstarted(&self, container: &Container, seen: Option<&PodObservation>) -> Result<(), NotStarted> {
+        for unstarted in seen.iter().flat_map(|s| s.instances(&container.name)).filter(|c| is_unstarted(c)) {
+            if let Err(err) = self.node.ports.runtime.remove_container(&unstarted.id).await {
+                return Err(self.runtime_failed(container, WaitingReason::RunContainerError, err).await);
+            }
+        }
+        Ok(())
     }
 
     /// The first restart is immediate; later ones wait, counted from the last end (RT-60, RT-61).
@@ -103,7 +117,8 @@ impl PodRuntime<'_> {
         let text = |err: &(dyn std::error::Error + Send + Sync + 'static)| Chain(err).to_string();
         let from_logs = self.node.ports.logs.make(&self.line.pod, &container.name).await.map_err(|err| text(&err))?;
         // The highest, not the newest: after a clock was set back they differ, and a number that exists can't be had again.
-        let last = seen.and_then(|s| s.instances(&container.name).map(|c| c.marks.restart_count).max());
+        let started = seen.iter().flat_map(|s| s.instances(&container.name)).filter(|c| !is_unstarted(c));
+        let last = started.map(|c| c.marks.restart_count).max();
         // With no record in the runtime, the logs remember how often it ran (RT-41).
         let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
         let sources = EnvSources::default();
@@ -143,7 +158,7 @@ impl PodRuntime<'_> {
             termination_file: termination.as_deref(),
             target: target.as_ref(),
             extra: &extra,
-            runtime_handler: "",
+            runtime_handler: &sandbox.config.runtime_handler,
             user_namespace: None,
             volume_groups: &[],
             exclusive_cpus: false,
@@ -245,23 +260,32 @@ impl PodRuntime<'_> {
         &self,
         container: &Container,
         id: &ContainerId,
-        slot: &mut StartSlot<'_>,
+        sandbox: &LiveSandbox,
     ) -> Result<(), NotStarted> {
         let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
         self.line.step(format!("the postStart hook of container {}", container.name)).await;
-        // It has no deadline, so it must not keep others from starting.
-        slot.give_back();
-        let Err(err) = hooks::run(self.node, id, hook).await else { return Ok(()) };
+        let ip = self.address(sandbox);
+        let hook = Hook { handler: hook, id, container: Cow::Borrowed(container), pod: Some(self.pod), ip };
+        let Err(err) = hook.run(self.node).await else { return Ok(()) };
         tracing::warn!(container = %container.name, err = %Chain(&err), "The postStart hook failed");
         let path = self.field_path(container);
         tell(self.node, self.line, self.pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed")
             .await;
-        if let Err(err) = self.node.ports.runtime.stop_container(id, FAILED_HOOK_GRACE).await {
+        let grace = grace_for(self.pod, container, KillReason::Unwanted, None).max(MIN_STOP_GRACE);
+        if let Err(err) = self.node.ports.runtime.stop_container(id, grace).await {
             tracing::warn!(container = %container.name, %err, "Could not stop a container whose postStart hook failed");
         }
         let failure =
             StartFailure { reason: WaitingReason::PostStartHookError, message: "PostStartHook failed".to_owned() };
         Err(NotStarted { failure, retry: Retry::Later })
+    }
+
+    /// Where the pod is, for a hook that asks it.
+    fn address(&self, sandbox: &LiveSandbox) -> Option<IpAddr> {
+        if self.pod.host_network() {
+            return self.node.facts.ips.first().copied();
+        }
+        sandbox.ips.first().copied()
     }
 
     /// A call whose answer was lost may have succeeded, and one that finds its name taken follows such a call: look
@@ -297,6 +321,11 @@ impl PodRuntime<'_> {
     pub(super) fn field_path(&self, container: &Container) -> Option<String> {
         rubelet_core::pod::field_path(self.pod, &container.name)
     }
+}
+
+/// Made, but never started: it has had no run that would count.
+fn is_unstarted(container: &ContainerObservation) -> bool {
+    container.state == ContainerState::Created
 }
 
 /// What is known of a container before it is configured.

@@ -30,6 +30,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 const GATHER: Duration = Duration::from_secs(2);
 
 /// When to survey, and the chores in flight.
+#[doc(alias = "HandlePodCleanups")]
 pub(super) struct Housekeeping {
     due: Instant,
     chores: JoinSet<ChoreEnd>,
@@ -202,6 +203,8 @@ impl Housekeeping {
 }
 
 /// Sees what is there. What can't be read is left for the next survey: nothing is ever removed for want of knowledge.
+#[doc(alias = "cleanupOrphanedPodDirs")]
+#[doc(alias = "cleanupOrphanedPodCgroups")]
 async fn survey(node: &Node) -> Survey {
     let mut survey = Survey { began: node.clock.mono(), ..Survey::default() };
     match node.ports.dirs.list().await {
@@ -227,6 +230,7 @@ async fn survey(node: &Node) -> Survey {
 }
 
 /// Removes dead containers with their logs, and dead sandboxes (GC-07).
+#[doc(alias = "containerGC")]
 async fn collect(node: &Node, garbage: GcPlan) {
     for dead in garbage.containers {
         debug!(pod = %dead.pod, container = %dead.name, container_id = %dead.id, "Removing a dead container");

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::gc::GcPolicy;
-use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
+use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::{Pace, Stage};
 use rubelet_core::plan::PlanGates;
 use rubelet_core::pod::Source;
@@ -24,8 +24,8 @@ use rubelet_engine::ports::NodeFacts;
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
-    FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes,
-    RecordingEvents, RecordingStatus, SeededChance, TestClock,
+    FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths,
+    FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +44,8 @@ pub(crate) struct Sim {
     pub(crate) events: RecordingEvents,
     pub(crate) statuses: RecordingStatus,
     pub(crate) chance: SeededChance,
+    /// What listens in the pods.
+    pub(crate) probes: FakeProbes,
     /// A second source, where a test wants one.
     pub(crate) more: Option<FakeSource>,
     pub(crate) laws: Laws,
@@ -82,6 +84,7 @@ impl Sim {
             events: RecordingEvents::default(),
             statuses: RecordingStatus::default(),
             chance: SeededChance::new(seed ^ 0x5eed),
+            probes: FakeProbes::new(clock),
             more: None,
             laws: Laws::default(),
             wall: Clock::virtual_from(clock.now().wall),
@@ -112,7 +115,7 @@ impl Sim {
         self.running = Some((tasks, handle, cancel));
     }
 
-    fn ports(&self) -> Ports {
+    pub(crate) fn ports(&self) -> Ports {
         Ports {
             runtime: Arc::new(self.runtime.clone()),
             images: Arc::new(self.runtime.clone()),
@@ -125,6 +128,7 @@ impl Sim {
             host_files: Arc::new(FakeHostFiles),
             events: Arc::new(self.events.clone()),
             status: Arc::new(self.statuses.clone()),
+            probes: Arc::new(self.probes.clone()),
             chance: Arc::new(self.chance.clone()),
         }
     }
@@ -262,7 +266,7 @@ pub(crate) fn phase(pod: &WorkerView) -> &str {
     pod.status.phase.as_deref().unwrap_or_default()
 }
 
-fn facts() -> NodeFacts {
+pub(crate) fn facts() -> NodeFacts {
     NodeFacts {
         name: "node".into(),
         hostname: "node".into(),
@@ -277,7 +281,7 @@ fn facts() -> NodeFacts {
     }
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let amount = |text: &str| Amount::parse(text).expect("a quantity");
     let allocatable: BTreeMap<String, Amount> =
         [("cpu", "64"), ("memory", "64Gi"), ("pods", "2500")].map(|(k, v)| (k.to_owned(), amount(v))).into();
@@ -300,7 +304,7 @@ fn settings() -> Settings {
             selinux: false,
             masked_paths: Vec::new(),
             cluster_domain: String::new(),
-            handlers: BTreeMap::new(),
+            handlers: BTreeMap::from([("sandboxed".to_owned(), HandlerFeatures::default())]),
             gates: LaunchGates::default(),
         },
         cluster_dns: Vec::new(),

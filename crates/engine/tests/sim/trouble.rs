@@ -156,3 +156,16 @@ async fn a_pod_past_its_deadline_fails_loop_11() {
     assert_eq!(pod.status.reason.as_deref(), Some("DeadlineExceeded"));
     sim.until(10, "its end", async |sim| sim.runtime.running("web").is_empty()).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_class_that_names_no_handler_harms_that_pod_alone() {
+    let sim = Sim::seeded(30).await;
+    let classy = static_pod("classy").edit_spec(|spec| spec.runtime_class_name = Some("gvisor".into()));
+    sim.files.push([classy.build(), static_pod("web").build()]);
+    sim.until_ready(&["web"], 10).await;
+    sim.until(10, "the message", async |sim| {
+        let problem = sim.pod("classy").await.and_then(|pod| pod.problem);
+        problem.is_some_and(|p| p.contains("\"gvisor\"") && p.contains("sandboxed"))
+    })
+    .await;
+}

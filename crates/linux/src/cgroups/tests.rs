@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Child, Command};
 
 use super::*;
 use crate::kernel_mounts::parse_mountinfo;
-use crate::testing::{TempDir, node_tests, temp_dir};
+use crate::testing::{TempDir, temp_dir};
+
+mod node;
 
 fn tree(root: &Path, controllers: &[&str]) -> Hierarchy {
     let root = root.join(controllers.join(","));
@@ -245,83 +246,4 @@ async fn cg_13_destroying_what_is_gone_succeeds() {
     for _ in 0..2 {
         cgroups.destroy(&pod()).await.unwrap();
     }
-}
-
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn start() -> Self {
-        Self(Command::new("sleep").arg("300").spawn().unwrap())
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[tokio::test]
-async fn cg_13_node_processes_are_killed_frozen_ones_too_and_the_cgroup_removed() {
-    if !node_tests() {
-        return;
-    }
-    let layout = Layout::discover(Path::new("/proc")).unwrap();
-    let trees: Vec<_> = layout.own_trees().map(|tree| tree.root.clone()).collect();
-    let frozen = layout.v1_tree("freezer").map(|tree| tree.root.clone());
-    let root = CgroupPath::new([format!("rubelet-test-{}", std::process::id())]);
-    let tree = CgroupTree::new(&root.cgroupfs(), CgroupDriver::Cgroupfs, true);
-    let cgroups = KernelCgroups::new(layout, tree.clone());
-    let pod = tree.pod(QosClass::Burstable, &PodUid::from("1"));
-    let values = CgroupValues {
-        cpu_shares: Some(512),
-        cpu_quota: Some(50_000),
-        cpu_period: Some(100_000),
-        memory_limit: Some(64 << 20),
-        pids_limit: Some(100),
-        ..CgroupValues::default()
-    };
-    let made = cgroups.ensure(&pod, &values).await;
-    let exists = cgroups.exists(&pod).await;
-    let listed = cgroups.pods().await;
-    let mut sleepers = [Sleeper::start(), Sleeper::start()];
-    let inner = pod.child("container");
-    let inner_made = cgroups.ensure(&inner, &CgroupValues::default()).await;
-    for (sleeper, path) in sleepers.iter().zip([&pod, &inner]) {
-        for tree in &trees {
-            let dir = tree.join(path.cgroupfs().trim_start_matches('/'));
-            fs::write(dir.join("cgroup.procs"), sleeper.0.id().to_string()).unwrap();
-        }
-    }
-    if let Some(root) = frozen {
-        fs::write(root.join(pod.cgroupfs().trim_start_matches('/')).join("freezer.state"), "FROZEN").unwrap();
-    }
-    let destroyed = cgroups.destroy(&pod).await;
-    let gone = !cgroups.exists(&pod).await;
-    let ended = sleepers.each_mut().map(|sleeper| sleeper.0.try_wait().unwrap().is_some());
-    let cleaned = cgroups.destroy(&root).await;
-    made.unwrap();
-    inner_made.unwrap();
-    assert!(exists);
-    assert_eq!(listed.unwrap(), [(PodUid::from("1"), pod)]);
-    destroyed.unwrap();
-    cleaned.unwrap();
-    assert!(gone);
-    assert_eq!(ended, [true, true]);
-    for tree in &trees {
-        assert!(!tree.join(root.cgroupfs().trim_start_matches('/')).exists(), "{}", tree.display());
-    }
-}
-
-#[tokio::test]
-async fn node_the_contract_holds() {
-    if !node_tests() {
-        return;
-    }
-    let root = format!("/rubelet-contract-{}", std::process::id());
-    let tree = CgroupTree::new(&root, CgroupDriver::Cgroupfs, true);
-    let cgroups = KernelCgroups::new(Layout::discover(Path::new("/proc")).unwrap(), tree.clone());
-    rubelet_testkit::contract::check_cgroups(&cgroups, &tree.level(QosClass::BestEffort)).await;
-    cgroups.destroy(&CgroupPath::parse_cgroupfs(&root)).await.unwrap();
 }

@@ -44,7 +44,7 @@ pub(super) fn of_rejected(view: &NodeView, rejected: &Rejected, line: PodLine) -
     PodStory {
         source: rejected.pod.source().map(|source| source.as_str().to_owned()),
         problem: rejected.status.message.clone(),
-        timeline: vec![Step { at, what, times: 1, took_seconds: None, bad: true }],
+        timeline: vec![Step { at, first: at, what, times: 1, took_seconds: None, bad: true }],
         ..bare(line)
     }
 }
@@ -126,6 +126,7 @@ fn until(now: Instant, at: Instant) -> u64 {
 fn step(entry: &Entry) -> Step {
     Step {
         at: entry.at,
+        first: entry.first,
         what: entry.what.clone(),
         times: entry.times,
         took_seconds: entry.took.map(|took| took.as_secs_f64()),

@@ -306,7 +306,8 @@ fn story(view: &NodeView, expected: Expect) {
 #[test]
 fn a_story_tells_all() {
     let mut pod = crashing();
-    let step = |secs, what: &str, bad| Entry { at: ago(secs), what: what.into(), times: 1, took: None, bad };
+    let step =
+        |secs, what: &str, bad| Entry { at: ago(secs), first: ago(secs), what: what.into(), times: 1, took: None, bad };
     pod.timeline.add(step(600, "Accepted from file", false));
     pod.timeline.add(Entry { took: Some(Duration::from_millis(250)), ..step(599, "Sandbox started", false) });
     pod.timeline.add(step(20, "BackOff: Back-off restarting failed container app", true));
@@ -314,75 +315,78 @@ fn a_story_tells_all() {
     story(
         &node(vec![pod]),
         expect![[r#"
-        {
-          "namespace": "default",
-          "name": "web",
-          "uid": "web-uid",
-          "state": "Running",
-          "stage": "Syncing",
-          "reason": "CrashLoopBackOff",
-          "message": "back-off 40s restarting failed container=app pod=web_default(web-uid)",
-          "ready": 0,
-          "total": 1,
-          "restarts": 4,
-          "age_seconds": 600,
-          "ip": null,
-          "source": null,
-          "stage_seconds": 600,
-          "grace_seconds": null,
-          "problem": null,
-          "failures": 0,
-          "waiting": {
-            "what": "the next start of container app",
-            "since_seconds": 15,
-            "until_in_seconds": 25
-          },
-          "containers": [
             {
-              "name": "app",
-              "role": "regular",
-              "image": "test/app:1",
-              "state": "Waiting",
+              "namespace": "default",
+              "name": "web",
+              "uid": "web-uid",
+              "state": "Running",
+              "stage": "Syncing",
               "reason": "CrashLoopBackOff",
               "message": "back-off 40s restarting failed container=app pod=web_default(web-uid)",
-              "ready": false,
+              "ready": 0,
+              "total": 1,
               "restarts": 4,
-              "since_seconds": null,
-              "exit_code": null,
-              "next_start_in_seconds": 25,
-              "last_end": {
-                "exit_code": 1,
-                "reason": "Error",
-                "message": null,
-                "seconds_ago": 15
-              }
-            }
-          ],
-          "timeline": [
-            {
-              "at": "2026-05-28T20:16:40Z",
-              "what": "Accepted from file",
-              "times": 1,
-              "took_seconds": null,
-              "bad": false
-            },
-            {
-              "at": "2026-05-28T20:16:41Z",
-              "what": "Sandbox started",
-              "times": 1,
-              "took_seconds": 0.25,
-              "bad": false
-            },
-            {
-              "at": "2026-05-28T20:26:25Z",
-              "what": "BackOff: Back-off restarting failed container app",
-              "times": 2,
-              "took_seconds": null,
-              "bad": true
-            }
-          ],
-          "steps_dropped": 0
-        }"#]],
+              "age_seconds": 600,
+              "ip": null,
+              "source": null,
+              "stage_seconds": 600,
+              "grace_seconds": null,
+              "problem": null,
+              "failures": 0,
+              "waiting": {
+                "what": "the next start of container app",
+                "since_seconds": 15,
+                "until_in_seconds": 25
+              },
+              "containers": [
+                {
+                  "name": "app",
+                  "role": "regular",
+                  "image": "test/app:1",
+                  "state": "Waiting",
+                  "reason": "CrashLoopBackOff",
+                  "message": "back-off 40s restarting failed container=app pod=web_default(web-uid)",
+                  "ready": false,
+                  "restarts": 4,
+                  "since_seconds": null,
+                  "exit_code": null,
+                  "next_start_in_seconds": 25,
+                  "last_end": {
+                    "exit_code": 1,
+                    "reason": "Error",
+                    "message": null,
+                    "seconds_ago": 15
+                  }
+                }
+              ],
+              "timeline": [
+                {
+                  "at": "2026-05-28T20:16:40Z",
+                  "first": "2026-05-28T20:16:40Z",
+                  "what": "Accepted from file",
+                  "times": 1,
+                  "took_seconds": null,
+                  "bad": false
+                },
+                {
+                  "at": "2026-05-28T20:16:41Z",
+                  "first": "2026-05-28T20:16:41Z",
+                  "what": "Sandbox started",
+                  "times": 1,
+                  "took_seconds": 0.25,
+                  "bad": false
+                },
+                {
+                  "at": "2026-05-28T20:26:25Z",
+                  "first": "2026-05-28T20:26:20Z",
+                  "what": "BackOff: Back-off restarting failed container app",
+                  "times": 2,
+                  "took_seconds": null,
+                  "bad": true
+                }
+              ],
+              "steps_dropped": 0
+            }"#]],
     );
 }
 

@@ -41,7 +41,7 @@ pub async fn start_of_unknown_is_not_found(rig: &Rig) {
     assert_eq!(error.expect_err("there is no such container").kind, RpcErrorKind::NotFound);
 }
 
-/// No container without a sandbox that is ready.
+/// No container runs without a sandbox that is ready. containerd 1.6 refuses to create one there, 2.1 only to start it.
 pub async fn a_container_needs_a_sandbox(rig: &Rig) {
     let config = rig.container_config("app", 0, &["sleep", "3600"]);
     let home = rig.sandbox_config(0);
@@ -50,8 +50,10 @@ pub async fn a_container_needs_a_sandbox(rig: &Rig) {
     assert_eq!(error.kind, RpcErrorKind::NotFound, "{error}");
     let sandbox = rig.run_sandbox(0).await;
     rig.runtime.stop_sandbox(&sandbox).await.expect("stopping a sandbox succeeds");
-    rig.runtime.create_container(&sandbox, &config, &home).await.expect_err("the sandbox is stopped");
-    assert!(rig.look().await.containers.is_empty());
+    if let Ok(id) = rig.runtime.create_container(&sandbox, &config, &home).await {
+        rig.runtime.start_container(&id).await.expect_err("the sandbox is stopped");
+    }
+    assert!(rig.look().await.is_stopped());
 }
 
 /// RT-111: it fails at its start, and the container tells why.
@@ -66,7 +68,8 @@ pub async fn a_command_that_does_not_exist_fails_to_start(rig: &Rig) {
     assert_eq!((exit.code, exit.reason.as_str()), (128, "StartError"));
 }
 
-/// How a container ended by itself is seen, with times in order.
+/// How a container ended by itself is seen, with times in order: but containerd notes a start only after the call that
+/// made it has returned, so that a container that ends at once may have ended before it was started.
 pub async fn exit_code_is_seen(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     for (name, script, code, reason) in [("good", "exit 0", 0, "Completed"), ("bad", "exit 7", 7, "Error")] {
@@ -75,7 +78,7 @@ pub async fn exit_code_is_seen(rig: &Rig) {
         let ended = rig.until(&id, "ended", |state| state.exit().is_some()).await;
         let exit = ended.state.exit().expect("it has ended");
         assert_eq!((exit.code, exit.reason.as_str()), (code, reason));
-        assert!(ended.created_at <= exit.started_at && exit.started_at <= exit.finished_at, "{ended:?}");
+        assert!(ended.created_at <= exit.started_at && ended.created_at <= exit.finished_at, "{ended:?}");
     }
 }
 

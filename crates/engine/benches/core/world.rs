@@ -1,0 +1,105 @@
+//! A node of many fake pods, and an engine on it that nobody listens to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
+use rubelet_core::pod::Source;
+use rubelet_engine::assemble::{EngineHandle, Parts, start};
+use rubelet_engine::clock::Clock;
+use rubelet_engine::images::PullLimits;
+use rubelet_engine::node::Ports;
+use rubelet_engine::ports::{Events, PodEvent, StatusReport, StatusSink};
+use rubelet_engine::task::TaskGroup;
+use rubelet_testkit::{DEFAULT_IMAGE, FakeSource};
+use tokio_util::sync::CancellationToken;
+
+use crate::sim::{Sim, facts, is_ready, settings, static_pod};
+
+/// Virtual time in which a thousand pods must have become ready.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// An engine and its world.
+pub(crate) struct World {
+    pub(crate) sim: Sim,
+    engines: Vec<(TaskGroup, EngineHandle)>,
+}
+
+/// Takes everything and keeps nothing, so that what is measured is the engine's.
+struct Nobody;
+
+impl Events for Nobody {
+    fn record(&self, _event: PodEvent) {}
+}
+
+impl StatusSink for Nobody {
+    fn report(&self, _report: StatusReport) {}
+}
+
+impl World {
+    /// Nothing runs on it. Must be called within a tokio runtime.
+    pub(crate) fn new() -> Self {
+        let sim = Sim::stopped(1);
+        sim.runtime.add_image(DEFAULT_IMAGE);
+        sim.runtime.set_latency(Duration::ZERO);
+        Self { sim, engines: Vec::new() }
+    }
+
+    /// Starts an engine that wants these pods, and waits until all are ready. A second one finds what the first made.
+    pub(crate) async fn start(&mut self, pods: Vec<Arc<Pod>>) {
+        let wanted = pods.len();
+        let source = FakeSource::new(Source::File);
+        source.push(pods);
+        let ports = Ports { events: Arc::new(Nobody), status: Arc::new(Nobody), ..self.sim.ports() };
+        let parts = Parts {
+            ports,
+            facts: facts(),
+            settings: settings(),
+            pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
+            clock: Clock::virtual_from(self.sim.clock.now().wall),
+            sources: vec![Arc::new(source)],
+        };
+        let (tasks, handle) = start(parts, &CancellationToken::new());
+        let deadline = self.sim.clock.elapsed() + PATIENCE;
+        loop {
+            let view = handle.sync_loop.view().await.expect("the loop answers");
+            let ready = view.pods.iter().filter(|pod| is_ready(&pod.status)).count();
+            if ready == wanted {
+                break;
+            }
+            assert!(self.sim.clock.elapsed() < deadline, "only {ready} of {wanted} pods are ready");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        self.engines.push((tasks, handle));
+    }
+}
+
+/// A pod as they are found on nodes: two containers, requests and limits, a few variables, a volume, labels.
+pub(crate) fn typical_pod(name: &str) -> Arc<Pod> {
+    let container = |pod: rubelet_testkit::PodBuilder, name: &str| {
+        pod.container(name)
+            .command(["/bin/server", "--listen", ":8080", "--config", "/etc/server/config.yaml"])
+            .env("LOG_LEVEL", "info")
+            .env("GOMAXPROCS", "2")
+            .request("cpu", "1m")
+            .request("memory", "1Mi")
+            .limit("memory", "128Mi")
+            .mount("scratch", "/tmp")
+    };
+    let pod = static_pod(name)
+        .uid(&format!("0f6a9c1e-7d53-4c1b-9a8e-{name:0>12}"))
+        .label("app.kubernetes.io/name", "web")
+        .label("app.kubernetes.io/part-of", "shop")
+        .label("pod-template-hash", "6d4cf56db6")
+        .volume(Volume {
+            name: "scratch".into(),
+            empty_dir: Some(EmptyDirVolumeSource::default()),
+            ..Volume::default()
+        });
+    container(container(pod, "app"), "log-shipper").build()
+}
+
+/// That many of them, numbered.
+pub(crate) fn typical_pods(count: usize) -> Vec<Arc<Pod>> {
+    (0..count).map(|n| typical_pod(&format!("web-{n}"))).collect()
+}

@@ -1,0 +1,221 @@
+//! On the machine's own cgroups. `make test` runs these in a virtual machine with v2; run by hand on a v1 host, they
+//! check v1.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal};
+
+use super::*;
+use crate::testing::node_tests;
+
+/// A tree of its own in the real hierarchies. What a failed test leaves in it has no processes.
+struct Node {
+    cgroups: KernelCgroups,
+    tree: CgroupTree,
+    root: CgroupPath,
+    version: CgroupVersion,
+    trees: Vec<PathBuf>,
+    freezer: PathBuf,
+}
+
+impl Node {
+    fn new(name: &str) -> Self {
+        let layout = Layout::discover(Path::new("/proc")).unwrap();
+        let root = CgroupPath::new([format!("rubelet-{name}-{}", std::process::id())]);
+        let tree = CgroupTree::new(&root.cgroupfs(), CgroupDriver::Cgroupfs, true);
+        let trees: Vec<_> = layout.own_trees().map(|tree| tree.root.clone()).collect();
+        let freezer = layout.v1_tree("freezer").or(layout.unified()).unwrap().root.clone();
+        let version = layout.version();
+        Self { cgroups: KernelCgroups::new(layout, tree.clone()), tree, root, version, trees, freezer }
+    }
+
+    fn pod(&self) -> CgroupPath {
+        self.tree.pod(QosClass::Burstable, &PodUid::from("1"))
+    }
+
+    fn dirs(&self, path: &CgroupPath) -> Vec<PathBuf> {
+        self.trees.iter().map(|tree| below_root(tree, path)).collect()
+    }
+
+    /// The one directory on v2.
+    fn dir(&self, path: &CgroupPath) -> PathBuf {
+        self.dirs(path).remove(0)
+    }
+
+    fn freeze(&self, path: &CgroupPath) {
+        let dir = below_root(&self.freezer, path);
+        match self.version {
+            CgroupVersion::V1 => fs::write(dir.join("freezer.state"), "FROZEN").unwrap(),
+            CgroupVersion::V2 => fs::write(dir.join("cgroup.freeze"), "1").unwrap(),
+        }
+    }
+
+    fn join(&self, pid: u32, path: &CgroupPath) {
+        for dir in self.dirs(path) {
+            fs::write(dir.join("cgroup.procs"), pid.to_string()).unwrap();
+        }
+    }
+
+    async fn clean(self) {
+        self.cgroups.destroy(&self.root).await.unwrap();
+        for dir in self.dirs(&self.root) {
+            assert!(!dir.exists(), "{}", dir.display());
+        }
+    }
+}
+
+fn below_root(tree: &Path, path: &CgroupPath) -> PathBuf {
+    tree.join(path.cgroupfs().trim_start_matches('/'))
+}
+
+/// Ends with the test, in a group of its own so that its children do too.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start(script: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self(command.process_group(0).spawn().unwrap())
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            let group = Pid::from_child(&self.0);
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// No process is put beside a child cgroup: with controllers handed on, v2 does not allow that.
+#[tokio::test]
+async fn cg_13_node_processes_are_killed_frozen_ones_too_and_the_cgroup_removed() {
+    if !node_tests() {
+        return;
+    }
+    let node = Node::new("kill");
+    node.cgroups.check().await.unwrap();
+    let pod = node.pod();
+    let values = CgroupValues {
+        cpu_shares: Some(512),
+        cpu_quota: Some(50_000),
+        cpu_period: Some(100_000),
+        memory_limit: Some(64 << 20),
+        pids_limit: Some(100),
+        ..CgroupValues::default()
+    };
+    node.cgroups.ensure(&pod, &values).await.unwrap();
+    assert!(node.cgroups.exists(&pod).await);
+    assert_eq!(node.cgroups.pods().await.unwrap(), [(PodUid::from("1"), pod.clone())]);
+    let mut sleepers = [Sleeper::start("exec sleep 300"), Sleeper::start("exec sleep 300")];
+    for (sleeper, path) in sleepers.iter().zip([pod.child("app"), pod.child("more").child("inner")]) {
+        node.cgroups.ensure(&path, &CgroupValues::default()).await.unwrap();
+        node.join(sleeper.0.id(), &path);
+    }
+    node.freeze(&pod);
+    node.cgroups.destroy(&pod).await.unwrap();
+    assert!(!node.cgroups.exists(&pod).await);
+    assert_eq!(sleepers.each_mut().map(Sleeper::has_ended), [true, true]);
+    node.clean().await;
+}
+
+/// Each process leaves a child and ends. Listing and killing one by one would lose the race; `cgroup.kill` cannot.
+#[tokio::test]
+async fn cg_13_node_v2_what_forks_and_runs_is_caught() {
+    if !node_tests() || Layout::discover(Path::new("/proc")).unwrap().version() == CgroupVersion::V1 {
+        return;
+    }
+    let node = Node::new("fork");
+    let app = node.pod().child("app");
+    node.cgroups.ensure(&app, &CgroupValues::default()).await.unwrap();
+    let mut runner = Sleeper::start("read go; run() { test $1 -gt 0 && run $(($1 - 1)) & }; run 20000; echo off");
+    node.join(runner.0.id(), &app);
+    drop(runner.0.stdin.take());
+    io::Read::read_exact(runner.0.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
+    assert_ne!(read(node.dir(&app).join("cgroup.procs")), "", "the first has ended, its children run");
+    node.cgroups.destroy(&node.pod()).await.unwrap();
+    node.clean().await;
+}
+
+#[tokio::test]
+async fn cg_05_node_v2_the_kernel_takes_every_value() {
+    if !node_tests() || Layout::discover(Path::new("/proc")).unwrap().version() == CgroupVersion::V1 {
+        return;
+    }
+    let node = Node::new("values");
+    let (pod, dir) = (node.pod(), node.dir(&node.pod()));
+    node.cgroups.ensure(&pod, &some_values()).await.unwrap();
+    for (file, value) in [
+        ("cgroup.controllers", "cpuset cpu io memory hugetlb pids"),
+        ("cgroup.subtree_control", ""),
+        ("cpu.weight", "39"),
+        ("cpu.max", "50000 100000"),
+        ("memory.max", "1048576"),
+        ("memory.high", "897024"),
+        ("pids.max", "max"),
+        ("hugetlb.2MB.max", "4194304"),
+        ("hugetlb.2MB.rsvd.max", "4194304"),
+    ] {
+        assert!(read(dir.join(file)).starts_with(value), "{file}: {}", read(dir.join(file)));
+    }
+    for level in dir.ancestors().skip(1).take_while(|level| level.starts_with(node.dir(&node.root))) {
+        let handed_on = layout::v2_subtree(level).unwrap();
+        assert_eq!(handed_on, layout::v2_controllers(level).unwrap(), "{}", level.display());
+    }
+    let quota_only = CgroupValues { cpu_quota: Some(20_000), ..CgroupValues::default() };
+    node.cgroups.ensure(&pod, &quota_only).await.unwrap();
+    assert_eq!(read(dir.join("cpu.max")), "20000 100000");
+    let period_only = CgroupValues { cpu_period: Some(50_000), ..CgroupValues::default() };
+    node.cgroups.ensure(&pod, &period_only).await.unwrap();
+    assert_eq!(read(dir.join("cpu.max")), "20000 50000");
+    let unlimited = CgroupValues {
+        cpu_quota: Some(-1),
+        memory_limit: Some(-1),
+        pids_limit: Some(7),
+        unified: BTreeMap::from([("memory.oom.group".to_owned(), "1".to_owned())]),
+        ..CgroupValues::default()
+    };
+    node.cgroups.ensure(&pod, &unlimited).await.unwrap();
+    for (file, value) in [("cpu.max", "max 50000"), ("memory.max", "max"), ("pids.max", "7"), ("memory.oom.group", "1")]
+    {
+        assert_eq!(read(dir.join(file)), value, "{file}");
+    }
+    let unknown = BTreeMap::from([("memory.no_such".to_owned(), "1".to_owned())]);
+    let err = node.cgroups.ensure(&pod, &CgroupValues { unified: unknown, ..CgroupValues::default() }).await;
+    assert!(matches!(err, Err(CgroupError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound));
+    node.clean().await;
+}
+
+/// A cgroup that holds a process hands on nothing, so that a pod below it would have no limits. That is an error and
+/// names the first thing that is missing.
+#[tokio::test]
+async fn cg_04_node_v2_a_pod_without_controllers_is_refused() {
+    if !node_tests() || Layout::discover(Path::new("/proc")).unwrap().version() == CgroupVersion::V1 {
+        return;
+    }
+    let node = Node::new("busy");
+    node.cgroups.ensure(&node.root, &CgroupValues::default()).await.unwrap();
+    let sleeper = Sleeper::start("exec sleep 300");
+    node.join(sleeper.0.id(), &node.root);
+    let err = node.cgroups.ensure(&node.pod(), &CgroupValues::default()).await.unwrap_err();
+    assert!(matches!(err, CgroupError::MissingController { .. }), "{err:?}");
+    assert!(!node.cgroups.exists(&node.pod()).await);
+    node.clean().await;
+}
+
+#[tokio::test]
+async fn node_the_contract_holds() {
+    if !node_tests() {
+        return;
+    }
+    let node = Node::new("contract");
+    rubelet_testkit::contract::check_cgroups(&node.cgroups, &node.tree.level(QosClass::BestEffort)).await;
+    node.clean().await;
+}

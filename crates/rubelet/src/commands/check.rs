@@ -1,0 +1,152 @@
+//! `rubelet check`: is this machine fit to be a node?
+//!
+//! The host's own findings come from `linux::probe`; here the configuration and the container runtime are added, and all
+//! of it is told. Nothing is changed, and nothing needs a rubelet that runs.
+
+mod runtime;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use rubelet_core::config::{CgroupVersion, KubeletConfiguration};
+use rubelet_engine::chain::Chain;
+use rubelet_linux::cgroups::Layout;
+use rubelet_linux::probe::{Finding, Grade, ProbeRequest, probe};
+use serde::Serialize;
+
+use super::human::hang;
+use super::style::{Style, Tone};
+use super::{Report, json};
+use crate::config_load::load;
+use crate::flags::{Output, RunOptions};
+
+/// A finding as `-o json` prints it.
+#[derive(Serialize)]
+struct FindingDocument<'a> {
+    name: &'a str,
+    grade: &'static str,
+    what: &'a str,
+    mend: &'a str,
+}
+
+pub(super) async fn run(options: &RunOptions, output: Output, style: Style) -> Result<Report, String> {
+    let (configuration, config) = configuration(options);
+    let mut findings = vec![configuration];
+    findings.extend(probe(request(options, &config)).await);
+    findings.extend(runtime::findings(&config).await);
+    let failed = findings.iter().any(|finding| finding.grade == Grade::Fail);
+    let text = match output {
+        Output::Table => render(&findings, style),
+        Output::Json => json(&findings.iter().map(document).collect::<Vec<_>>())?,
+    };
+    Ok(Report { text, notes: Vec::new(), failed })
+}
+
+/// The kernel's cgroup layout, by which a configuration is judged. One that cannot be told is taken for the modern one.
+pub(super) fn cgroup_version() -> CgroupVersion {
+    Layout::discover(Path::new("/proc")).map_or(CgroupVersion::V2, |layout| layout.version())
+}
+
+/// The configuration in effect. If it cannot be had, the rest is judged by flags and defaults alone.
+fn configuration(options: &RunOptions) -> (Finding, KubeletConfiguration) {
+    let name = "configuration".to_owned();
+    // A host with the forbidden cgroup version is a finding of its own, and no fault of the configuration.
+    let loaded = load(options, cgroup_version()).or_else(|err| match load(options, CgroupVersion::V2) {
+        Ok(loaded) if loaded.config.fail_cgroup_v1 => Ok(loaded),
+        Ok(_) | Err(_) => Err(err),
+    });
+    match loaded {
+        Ok(loaded) if loaded.warnings.is_empty() => {
+            let what = match loaded.flags.config.as_str() {
+                "" => "flags and defaults".to_owned(),
+                path => path.to_owned(),
+            };
+            (Finding { name, grade: Grade::Ok, what, mend: String::new() }, loaded.config)
+        }
+        Ok(loaded) => {
+            let (what, mend) = (loaded.warnings.join("\n"), "change these settings, or live with it".to_owned());
+            (Finding { name, grade: Grade::Warn, what, mend }, loaded.config)
+        }
+        Err(err) => {
+            let what = Chain(&err).to_string();
+            let mend = "mend this first; what follows is judged by flags and defaults alone".to_owned();
+            (Finding { name, grade: Grade::Fail, what, mend }, options.config.clone())
+        }
+    }
+}
+
+fn request(options: &RunOptions, config: &KubeletConfiguration) -> ProbeRequest {
+    ProbeRequest {
+        root: PathBuf::from(&options.flags.root_dir),
+        pod_logs: Path::new(&config.pod_logs_dir).to_owned(),
+        listen: listens(config),
+        hostname_override: options.flags.hostname_override.clone(),
+        fail_swap_on: config.fail_swap_on,
+        fail_cgroup_v1: config.fail_cgroup_v1,
+        protect_kernel_defaults: config.protect_kernel_defaults,
+        iptables: config.make_iptables_util_chains,
+        files: Default::default(),
+    }
+}
+
+/// Every address that a run listens on. A port of 0 is off; an address that is none was told with the configuration.
+fn listens(config: &KubeletConfiguration) -> Vec<(String, SocketAddr)> {
+    let ports = [
+        ("healthzPort", &config.healthz_bind_address, config.healthz_port),
+        ("port", &config.address, config.port),
+        ("readOnlyPort", &config.address, config.read_only_port),
+    ];
+    ports
+        .into_iter()
+        .filter_map(|(field, address, port)| {
+            let port = u16::try_from(port).ok().filter(|port| *port != 0)?;
+            let address = address.parse::<IpAddr>().ok()?;
+            Some((field.to_owned(), SocketAddr::new(address, port)))
+        })
+        .collect()
+}
+
+fn tone(grade: Grade) -> Tone {
+    match grade {
+        Grade::Ok => Tone::Good,
+        Grade::Warn => Tone::Doubtful,
+        Grade::Fail => Tone::Bad,
+    }
+}
+
+fn document(finding: &Finding) -> FindingDocument<'_> {
+    let grade = match finding.grade {
+        Grade::Ok => "ok",
+        Grade::Warn => "warn",
+        Grade::Fail => "fail",
+    };
+    FindingDocument { name: &finding.name, grade, what: &finding.what, mend: &finding.mend }
+}
+
+fn render(findings: &[Finding], style: Style) -> String {
+    let width = findings.iter().map(|finding| finding.name.chars().count()).max().unwrap_or_default();
+    let indent = style.sign(Tone::Good).chars().count() + 1 + width + 2;
+    let mut text = String::new();
+    for finding in findings {
+        let tone = tone(finding.grade);
+        let sign = style.paint(tone, style.sign(tone));
+        text += &format!("{sign} {:width$}  {}\n", finding.name, hang(&finding.what, indent));
+        if !finding.mend.is_empty() {
+            let mend = format!("to mend: {}", hang(&finding.mend, indent));
+            text += &format!("{:indent$}{}\n", "", style.paint(Tone::Strong, &mend));
+        }
+    }
+    let count = |grade: Grade| findings.iter().filter(|finding| finding.grade == grade).count();
+    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let warnings = plural(count(Grade::Warn), "warning");
+    text += &match (count(Grade::Fail), count(Grade::Warn)) {
+        (0, 0) => "\nThis machine is ready.\n".to_owned(),
+        (0, _) => format!("\nThis machine is ready, with {warnings}.\n"),
+        (failed, 0) => format!("\nThis machine is not ready: {} failed.\n", plural(failed, "check")),
+        (failed, _) => format!("\nThis machine is not ready: {} failed, {warnings}.\n", plural(failed, "check")),
+    };
+    text
+}

@@ -1,0 +1,164 @@
+use async_trait::async_trait;
+use expect_test::{Expect, expect};
+use rubelet_core::config;
+use rubelet_core::config::KubeletConfiguration;
+use rubelet_engine::ports::{
+    CgroupDriver, ReadyCondition, RpcError, RpcErrorKind, RuntimeInfo, RuntimeStatus, RuntimeVersion,
+};
+use rubelet_linux::probe::{Finding, Grade};
+
+use super::{listens, render, runtime};
+use crate::commands::style::Style;
+
+struct Fake {
+    down: Option<RpcErrorKind>,
+    network: ReadyCondition,
+    driver: Option<CgroupDriver>,
+}
+
+impl Fake {
+    fn well() -> Self {
+        let network = ReadyCondition { ready: true, ..ReadyCondition::default() };
+        Self { down: None, network, driver: Some(CgroupDriver::Cgroupfs) }
+    }
+}
+
+#[async_trait]
+impl RuntimeInfo for Fake {
+    async fn version(&self) -> Result<RuntimeVersion, RpcError> {
+        match self.down {
+            Some(kind) => Err(RpcError { operation: "version", kind, detail: "no such file".into() }),
+            None => Ok(RuntimeVersion { name: "containerd".into(), version: "2.1.9".into(), api_version: "v1".into() }),
+        }
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RpcError> {
+        let runtime = ReadyCondition { ready: true, ..ReadyCondition::default() };
+        Ok(RuntimeStatus { runtime, network: self.network.clone(), ..RuntimeStatus::default() })
+    }
+
+    async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError> {
+        Ok(self.driver)
+    }
+}
+
+async fn check(fake: Fake, expected: Expect) {
+    let found = runtime::ask(&fake, "unix:///run/c.sock", config::CgroupDriver::Cgroupfs).await;
+    expected.assert_eq(&render(&found, Style::Plain));
+}
+
+#[tokio::test]
+async fn a_runtime_that_fits_is_told_by_name() {
+    check(
+        Fake::well(),
+        expect![[r#"
+        ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
+        ok   runtime-ready  ready
+        ok   pod-network    ready
+        ok   cgroup-driver  cgroupfs, as the runtime says
+
+        This machine is ready.
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_told_with_how_to_mend_it() {
+    check(Fake { down: Some(RpcErrorKind::Unavailable), ..Fake::well() }, expect![[r#"
+        FAIL runtime  unix:///run/c.sock: version: no such file
+                      to mend: start the runtime (such as `systemctl start containerd`), or name its socket with --container-runtime-endpoint
+
+        This machine is not ready: 1 check failed.
+    "#]]).await;
+    check(Fake { down: Some(RpcErrorKind::Unimplemented), ..Fake::well() }, expect![[r#"
+        FAIL runtime  unix:///run/c.sock: version: no such file
+                      to mend: a runtime that speaks CRI v1 is needed: containerd 1.6 or later with its CRI plugin on, or CRI-O
+
+        This machine is not ready: 1 check failed.
+    "#]]).await;
+    let network = ReadyCondition {
+        ready: false,
+        reason: "NetworkPluginNotReady".into(),
+        message: "cni config uninitialized".into(),
+    };
+    check(Fake { network, driver: None, ..Fake::well() }, expect![[r#"
+        ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
+        ok   runtime-ready  ready
+        warn pod-network    not ready: NetworkPluginNotReady: cni config uninitialized
+                            to mend: put a network configuration into /etc/cni/net.d and the CNI plugins into /opt/cni/bin; pods on the host's network run without
+        ok   cgroup-driver  cgroupfs, as configured, for the runtime does not tell: it must be set to the same
+
+        This machine is ready, with 1 warning.
+    "#]]).await;
+    check(Fake { driver: Some(CgroupDriver::Systemd), ..Fake::well() }, expect![[r#"
+        ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
+        ok   runtime-ready  ready
+        ok   pod-network    ready
+        FAIL cgroup-driver  systemd, as the runtime says; rubelet cannot use it yet
+                            to mend: set SystemdCgroup = false for containerd's runc (cgroup_manager = "cgroupfs" for CRI-O) and cgroupDriver: cgroupfs
+
+        This machine is not ready: 1 check failed.
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_is_not_there_is_found_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let socket = dir.path().join("none.sock");
+    let config = KubeletConfiguration {
+        container_runtime_endpoint: format!("unix://{}", socket.display()),
+        ..KubeletConfiguration::legacy_defaults()
+    };
+    let found = runtime::findings(&config).await;
+    let [only] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((only.name.as_str(), only.grade), ("runtime", Grade::Fail));
+    assert!(only.what.contains("none.sock"), "{}", only.what);
+    assert!(only.mend.contains("--container-runtime-endpoint"), "{}", only.mend);
+}
+
+#[test]
+fn findings_are_a_table_with_a_sum() {
+    let finding = |name: &str, grade, what: &str, mend: &str| Finding {
+        name: name.into(),
+        grade,
+        what: what.into(),
+        mend: mend.into(),
+    };
+    let all = [
+        finding("kernel", Grade::Ok, "6.18", ""),
+        finding("cgroup-controllers", Grade::Warn, "missing: pids\nand more", "mount them"),
+        finding("swap", Grade::Fail, "on", "`swapoff -a`"),
+    ];
+    expect![[r#"
+        ok   kernel              6.18
+        warn cgroup-controllers  missing: pids
+                                 and more
+                                 to mend: mount them
+        FAIL swap                on
+                                 to mend: `swapoff -a`
+
+        This machine is not ready: 1 check failed, 1 warning.
+    "#]]
+    .assert_eq(&render(&all, Style::Plain));
+    expect![[r#"
+        ^[32m✓^[0m kernel              6.18
+        ^[33m!^[0m cgroup-controllers  missing: pids
+                              and more
+                              ^[1mto mend: mount them^[0m
+        ^[31m✗^[0m swap                on
+                              ^[1mto mend: `swapoff -a`^[0m
+
+        This machine is not ready: 1 check failed, 1 warning.
+    "#]]
+    .assert_eq(&render(&all, Style::Rich).replace('\x1b', "^"));
+    assert!(render(&all[..1], Style::Plain).ends_with("\nThis machine is ready.\n"));
+    assert!(render(&all[..2], Style::Plain).ends_with("\nThis machine is ready, with 1 warning.\n"));
+}
+
+#[test]
+fn every_port_that_is_on_is_looked_at() {
+    let config = KubeletConfiguration { read_only_port: 0, ..KubeletConfiguration::legacy_defaults() };
+    let told: Vec<String> = listens(&config).into_iter().map(|(field, at)| format!("{field} {at}")).collect();
+    assert_eq!(told, ["healthzPort 127.0.0.1:10248", "port 0.0.0.0:10250"]);
+}

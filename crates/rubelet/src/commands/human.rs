@@ -1,0 +1,113 @@
+//! Times and texts for people.
+
+use std::fmt::Write as _;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+const YEAR: u64 = 365 * DAY;
+
+/// A duration in two or three figures, as `kubectl get` shows ages: `90s`, `5m30s`, `7h30m`, `5d4h`.
+/// upstream: apimachinery/pkg/util/duration/duration.go HumanDuration (v1.36)
+pub(super) fn age(seconds: u64) -> String {
+    let two = |(large, word): (u64, char), (small, other): (u64, char)| match (seconds / large, seconds % large / small)
+    {
+        (whole, 0) => format!("{whole}{word}"),
+        (whole, rest) => format!("{whole}{word}{rest}{other}"),
+    };
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 => two((MINUTE, 'm'), (1, 's')),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => two((HOUR, 'h'), (MINUTE, 'm')),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => two((DAY, 'd'), (HOUR, 'h')),
+        691_200..63_072_000 => format!("{}d", seconds / DAY),
+        63_072_000..252_288_000 => two((YEAR, 'y'), (DAY, 'd')),
+        _ => format!("{}y", seconds / YEAR),
+    }
+}
+
+/// How long something took: `250 ms`, `1.5 s`, `2m5s`.
+pub(super) fn took(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.0005 => "under 1 ms".to_owned(),
+        s if s < 0.9995 => format!("{:.0} ms", s * 1000.0),
+        s if s < 60.0 => format!("{s:.1} s"),
+        s => age(std::time::Duration::try_from_secs_f64(s).unwrap_or_default().as_secs()),
+    }
+}
+
+/// Text that came from a container or a registry, fit for a terminal: whatever could move the cursor or change colours
+/// is shown, not sent.
+pub(super) fn clean(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.trim_end().chars() {
+        match letter {
+            '\n' => out.push('\n'),
+            '\t' => out.push(' '),
+            // Marks that turn the direction of writing around can make a text read as another.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                let _ = write!(out, "{}", letter.escape_unicode());
+            }
+            letter if letter.is_control() => {
+                let _ = write!(out, "{}", letter.escape_default());
+            }
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// `text` with every line but the first behind `indent` spaces.
+pub(super) fn hang(text: &str, indent: usize) -> String {
+    clean(text).replace('\n', &format!("\n{:indent$}", ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{age, clean, took};
+
+    #[test]
+    fn ages_are_kubectls() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (330, "5m30s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (27_060, "7h31m"),
+            (28_800, "8h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+            (446_400, "5d4h"),
+            (691_200, "8d"),
+            (63_071_999, "729d"),
+            (63_158_400, "2y1d"),
+            (252_288_000, "8y"),
+        ] {
+            assert_eq!(age(seconds), text, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn short_times_are_told_finely() {
+        for (seconds, text) in [
+            (0.0, "under 1 ms"),
+            (0.0123, "12 ms"),
+            (0.9996, "1.0 s"),
+            (1.54, "1.5 s"),
+            (125.0, "2m5s"),
+            (-1.0, "under 1 ms"),
+        ] {
+            assert_eq!(took(seconds), text);
+        }
+    }
+
+    #[test]
+    fn a_text_cannot_command_the_terminal() {
+        assert_eq!(clean("\x1b[2Jgone\r\n\u{202e}x\ty\n\n"), "\\u{1b}[2Jgone\\r\n\\u{202e}x y");
+    }
+}

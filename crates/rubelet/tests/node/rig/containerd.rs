@@ -1,0 +1,77 @@
+//! The runtime under test as a process, for tests that kill it.
+
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rubelet_engine::ports::RuntimeInfo;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Node, containerd_socket};
+
+/// The containerd under test. However the test ends, it runs again afterwards.
+pub(crate) struct Containerd {
+    dir: PathBuf,
+    program: PathBuf,
+    environment: Vec<(String, String)>,
+}
+
+impl Containerd {
+    /// The one under test, which must run.
+    pub(crate) fn under_test() -> Self {
+        let dir = containerd_socket().parent().expect("a socket is in a directory").to_owned();
+        let process = Path::new("/proc").join(pid_in(&dir).expect("it runs").to_string());
+        let program = fs::read_link(process.join("exe")).expect("it runs");
+        let environment = fs::read(process.join("environ")).expect("it runs");
+        let pairs = environment.split(|byte| *byte == 0).filter_map(|pair| str::from_utf8(pair).ok()?.split_once('='));
+        let environment = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self { dir, program, environment }
+    }
+
+    /// Kills it, as a crash would. Its containers live on under their shims.
+    pub(crate) fn kill(&self, node: &Node) {
+        let pid = pid_in(&self.dir).expect("it runs");
+        kill_process(Pid::from_raw(pid).expect("a PID is not zero"), Signal::KILL).expect("we are root");
+        node.until("containerd to be gone", || pid_in(&self.dir).is_none().then_some(()));
+    }
+
+    /// Starts it again and waits until it is ready.
+    pub(crate) fn start(&self, node: &Node) {
+        self.launch();
+        node.until("containerd to be ready", || {
+            let status = node.block_on(node.cri.status()).ok()?;
+            (status.runtime.ready && status.network.ready).then_some(())
+        });
+    }
+
+    /// As the test environment did, in a session of its own: it outlives the test.
+    fn launch(&self) {
+        let log = self.dir.join("containerd.log");
+        let log = File::options().append(true).open(log).expect("it had a log");
+        let mut command = Command::new("setsid");
+        command.arg(&self.program).arg("--config").arg(self.dir.join("config.toml")).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a descriptor is free")).stderr(log);
+        #[expect(clippy::zombie_processes, reason = "it outlives the test, and is then its new parent's to wait for")]
+        let child = command.spawn().expect("containerd can be started");
+        fs::write(self.dir.join("containerd.pid"), format!("{}\n", child.id())).expect("the directory is ours");
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        if pid_in(&self.dir).is_none() {
+            self.launch();
+        }
+    }
+}
+
+/// The PID that was written down, if the process that has it now is containerd with this directory's configuration.
+fn pid_in(dir: &Path) -> Option<i32> {
+    let pid: i32 = fs::read_to_string(dir.join("containerd.pid")).ok()?.trim().parse().ok()?;
+    let config = dir.join("config.toml");
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = words.split(|byte| *byte == 0);
+    words.any(|word| word == config.as_os_str().as_bytes()).then_some(pid)
+}

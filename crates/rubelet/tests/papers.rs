@@ -1,0 +1,146 @@
+//! The papers of the house say what is so: dependencies, decisions, links, and every command that the README shows.
+
+mod tree;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rubelet::config_load::load;
+use rubelet::flags::{Command, parse};
+use rubelet_core::config::CgroupVersion;
+use tree::{files, read, root};
+
+/// Names in `[workspace.dependencies]` that others made.
+fn third_party() -> BTreeSet<String> {
+    let text = read("Cargo.toml");
+    let (_, rest) = text.split_once("[workspace.dependencies]\n").expect("the section");
+    let section = rest.split("\n[").next().unwrap_or_default();
+    let names = section.lines().filter_map(|line| Some(line.split_once(" = ")?.0.to_owned()));
+    names.filter(|name| !name.starts_with("rubelet-") && !name.starts_with('#')).collect()
+}
+
+#[test]
+fn every_dependency_has_its_reason_and_no_other_has() {
+    let page = read("docs/dependencies.md");
+    let told: BTreeSet<String> =
+        page.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned())).collect();
+    assert_eq!(third_party(), told, "docs/dependencies.md and Cargo.toml differ");
+    for line in page.lines().filter(|line| line.starts_with("| `")) {
+        let empty = line.trim_matches('|').split(" | ").any(|cell| cell.trim().is_empty());
+        assert!(!empty && line.matches(" | ").count() >= 2, "what for, and why not its rival? {line}");
+    }
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let manifests: String = files("crates", &["Cargo.toml"]).iter().map(|file| read(file)).collect();
+    let unused: Vec<String> = third_party()
+        .into_iter()
+        .filter(|name| {
+            let (plain, with) = (format!("\n{name}.workspace"), format!("\n{name} = {{ workspace"));
+            !manifests.contains(&plain) && !manifests.contains(&with)
+        })
+        .collect();
+    assert!(unused.is_empty(), "in Cargo.toml, but in no crate: {unused:?}");
+}
+
+#[test]
+fn decisions_are_numbered_and_complete() {
+    let pages: Vec<String> =
+        files("docs/adr", &[".md"]).into_iter().filter(|file| !file.ends_with("README.md")).collect();
+    let index = read("docs/adr/README.md");
+    for (number, page) in (1..).zip(&pages) {
+        let name = page.trim_start_matches("docs/adr/");
+        assert!(name.starts_with(&format!("{number:04}-")), "{page} should be number {number}");
+        assert!(index.contains(&format!("({name})")), "docs/adr/README.md does not name {name}");
+        let text = read(page);
+        for part in [format!("# {number}. ").as_str(), "## Context", "## Choice", "## Price"] {
+            assert!(text.contains(part), "{page} has no {part:?}");
+        }
+        assert!(text.contains("\nAccepted.\n") || text.contains("\nSuperseded by "), "{page} does not say if it holds");
+    }
+    assert!(pages.len() >= 8, "a decision is superseded, never removed");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut pages = files("docs", &[".md"]);
+    pages.extend(files("tests", &[".md"]));
+    pages.extend(["README.md".to_owned(), "ARCHITECTURE.md".to_owned()]);
+    for page in pages {
+        let text = read(&page);
+        let dir = root().join(Path::new(&page).parent().unwrap_or(Path::new("")));
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            let elsewhere = target.contains("://") || file.is_empty();
+            assert!(elsewhere || dir.join(file).exists(), "{page}: {target} leads nowhere");
+        }
+    }
+}
+
+/// Blocks of the README in this language.
+fn blocks(language: &str) -> Vec<String> {
+    let text = read("README.md");
+    let mut blocks: Vec<String> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        match line.strip_prefix("```") {
+            Some(opening) if !inside && opening == language => {
+                inside = true;
+                blocks.push(String::new());
+            }
+            Some(_) => inside = false,
+            None if inside => blocks.last_mut().expect("opened").extend([line, "\n"]),
+            None => {}
+        }
+    }
+    blocks
+}
+
+/// Commands of the README: those to be typed, and those whose answer is shown.
+fn commands() -> Vec<Vec<String>> {
+    let (typed, shown) = (blocks("sh").concat(), blocks("console").concat());
+    let shown = shown.lines().filter_map(|line| line.strip_prefix("# "));
+    let words = |line: &str| -> Vec<String> {
+        let command = line.split(" #").next().unwrap_or_default();
+        command.split_whitespace().map(str::to_owned).collect()
+    };
+    typed.lines().chain(shown).map(words).filter(|words| !words.is_empty()).collect()
+}
+
+#[test]
+fn the_commands_of_the_readme_exist() {
+    let makefile = read("Makefile");
+    let commands = commands();
+    assert!(commands.len() >= 7, "{commands:?}");
+    for words in commands {
+        match words.first().map(String::as_str) {
+            Some("make") => {
+                let target = words.get(1).expect("a target");
+                assert!(makefile.contains(&format!("\n{target}: ##")), "make {target}");
+            }
+            Some("rubelet") => {
+                let parsed = parse(words.iter().skip(1).map(Into::into));
+                assert!(parsed.is_ok(), "{words:?}: {}", parsed.err().map(|err| err.to_string()).unwrap_or_default());
+            }
+            other => panic!("a command of whom? {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_readmes_configuration_is_taken_without_a_warning() {
+    let [example] = &blocks("yaml")[..] else { panic!("one configuration is shown") };
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("rubelet.yaml");
+    std::fs::write(&path, example).expect("written");
+    let run = commands().into_iter().find(|words| words.get(1).is_some_and(|w| w == "--config")).expect("a start");
+    let args = run
+        .iter()
+        .skip(1)
+        .map(|word| if word == "/etc/rubelet.yaml" { path.clone().into_os_string() } else { word.clone().into() });
+    let Ok(Command::Run(options)) = parse(args) else { panic!("{run:?} starts nothing") };
+    let loaded = load(&options, CgroupVersion::V2).unwrap_or_else(|err| panic!("{err}"));
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    assert_eq!(loaded.config.static_pod_path, "/etc/kubernetes/manifests");
+}

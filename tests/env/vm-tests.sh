@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# What the tier "vm" runs, each in a virtual machine with cgroup v2 (vm.sh):
+#   vm-tests.sh linux   the node tests of crates/linux
+#   vm-tests.sh pod     rubelet and containerd with one pod (vm-pod.sh)
+set -euo pipefail
+# shellcheck source=tests/env/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/env/containerd-config.sh
+. "$ENV_DIR/containerd-config.sh"
+cd "$REPO"
+
+main() {
+  case ${1:-} in
+    linux) linux ;;
+    pod) pod ;;
+    *) die "usage: vm-tests.sh linux|pod" ;;
+  esac
+}
+
+# The same selection as the fast tier builds, so that nothing is built twice.
+built() { cargo nextest list --cargo-quiet --locked --workspace --list-type binaries-only --message-format json; }
+
+linux() {
+  local tests
+  tests=$(built | jq -r '."rust-binaries"."rubelet-linux"."binary-path"')
+  "$ENV_DIR/vm.sh" -t 120 "$tests" --test-threads 2 node_
+}
+
+# shellcheck disable=SC2034  # dir, bridge, subnet, restrict and SANDBOX_IMAGE are read by containerd-config.sh
+pod() {
+  local rubelet bin=$CACHE/containerd-2.1/usr/bin plugin files=() work
+  rubelet=$(built | jq -r '."rust-build-meta" | ."target-directory" as $at |
+    ."non-test-binaries"[][] | select(.name == "rubelet") | "\($at)/\(.path)"')
+  work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-test.XXXXXX")
+  # shellcheck disable=SC2064  # the value of now
+  trap "rm -rf '$work'" EXIT
+  dir=/containerd bridge=rbt1 subnet=10.213.1.0/24 restrict=false SANDBOX_IMAGE=rubelet.test/pause:1
+  mkdir -p "$work/cni" "$work/images"
+  config_v3 >"$work/config.toml"
+  cni_config >"$work/cni/10-$bridge.conflist"
+  cp "$CACHE"/images/{pause,busybox}.tar "$work/images"
+  for plugin in bridge host-local loopback; do
+    files+=(-c "$CACHE/cni/usr/lib/cni/$plugin")
+  done
+  "$ENV_DIR/vm.sh" -t 300 -m 2048 -c "$work:$dir" -c "$bin" -c "$CACHE/runc/usr/sbin/runc" -c "$rubelet" "${files[@]}" \
+    "$ENV_DIR/vm-pod.sh" "$bin" "$rubelet" "$dir"
+}
+
+main "$@"
