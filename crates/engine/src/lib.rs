@@ -17,6 +17,7 @@ pub mod ports;
 pub mod prober;
 mod resources;
 mod runtime;
+mod slots;
 pub mod sync_loop;
 pub mod task;
 pub mod timeline;

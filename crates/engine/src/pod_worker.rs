@@ -5,14 +5,12 @@
 //! idle pods cost a thousand entries and one timer.
 
 mod clean_up;
+mod names;
 mod probes;
 mod sync_pod;
 mod terminate;
 mod view;
 mod workers;
-
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -77,7 +75,8 @@ impl PodMemory {
 pub(crate) struct JobResult {
     pub(crate) uid: PodUid,
     pub(crate) end: JobEnd,
-    pub(crate) memory: PodMemory,
+    /// `None` if it panicked: what was remembered before it still holds.
+    pub(crate) memory: Option<PodMemory>,
     /// What to tell people if it failed.
     pub(crate) problem: Option<String>,
 }

@@ -45,7 +45,7 @@ impl PodWorker {
             arrived: self.arrived,
             waiting: self.waiting.clone().or_else(|| self.planned_wait()).or_else(|| self.open_probe()),
             next_look: self.life.next_deadline().filter(|_| self.life.job().is_none()),
-            problem: self.problem.clone(),
+            problem: self.problem.as_ref().map(|(text, _)| text.clone()),
             timeline: self.timeline.clone(),
             failures: self.life.failures(),
         }
@@ -54,8 +54,8 @@ impl PodWorker {
     /// With no job in flight and something wrong, what is waited for is the next try.
     fn planned_wait(&self) -> Option<Waiting> {
         let until = self.life.next_deadline();
-        let problem = self.problem.as_ref()?;
-        let since = self.arrived.mono;
+        let (problem, since) = self.problem.as_ref()?;
+        let since = *since;
         (self.life.job().is_none()).then(|| Waiting { what: format!("the next try, after: {problem}"), since, until })
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::{Container, Pod};
-use rubelet_core::id::ContainerId;
+use rubelet_core::id::{ContainerId, SandboxId};
 use rubelet_core::lifecycle::{Cause, Grace, Subject};
 use rubelet_core::observe::{ContainerObservation, PodObservation, SandboxState};
 use rubelet_core::plan::{
@@ -23,7 +23,7 @@ use crate::chain::Chain;
 use crate::hooks::Hook;
 use crate::node::Node;
 use crate::pod_worker::{JobLine, Note, tell};
-use crate::ports::EventKind;
+use crate::ports::{EventKind, RpcError};
 
 /// Stops everything of a pod: all containers at once, but sidecars in their turn; then every sandbox. Answers with what
 /// went wrong; after a failure it goes on with the rest (KILL-01).
@@ -77,6 +77,16 @@ pub(crate) async fn kill_pod(
         }
     }
     problems
+}
+
+/// Removes a sandbox. One that ended by itself and was never stopped still has its network, and some runtimes refuse to
+/// remove it then: it is stopped, and removed again. upstream: kuberuntime_gc.go removeSandbox (v1.36) always stops first
+pub(crate) async fn remove_sandbox(node: &Node, id: &SandboxId) -> Result<(), RpcError> {
+    if node.ports.runtime.remove_sandbox(id).await.is_ok() {
+        return Ok(());
+    }
+    node.ports.runtime.stop_sandbox(id).await?;
+    node.ports.runtime.remove_sandbox(id).await
 }
 
 /// Stops one container while its pod lives on (RT-03).
@@ -133,20 +143,12 @@ impl Kill<'_> {
         let spec = self.pod.and_then(|pod| container_named(pod, name));
         self.announce().await;
         let left = |node: &Node| self.grace.saturating_sub(node.clock.mono().since(began));
-        let work = async {
-            self.pre_stop(spec.as_deref()).await;
-            // If its grace runs out while it waits for its turn, it is stopped out of turn (KILL-04).
-            let _timeout = tokio::time::timeout(left(self.node), turn).await;
-            let grace = left(self.node).max(MIN_STOP_GRACE);
-            let stopped = self.node.ports.runtime.stop_container(&self.container.id, grace).await;
-            stopped.map_err(|err| format!("container {name}: {err}"))
-        };
-        tokio::select! {
-            biased;
-            () = self.line.cancel.cancelled() => Err(format!("container {name}: to be stopped sooner")),
-            // Dropping a stop half-way is harmless: the next job stops the container again, with what grace is left.
-            result = work => result,
-        }
+        self.pre_stop(spec.as_deref()).await;
+        // If its grace runs out while it waits for its turn, it is stopped out of turn (KILL-04).
+        let _timeout = tokio::time::timeout(left(self.node), turn).await;
+        let grace = left(self.node).max(MIN_STOP_GRACE);
+        let stopped = self.node.ports.runtime.stop_container(&self.container.id, grace).await;
+        stopped.map_err(|err| format!("container {name}: {err}"))
     }
 
     async fn announce(&self) {

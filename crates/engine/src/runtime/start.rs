@@ -19,12 +19,14 @@ use rubelet_core::observe::{ContainerObservation, ContainerState, PodObservation
 use rubelet_core::plan::{KillReason, MIN_STOP_GRACE, StartContainer, grace_for};
 use rubelet_core::pod::{PodExt, Role};
 use rubelet_core::reason::{StartFailure, WaitingReason};
+use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
 use super::{LiveSandbox, NotStarted, PodRuntime};
 use crate::chain::Chain;
 use crate::hooks::Hook;
 use crate::pod_worker::{PodMemory, tell};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
+use crate::slots::StartSlot;
 
 impl PodRuntime<'_> {
     /// Starts the container, unless it ended too often too soon (RT-60).
@@ -34,6 +36,7 @@ impl PodRuntime<'_> {
         start: &StartContainer,
         sandbox: &LiveSandbox,
         memory: &mut PodMemory,
+        slot: &mut StartSlot<'_>,
     ) -> Result<(), NotStarted> {
         let Some(container) = container_of(self.pod, start) else { return Ok(()) };
         let container = container.as_ref();
@@ -42,7 +45,11 @@ impl PodRuntime<'_> {
             self.crash_backoff(container, seen.as_deref(), memory).await?;
         }
         self.clear_unstarted(container, seen.as_deref()).await?;
-        let image = self.ensure_image(container, &sandbox.config, memory).await?;
+        let image = self.ensure_image(container, &sandbox.config, memory, slot).await?;
+        if let Err(err) = slot.take(self.line).await {
+            let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
+            return Err(NotStarted { failure, retry: err.retry });
+        }
         let user = ImageUser { uid: image.uid, username: image.username };
         let prepared = Prepared { start, container, image_ref: &image.image_ref, image_user: &user };
         let config = self.configure(&prepared, sandbox, seen.as_deref()).await;
@@ -54,6 +61,8 @@ impl PodRuntime<'_> {
         };
         let id = self.create(container, sandbox, &config).await?;
         self.run(container, &id, &config).await?;
+        // A hook has no deadline, so it must not keep others from starting.
+        slot.give_back();
         self.post_start(container, &id, sandbox).await
     }
 
@@ -91,6 +100,8 @@ impl PodRuntime<'_> {
             let failure = StartFailure { reason: WaitingReason::CrashLoopBackOff, message };
             return Err(NotStarted { failure, retry: Retry::In(left) });
         }
+        // A pod whose definition changes often must not gather the keys of all that it ever was.
+        memory.crashes.gc(now);
         memory.crashes.next(&key, ended.finished_at, now);
         Ok(())
     }
@@ -105,8 +116,9 @@ impl PodRuntime<'_> {
         let uid = &self.line.pod.uid;
         let text = |err: &(dyn std::error::Error + Send + Sync + 'static)| Chain(err).to_string();
         let from_logs = self.node.ports.logs.make(&self.line.pod, &container.name).await.map_err(|err| text(&err))?;
-        let last = seen.and_then(|s| s.instances(&container.name).find(|c| !is_unstarted(c)));
-        let last = last.map(|c| c.marks.restart_count);
+        // The highest, not the newest: after a clock was set back they differ, and a number that exists can't be had again.
+        let started = seen.iter().flat_map(|s| s.instances(&container.name)).filter(|c| !is_unstarted(c));
+        let last = started.map(|c| c.marks.restart_count).max();
         // With no record in the runtime, the logs remember how often it ran (RT-41).
         let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
         let sources = EnvSources::default();
@@ -254,13 +266,7 @@ impl PodRuntime<'_> {
         self.line.step(format!("the postStart hook of container {}", container.name)).await;
         let ip = self.address(sandbox);
         let hook = Hook { handler: hook, id, container: Cow::Borrowed(container), pod: Some(self.pod), ip };
-        let result = tokio::select! {
-            biased;
-            () = self.line.cancel.cancelled() => return Ok(()),
-            // A hook that is dropped ends with its container: the pod is being stopped.
-            result = hook.run(self.node) => result,
-        };
-        let Err(err) = result else { return Ok(()) };
+        let Err(err) = hook.run(self.node).await else { return Ok(()) };
         tracing::warn!(container = %container.name, err = %Chain(&err), "The postStart hook failed");
         let path = self.field_path(container);
         tell(self.node, self.line, self.pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed")
@@ -297,6 +303,7 @@ impl PodRuntime<'_> {
     }
 
     async fn failed(&self, container: &Container, reason: WaitingReason, message: String) -> NotStarted {
+        let message = cut(&message, MAX_MESSAGE_BYTES).to_owned();
         let path = self.field_path(container);
         tell(self.node, self.line, self.pod, path, EventKind::Warning, "Failed", format!("Error: {message}")).await;
         NotStarted { failure: StartFailure { reason, message }, retry: Retry::Later }

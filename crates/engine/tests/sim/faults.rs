@@ -13,7 +13,7 @@ const READY: u16 = 80;
 const ALIVE: u16 = 81;
 
 /// How many random days each test lives through. `SIM_SEED=n` lives through that one alone.
-const DAYS: u64 = 40;
+const DAYS: u64 = 25;
 
 fn seeds() -> Vec<u64> {
     match std::env::var("SIM_SEED").ok().and_then(|text| text.parse().ok()) {
