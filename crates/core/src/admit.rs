@@ -16,6 +16,7 @@ mod sysctl;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use fit::Shortage;
 pub use sysctl::{SysctlAllowlist, SysctlError};
@@ -67,11 +68,26 @@ impl Rejection {
     }
 }
 
-/// Whether `pod` may run here beside `others`: the active pods that were admitted before.
+/// An active pod that was admitted before, and what it requests: summed up once, not for every pod that comes after.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    pod: Arc<Pod>,
+    requests: Amounts,
+}
+
+impl Admitted {
+    /// Sums up what `pod` requests.
+    pub fn new(pod: Arc<Pod>) -> Self {
+        let requests = fit::requests(&pod);
+        Self { pod, requests }
+    }
+}
+
+/// Whether `pod` may run here beside `others`.
 ///
 /// upstream: lifecycle/predicate.go Admit, sysctl/allowlist.go Admit, lifecycle/handlers.go (v1.36)
 #[doc(alias = "PodAdmitHandler")]
-pub fn admit(view: &AdmitView<'_>, pod: &Pod, others: &[&Pod]) -> Result<(), Rejection> {
+pub fn admit(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Result<(), Rejection> {
     view.sysctls.check(pod)?;
     check_os(pod)?;
     check_groups_policy(view, pod)?;

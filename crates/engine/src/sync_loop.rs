@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rubelet_core::admit::{Rejection, admit};
+use rubelet_core::admit::{Admitted, Rejection, admit};
 use rubelet_core::desired::{DeltaOp, DesiredPods};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Event as PodEventKind};
@@ -194,13 +194,14 @@ impl SyncLoop {
             info!(source = changes.source.as_str(), pods = changes.deltas.len(), "A source has been read");
             self.housekeeping.soon(self.node.clock.mono());
         }
+        let mut others = None;
         for delta in changes.deltas {
             // A mirror is the API's picture of a pod that another source owns: nothing is run for it.
             if delta.pod.is_mirror() || (delta.op != DeltaOp::Remove && self.is_shadowed(&delta.pod)) {
                 continue;
             }
             match delta.op {
-                DeltaOp::Add => self.add(delta.pod),
+                DeltaOp::Add => self.add(delta.pod, &mut others),
                 DeltaOp::Update | DeltaOp::Delete => self.update(delta.pod),
                 DeltaOp::Reconcile => self.reconcile(delta.pod),
                 DeltaOp::Remove => self.remove(&delta.pod),
@@ -220,25 +221,37 @@ impl SyncLoop {
         true
     }
 
+    /// `others` are the pods that count for admission, carried from one addition of a delivery to the next: with a
+    /// thousand pods at once, to sum them all up for each would hold up the loop for a second.
     #[doc(alias = "HandlePodAdditions")]
-    fn add(&mut self, pod: Arc<Pod>) {
+    fn add(&mut self, pod: Arc<Pod>, others: &mut Option<Vec<Admitted>>) {
         let uid = PodRef::of(&pod).uid;
         self.rejected.remove(&uid);
-        if !pod.is_terminal() && !pod.is_deleted() {
-            // It may be here already: it does not stand in its own way.
-            let others = self.workers.active().map(AsRef::as_ref).filter(|other: &&Pod| PodRef::of(other).uid != uid);
-            let others: Vec<&Pod> = others.collect();
-            let view = self.node.admit_view();
-            if let Err(rejection) = admit(&view, &pod, &others) {
+        let is_new = !self.workers.knows(&uid);
+        if !is_new {
+            // It is here already and may be among them: it does not stand in its own way.
+            *others = None;
+        }
+        let admitted = if pod.is_terminal() || pod.is_deleted() {
+            None
+        } else {
+            let rest = || self.workers.active().filter(|other| PodRef::of(other).uid != uid);
+            let beside = others.get_or_insert_with(|| rest().cloned().map(Admitted::new).collect());
+            if let Err(rejection) = admit(&self.node.admit_view(), &pod, beside) {
                 self.reject(pod, rejection);
                 return;
             }
-        }
+            Some(Admitted::new(Arc::clone(&pod)))
+        };
         self.workers.desired(pod, Arrival::Added);
+        match (others.as_mut(), admitted) {
+            (Some(others), Some(admitted)) if is_new => others.push(admitted),
+            // Whoever was known before may count otherwise now: sum up anew for the next.
+            _ => *others = None,
+        }
     }
 
     #[doc(alias = "HandlePodUpdates")]
-    #[doc(alias = "HandlePodReconcile")]
     fn update(&mut self, pod: Arc<Pod>) {
         let uid = PodRef::of(&pod).uid;
         if let Some(rejected) = self.rejected.get_mut(&uid) {
@@ -278,7 +291,7 @@ impl SyncLoop {
             self.housekeeping.soon(self.node.clock.mono());
         }
         if let Some(heir) = heir {
-            self.add(heir);
+            self.add(heir, &mut None);
         }
     }
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, Taint, Toleration};
 
 use super::affinity::matches_node;
-use super::{AdmitView, Rejection};
+use super::{AdmitView, Admitted, Rejection};
 use crate::pod::{PodExt, is_sidecar};
 use crate::qos::is_critical;
 use crate::resources::{Amount, Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, pod_requests};
@@ -44,7 +44,7 @@ impl Shortage {
 }
 
 /// upstream: lifecycle/predicate.go generalFilter, preemption/preemption.go HandleAdmissionFailure (v1.36)
-pub(super) fn check(view: &AdmitView<'_>, pod: &Pod, others: &[&Pod]) -> Result<(), Rejection> {
+pub(super) fn check(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Result<(), Rejection> {
     let shortages = shortages(view, pod, others);
     let placement = placement(view, pod, others);
     match (shortages.first(), placement) {
@@ -58,12 +58,12 @@ pub(super) fn check(view: &AdmitView<'_>, pod: &Pod, others: &[&Pod]) -> Result<
 }
 
 /// A critical pod for which nothing can make room.
-fn no_room(pod: &Pod, others: &[&Pod], shortages: Vec<Shortage>) -> Rejection {
-    let victims: Vec<&Pod> = others.iter().copied().filter(|other| can_preempt(pod, other)).collect();
+fn no_room(pod: &Pod, others: &[Admitted], shortages: Vec<Shortage>) -> Rejection {
+    let victims: Vec<&Admitted> = others.iter().filter(|other| can_preempt(pod, &other.pod)).collect();
     let mut missing = String::new();
     for shortage in &shortages {
         let name = shortage.resource.as_str();
-        let freed = victims.iter().map(|victim| request(&requests(victim), name)).fold(0, i64::saturating_add);
+        let freed = victims.iter().map(|victim| request(&victim.requests, name)).fold(0, i64::saturating_add);
         let left = shortage.missing().saturating_sub(freed);
         if left > 0 {
             missing.push_str(&format!("(res: {name}, q: {left}), "));
@@ -92,7 +92,7 @@ fn can_preempt(pod: &Pod, other: &Pod) -> bool {
 }
 
 /// upstream: scheduler/framework/plugins/noderesources/fit.go fitsRequest (v1.36)
-fn shortages(view: &AdmitView<'_>, pod: &Pod, others: &[&Pod]) -> Vec<Shortage> {
+fn shortages(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Vec<Shortage> {
     let mut found = Vec::new();
     let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
     let most = view.allocatable.get(PODS).map_or(0, |pods| pods.value());
@@ -100,7 +100,6 @@ fn shortages(view: &AdmitView<'_>, pod: &Pod, others: &[&Pod]) -> Vec<Shortage> 
         found.push(Shortage::new(PODS, 1, count, most));
     }
     let wanted = requests(pod);
-    let used: Vec<Amounts> = others.iter().map(|other| requests(other)).collect();
     let rest = wanted.keys().map(String::as_str).filter(|name| ![CPU, MEMORY, EPHEMERAL_STORAGE, PODS].contains(name));
     for name in [CPU, MEMORY, EPHEMERAL_STORAGE].into_iter().chain(rest) {
         let requested = request(&wanted, name);
@@ -109,7 +108,7 @@ fn shortages(view: &AdmitView<'_>, pod: &Pod, others: &[&Pod]) -> Vec<Shortage> 
         if requested == 0 || unknown {
             continue;
         }
-        let used = used.iter().map(|other| request(other, name)).fold(0, i64::saturating_add);
+        let used = others.iter().map(|other| request(&other.requests, name)).fold(0, i64::saturating_add);
         let capacity = in_units(name, view.allocatable.get(name).copied().unwrap_or_default());
         if requested > capacity.saturating_sub(used) {
             found.push(Shortage::new(name, requested, used, capacity));
@@ -118,7 +117,7 @@ fn shortages(view: &AdmitView<'_>, pod: &Pod, others: &[&Pod]) -> Vec<Shortage> 
     found
 }
 
-fn requests(pod: &Pod) -> Amounts {
+pub(super) fn requests(pod: &Pod) -> Amounts {
     let mut list = pod_requests(pod);
     list.insert(PODS.to_owned(), Amount::units(1));
     list
@@ -139,7 +138,7 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Why the pod does not belong here, resources aside.
-fn placement(view: &AdmitView<'_>, pod: &Pod, others: &[&Pod]) -> Option<Rejection> {
+fn placement(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Option<Rejection> {
     if !matches_node(pod, view.node_name, view.labels) {
         return Some(Rejection::predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector"));
     }
@@ -147,7 +146,8 @@ fn placement(view: &AdmitView<'_>, pod: &Pod, others: &[&Pod]) -> Option<Rejecti
     if !name.is_empty() && name != view.node_name {
         return Some(Rejection::predicate("NodeName", "node(s) didn't match the requested node name"));
     }
-    let taken = |port: &ContainerPort| others.iter().flat_map(|other| host_ports(other)).any(|t| conflict(port, t));
+    let taken =
+        |port: &ContainerPort| others.iter().flat_map(|other| host_ports(&other.pod)).any(|t| conflict(port, t));
     if host_ports(pod).any(taken) {
         return Some(Rejection::predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports"));
     }

@@ -59,7 +59,7 @@ fn of_file(mut pod: Pod) -> Pod {
 }
 
 fn answer(node: &Node, pod: &Pod, others: &[Pod]) -> String {
-    let others: Vec<&Pod> = others.iter().collect();
+    let others: Vec<Admitted> = others.iter().map(|other| Admitted::new(Arc::new(other.clone()))).collect();
     match admit(&node.view(), pod, &others) {
         Ok(()) => "admitted".to_owned(),
         Err(Rejection { reason, message, .. }) => format!("{reason}: {message}"),
@@ -198,7 +198,7 @@ fn adm_31_a_critical_pod_for_which_nothing_makes_room() {
     // Room could be made: preemption is to come, and is told what is short.
     let victim = pod(requesting(json!({"cpu": "1"})));
     let urgent = of_file(pod(requesting(json!({"cpu": "1500m"}))));
-    let rejection = admit(&node.view(), &urgent, &[&victim]).expect_err("refused");
+    let rejection = admit(&node.view(), &urgent, &[Admitted::new(Arc::new(victim))]).expect_err("refused");
     assert_eq!((rejection.reason.as_str(), rejection.shortages.len()), ("OutOfcpu", 1));
     assert_eq!(rejection.shortages[0].missing(), 500);
 }

@@ -92,6 +92,17 @@ fn pauses_are_upstreams_work_10() {
 }
 
 #[test]
+fn pods_that_are_at_rest_are_looked_at_on_whole_seconds_but_what_is_due_is_not_put_off() {
+    let now = at(10) + Duration::from_millis(300);
+    let s = Duration::from_secs;
+    for (again_in, due) in [(None, at(71)), (Some(s(20)), now + s(20)), (Some(s(200)), at(71))] {
+        let mut life = syncing();
+        life.step(Event::Done(JobEnd::Synced { looked_at: now, again_in, terminal: false }), now, 0.0);
+        assert_eq!(life.next_deadline(), Some(due), "{again_in:?}");
+    }
+}
+
+#[test]
 fn deletion_cancels_the_sync_and_then_terminates_work_04() {
     let mut life = syncing();
     let delete = Event::Desired { pod: deleted(7), how: Arrival::Updated };
