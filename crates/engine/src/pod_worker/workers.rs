@@ -29,7 +29,7 @@ pub struct PodWorkers {
     pub(super) node: Arc<Node>,
     notes: mpsc::Sender<(PodUid, Note)>,
     pub(super) workers: BTreeMap<PodUid, PodWorker>,
-    names: Names,
+    pub(super) names: Names,
     due: BTreeSet<(Instant, PodUid)>,
     jobs: JoinSet<JobResult>,
     pub(super) prober: Teller,
@@ -427,38 +427,6 @@ impl PodWorkers {
         {
             self.due.pop_first();
             self.event(&uid, Event::Deadline);
-        }
-    }
-
-    /// What runs in the runtime and is nobody's here. Names that are free now may be had.
-    pub fn set_strangers(&mut self, strangers: impl IntoIterator<Item = PodRef>) {
-        self.names.set_strangers(strangers);
-        let waiting = self.workers.iter().filter(|(_, w)| *w.life.stage() == Stage::Waiting);
-        let waiting: Vec<PodUid> = waiting.map(|(uid, _)| uid.clone()).collect();
-        for uid in waiting {
-            self.offer_name(&uid);
-        }
-    }
-
-    /// Lets a waiting pod start if its name is free (WORK-08); one from the API need not ask, its name is its own.
-    fn offer_name(&mut self, uid: &PodUid) {
-        let Some(worker) = self.workers.get_mut(uid) else { return };
-        let name = worker.life.subject().reference().full_name();
-        let is_static = worker.life.subject().pod().is_some_and(|pod| pod.is_static());
-        match self.names.blocks(&name, uid).filter(|_| is_static) {
-            None => self.event(uid, Event::NameFree),
-            Some(what) => {
-                let since = self.node.clock.mono();
-                worker.waiting.get_or_insert(Waiting { what: what.to_owned(), since, until: None });
-            }
-        }
-    }
-
-    fn leave_name(&mut self, uid: &PodUid) {
-        let Some(worker) = self.workers.get(uid) else { return };
-        let name = worker.life.subject().reference().full_name();
-        if let Some(next) = self.names.leave(&name, uid) {
-            self.offer_name(&next);
         }
     }
 
