@@ -9,7 +9,7 @@
 //! ```
 //!
 //! It owns no clock and asks nobody: the engine runs what is due and hands back the [`Answer`]. A verdict belongs to one
-//! instance of the container; a new instance begins with none. What is not listed in the [`ProbeView`] reads as upstream's
+//! instance of the container; a new instance begins with none. What is not listed in the `ProbeView` reads as upstream's
 //! initial result: not ready, alive, start not decided (PRB-03).
 //! upstream: `prober/worker.go` `doProbe`, `prober/prober.go` `runProbe` (v1.36)
 

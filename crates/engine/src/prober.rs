@@ -1,7 +1,7 @@
 //! Probes every container of the node that asks for it (section 13).
 //!
 //! One task owns every probe and one queue of deadlines: a thousand probes are a thousand entries and one timer. What is
-//! due runs beside it, within [limits](run); an answer comes back as an event, and `core::probe` says what it means. The
+//! due runs beside it, within limits; an answer comes back as an event, and `core::probe` says what it means. The
 //! sync loop is told what stands of a pod when that changes, and decides; the prober touches no container.
 //!
 //! It is told of pods by the sync loop, with each look at them, and forgets them when they are gone (HK-04). Both ways
