@@ -14,7 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::dial::Dialler;
 use crate::endpoint::Endpoint;
-use crate::error::{from_status, rpc_error};
+use crate::error::{foreign, from_status, rpc_error};
+use crate::first_words::FirstWords;
 use crate::metrics::{Operation, OperationMetrics};
 
 /// The largest answer taken: a runtime gone mad must not take the node's memory with it (CRI-01).
@@ -59,12 +60,15 @@ pub struct Connection {
 struct Shared {
     options: ConnectionOptions,
     stream_lists: AtomicBool,
+    first_words: FirstWords,
 }
 
 impl Connection {
     /// A connection that dials on the first call. Must be called within a tokio runtime.
     pub fn lazy(endpoint: &Endpoint, options: ConnectionOptions) -> Self {
-        let dialler = Arc::new(Dialler::new(endpoint.path().to_owned(), Arc::clone(&options.now)));
+        let first_words = FirstWords::default();
+        let dialler = Dialler::new(endpoint.path().to_owned(), first_words.clone(), Arc::clone(&options.now));
+        let dialler = Arc::new(dialler);
         // The address only names the authority, for which Go's servers want a plain host.
         let channel = tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector_lazy(
             tower::service_fn(move |_| {
@@ -73,7 +77,7 @@ impl Connection {
             }),
         );
         let stream_lists = AtomicBool::new(options.list_mode == ListMode::Streamed);
-        Self { channel, shared: Arc::new(Shared { options, stream_lists }) }
+        Self { channel, shared: Arc::new(Shared { options, stream_lists, first_words }) }
     }
 
     pub(crate) fn runtime(&self) -> RuntimeServiceClient<Channel> {
@@ -166,7 +170,7 @@ impl Connection {
             },
         };
         self.record(operation, self.now().since(started), outcome.is_err());
-        outcome
+        outcome.map_err(|err| if self.shared.first_words.were_foreign() { foreign(err) } else { err })
     }
 }
 

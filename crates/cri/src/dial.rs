@@ -14,6 +14,7 @@ use rubelet_core::time::Instant;
 use tokio::net::UnixStream;
 
 use crate::connection::Monotonic;
+use crate::first_words::{FirstWords, Heard};
 
 /// Pause after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -44,16 +45,18 @@ fn advice(kind: ErrorKind) -> &'static str {
 
 pub(crate) struct Dialler {
     path: PathBuf,
+    first_words: FirstWords,
     now: Monotonic,
     pause: Mutex<Pause>,
 }
 
 impl Dialler {
-    pub(crate) fn new(path: PathBuf, now: Monotonic) -> Self {
-        Self { path, now, pause: Mutex::new(Pause::default()) }
+    pub(crate) fn new(path: PathBuf, first_words: FirstWords, now: Monotonic) -> Self {
+        Self { path, first_words, now, pause: Mutex::new(Pause::default()) }
     }
 
-    pub(crate) async fn dial(&self) -> Result<TokioIo<UnixStream>, DialError> {
+    pub(crate) async fn dial(&self) -> Result<TokioIo<Heard>, DialError> {
+        self.first_words.forget();
         if let Some(kind) = self.pause().refuses((self.now)()) {
             return Err(self.error(kind.into()));
         }
@@ -63,7 +66,7 @@ impl Dialler {
         match outcome {
             Ok(stream) => {
                 *self.pause() = Pause::default();
-                Ok(TokioIo::new(stream))
+                Ok(TokioIo::new(self.first_words.of(stream)))
             }
             Err(source) => {
                 self.pause().extend(source.kind(), (self.now)());
@@ -135,7 +138,8 @@ mod tests {
         let path = dir.path().join("r.sock");
         let millis = Arc::new(AtomicU64::new(0));
         let clock = Arc::clone(&millis);
-        let dialler = Dialler::new(path.clone(), Arc::new(move || Instant::from_millis(clock.load(Ordering::Relaxed))));
+        let now = Arc::new(move || Instant::from_millis(clock.load(Ordering::Relaxed)));
+        let dialler = Dialler::new(path.clone(), FirstWords::default(), now);
 
         let missing = dialler.dial().await.expect_err("no socket yet").to_string();
         assert_eq!(

@@ -27,6 +27,21 @@ pub(crate) fn garbage(operation: Operation, detail: impl Into<String>) -> RpcErr
     rpc_error(operation, RpcErrorKind::Garbage, detail)
 }
 
+/// A connection that broke because whoever is there speaks another language.
+pub(crate) fn foreign(err: RpcError) -> RpcError {
+    match err.kind {
+        RpcErrorKind::Unavailable => {
+            RpcError { kind: RpcErrorKind::Garbage, detail: "who listens there does not speak CRI".into(), ..err }
+        }
+        RpcErrorKind::Timeout
+        | RpcErrorKind::NotFound
+        | RpcErrorKind::AlreadyExists
+        | RpcErrorKind::Unimplemented
+        | RpcErrorKind::Garbage
+        | RpcErrorKind::Failed => err,
+    }
+}
+
 pub(crate) fn from_status(operation: Operation, status: &Status) -> RpcError {
     let kind = kind_of(status);
     rpc_error(operation, kind, detail_of(status, kind))

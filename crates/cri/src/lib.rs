@@ -18,6 +18,7 @@ mod dial;
 mod endpoint;
 mod error;
 mod exec_sync;
+mod first_words;
 mod from_wire;
 mod hints;
 mod image_fs_info;

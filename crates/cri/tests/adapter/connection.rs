@@ -96,10 +96,30 @@ async fn answer_with(reply: &'static [u8]) -> RpcErrorKind {
     err.kind
 }
 
+/// Something else listens on the socket, and says `greeting` at once.
+async fn greet_with(greeting: &'static [u8]) -> RpcErrorKind {
+    let setup = Setup::down(Duration::from_secs(60), ListMode::Whole);
+    let listener = std::os::unix::net::UnixListener::bind(&setup.path).expect("bind");
+    // A thread of its own, so that the greeting is there when the connection is.
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("one connection");
+        let _ = std::io::Write::write_all(&mut stream, greeting);
+        let _ = std::io::Read::read_to_end(&mut stream, &mut Vec::new());
+    });
+    setup.runtime.version().await.expect_err("that is no runtime").kind
+}
+
 #[tokio::test]
 async fn something_else_on_the_socket_is_garbage() {
     assert_eq!(answer_with(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await, RpcErrorKind::Garbage);
     assert_eq!(answer_with(&[0xff; 64]).await, RpcErrorKind::Garbage);
+    // One that speaks first may be overheard before our call is on its way: the connection is closed then.
+    for _ in 0..20 {
+        assert_eq!(
+            greet_with(b"SSH-2.0-nonsense\r\n\0\xff this is not what you want to hear\r\n").await,
+            RpcErrorKind::Garbage
+        );
+    }
     // Saying nothing and hanging up is what a dying runtime does too.
     assert_eq!(answer_with(b"").await, RpcErrorKind::Unavailable);
 }
