@@ -4,6 +4,8 @@ use std::error::Error;
 
 /// The two files that declare the services; protox follows their imports.
 const CRI: [&str; 2] = ["cri/runtime.proto", "cri/images.proto"];
+/// Health checks of gRPC probes.
+const HEALTH: &str = "health/health.proto";
 
 /// These print through `Debug` implementations in `lib.rs` that hide what may be secret.
 const SECRET: [&str; 2] = ["runtime.v1.AuthConfig", "runtime.v1.KeyValue"];
@@ -19,7 +21,7 @@ const BOXED: [&str; 4] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let descriptors = protox::compile(CRI, ["proto"])?;
+    let descriptors = protox::compile(CRI.into_iter().chain([HEALTH]), ["proto"])?;
     let builder = BOXED.into_iter().fold(tonic_prost_build::configure(), |builder, field| builder.boxed(field));
     builder
         // Connecting is the adapter's business: it knows sockets and deadlines.

@@ -105,8 +105,12 @@ impl Backoffs {
         if self.expired(entry, now) {
             return None;
         }
-        // A clock set back must not lengthen the delay.
-        let passed = now.duration_since(entry.updated).max(SignedDuration::ZERO);
+        // A clock set back must not lengthen the delay, which would last until it has caught up: nobody knows how much
+        // of it has passed, so all of it. Upstream's clock does not go back here.
+        let passed = now.duration_since(entry.updated);
+        if passed.is_negative() {
+            return None;
+        }
         Duration::try_from(signed(entry.delay).saturating_sub(passed)).ok().filter(|left| !left.is_zero())
     }
 

@@ -3,7 +3,7 @@
 //! tables.
 //!
 //! A [`KubeletConfiguration`] goes through three steps: it is read (missing fields hold their defaults), completed by
-//! [`KubeletConfiguration::set_defaults`], and checked by [`validate`]. Only a checked one is passed on.
+//! [`KubeletConfiguration::set_defaults`], and checked by [`validate()`]. Only a checked one is passed on.
 
 mod choices;
 mod defaults;

@@ -25,6 +25,7 @@ pub mod mounts;
 pub mod observe;
 pub mod plan;
 pub mod pod;
+pub mod probe;
 pub mod qos;
 pub mod reason;
 pub mod resources;

@@ -37,6 +37,8 @@ pub struct PodLifecycle {
     due: Option<Instant>,
     /// Jobs in a row that failed or were lost, for the log and for `explain`.
     failures: u32,
+    /// When the last of them came to rest.
+    failed_at: Instant,
     /// The same UID was asked for again while this one was on its way out (WORK-06).
     reborn: Option<Arc<Pod>>,
 }
@@ -59,14 +61,24 @@ impl PodLifecycle {
 
     /// A pod that runs here though no source asks for it: it is ended at once, with the shortest grace (HK-10, TERM-10).
     pub fn orphan(orphan: crate::pod::OrphanPod, pace: Pace, now: Instant) -> (Self, Vec<Command>) {
-        let stage = Stage::Terminating { since: now, grace: Grace::MIN, cause: Cause::Orphaned };
+        let stage = Stage::terminating(now, Grace::MIN, Cause::Orphaned);
         let mut life = Self::with(Subject::Orphan(orphan), stage, pace);
         let commands = life.start_job();
         (life, commands)
     }
 
+    /// The life of a pod that is over, and of which something runs all the same: it is ended once more, at once. Who asked
+    /// for the first end does not matter any more; what is left of the pod stays, as after any end by itself.
+    #[must_use]
+    pub fn end_again(self, now: Instant) -> (Self, Vec<Command>) {
+        let stage = Stage::terminating(now, Grace::MIN, Cause::Ended);
+        let mut life = Self { reborn: self.reborn, ..Self::with(self.subject, stage, self.pace) };
+        let commands = life.start_job();
+        (life, commands)
+    }
+
     fn with(subject: Subject, stage: Stage, pace: Pace) -> Self {
-        Self { subject, stage, pace, job: None, due: None, failures: 0, reborn: None }
+        Self { subject, stage, pace, job: None, due: None, failures: 0, failed_at: Instant::START, reborn: None }
     }
 
     /// Where the pod is.
@@ -167,10 +179,10 @@ impl PodLifecycle {
         let grace = self.subject.grace(asked);
         match &mut self.stage {
             Stage::Waiting | Stage::Syncing { .. } => {
-                self.stage = Stage::Terminating { since: now, grace, cause };
+                self.stage = Stage::terminating(now, grace, cause);
                 self.restart_job()
             }
-            Stage::Terminating { grace: current, cause: first, .. } => {
+            Stage::Terminating { grace: current, until, cause: first, .. } => {
                 // A deletion is the user's own wish and outranks what the node did by itself: it decides when the API
                 // object may go.
                 if cause == Cause::Deleted {
@@ -182,6 +194,7 @@ impl PodLifecycle {
                 // Grace may shrink, never grow: a later, longer delete must not reprieve containers already told to
                 // stop. upstream: pod_workers.go calculateEffectiveGracePeriod (v1.36)
                 *current = grace;
+                *until = (*until).min(now + grace.get());
                 self.restart_job()
             }
             Stage::Terminated { .. } | Stage::Finished => Vec::new(),
@@ -190,14 +203,25 @@ impl PodLifecycle {
 
     /// Something may have changed: look, if nobody is looking.
     fn look_sooner(&mut self, now: Instant) -> Vec<Command> {
+        let soon = self.may_retry_at();
         match (&self.stage, &mut self.job) {
             (Stage::Waiting | Stage::Finished, _) => Vec::new(),
             (_, Some(flight)) => {
                 flight.news = Some(now);
                 Vec::new()
             }
+            // After a failure not at once: the event may be the failure's own.
+            (_, None) if self.failures > 0 && now < soon => {
+                self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
+                Vec::new()
+            }
             (_, None) => self.start_job(),
         }
+    }
+
+    /// When an event may end the wait after the last failure.
+    fn may_retry_at(&self) -> Instant {
+        self.failed_at + self.pace.after_news(self.failures)
     }
 
     fn deadline(&mut self, now: Instant) -> Vec<Command> {
@@ -209,9 +233,10 @@ impl PodLifecycle {
 
     fn done(&mut self, end: JobEnd, now: Instant, jitter: f64) -> Vec<Command> {
         let Some(flight) = self.job.take() else { return Vec::new() };
-        if matches!(end, JobEnd::Failed(_)) {
+        if matches!(end, JobEnd::Failed(_)) && !flight.cancelled {
             self.failures = self.failures.saturating_add(1);
-        } else {
+            self.failed_at = now;
+        } else if !flight.cancelled {
             self.failures = 0;
         }
         // The pod moved on, or its grace shrank, while the job ran: what it achieved no longer matters.
@@ -241,11 +266,11 @@ impl PodLifecycle {
                 if flight.stale || flight.cancelled {
                     return self.start_job();
                 }
-                // An event that came during a failed job may well be the cure; but a job that fails at once and causes
-                // an event itself must not spin, so it waits a moment.
+                // An event that came during a failed job may well be the cure; but many jobs cause events themselves as
+                // they fail (a sandbox whose network can't be made), so that it waits longer each time.
                 let wait = self.pace.after_failure(retry, jitter);
-                let wait = if flight.news.is_some() { wait.min(self.pace.soon) } else { wait };
-                self.due = Some(now + wait);
+                let due = now + wait;
+                self.due = Some(if flight.news.is_some() { due.min(self.may_retry_at()) } else { due });
                 Vec::new()
             }
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Container;
 
 use crate::id::{ContainerId, PodRef, PodUid, SandboxId};
 use crate::launch::NamespaceMode;
@@ -125,6 +126,15 @@ pub struct ContainerObservation {
     pub resources: Option<ObservedResources>,
     /// User that its first process runs as, if the runtime tells it.
     pub user: Option<ContainerUser>,
+}
+
+impl ContainerObservation {
+    /// As much of the container's definition as was written on it, for a hook that names one of its ports (KILL-05).
+    #[doc(alias = "restoreSpecsFromContainerLabels")]
+    pub fn marks_as_container(&self) -> Container {
+        let ports = self.marks.ports.as_deref().and_then(|json| serde_json::from_str(json).ok());
+        Container { name: self.name.clone(), ports, ..Container::default() }
+    }
 }
 
 /// Annotations by which a kubelet remembers things across its own restart (section 7.8).

@@ -109,7 +109,13 @@ impl Connection {
         Q: fmt::Debug,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        tracing::trace!(operation = operation.as_str(), request = ?message, "Calling the runtime");
+        // What may hold secrets (environments, credentials, commands) is not shown, whatever the log level.
+        match operation {
+            Operation::CreateContainer | Operation::PullImage | Operation::ExecSync => {
+                tracing::trace!(operation = operation.as_str(), "Calling the runtime");
+            }
+            _ => tracing::trace!(operation = operation.as_str(), request = ?message, "Calling the runtime"),
+        }
         let deadline = deadline.map(|deadline| deadline.min(LONGEST_DEADLINE));
         let mut request = Request::new(message);
         if let Some(deadline) = deadline {

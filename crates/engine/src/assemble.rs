@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -11,6 +11,8 @@ use crate::images::{PullLimits, Puller};
 use crate::node::{Node, Ports, Settings};
 use crate::pleg::{Pleg, PlegHealth};
 use crate::ports::{NodeFacts, PodSource};
+use crate::prober::Prober;
+use crate::slots::StartSlots;
 use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle};
 use crate::task::TaskGroup;
 
@@ -66,10 +68,12 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         tasks.start("pod-source", async move { source.run(deliver, cancel).await });
     }
 
-    let starts = Semaphore::new(settings.parallel_starts.max(1));
+    let starts = StartSlots::new(settings.parallel_starts);
     let runtime = health.clone();
     let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, health });
-    let (sync_loop, handle) = SyncLoop::new(node, source_kinds, deliveries, pleg_news);
+    let (prober, prober_line) = Prober::new(Arc::clone(&node));
+    tasks.start("prober", prober.run(cancel.clone()));
+    let (sync_loop, handle) = SyncLoop::new(node, source_kinds, deliveries, pleg_news, prober_line);
     tasks.start("sync-loop", sync_loop.run(cancel));
 
     (tasks, EngineHandle { sync_loop: handle, runtime, pleg: pleg_health })

@@ -4,6 +4,7 @@
 //! minute passes in no time and always the same way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use rubelet_core::time::{Instant, Now};
 use tokio::time::Instant as TokioInstant;
@@ -24,8 +25,8 @@ struct Inner {
 enum Wall {
     /// The machine's.
     Real,
-    /// This at the start, then in step with tokio's time.
-    Virtual(jiff::Timestamp),
+    /// This at the start, then in step with tokio's time, but for the milliseconds by which it was set.
+    Virtual(jiff::Timestamp, AtomicI64),
 }
 
 impl Clock {
@@ -36,7 +37,7 @@ impl Clock {
 
     /// A wall clock that shows `start` now and follows tokio's time.
     pub fn virtual_from(start: jiff::Timestamp) -> Self {
-        Self::with(Wall::Virtual(start))
+        Self::with(Wall::Virtual(start, AtomicI64::new(0)))
     }
 
     fn with(wall: Wall) -> Self {
@@ -55,10 +56,18 @@ impl Clock {
         match self.inner.wall {
             #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
             Wall::Real => jiff::Timestamp::now(),
-            Wall::Virtual(start) => {
+            Wall::Virtual(start, ref set) => {
                 let gone = jiff::SignedDuration::try_from(self.inner.start.elapsed()).unwrap_or_default();
-                start.checked_add(gone).unwrap_or(start)
+                let set = jiff::SignedDuration::from_millis(set.load(Ordering::Relaxed));
+                start.checked_add(gone.saturating_add(set)).unwrap_or(start)
             }
+        }
+    }
+
+    /// Sets a virtual wall clock forward or back, as people and time servers do. A real one is not ours to set.
+    pub fn set_wall(&self, by: jiff::SignedDuration) {
+        if let Wall::Virtual(_, set) = &self.inner.wall {
+            set.fetch_add(i64::try_from(by.as_millis()).unwrap_or_default(), Ordering::Relaxed);
         }
     }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::clock::Clock;
-use crate::ports::{Runtime, RuntimeStatus};
+use crate::ports::{RpcError, RpcErrorKind, Runtime, RuntimeStatus};
 
 /// How often a runtime that is up is asked (BOOT-13).
 const PERIOD: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ pub async fn watch_runtime(
             biased;
             () = cancel.cancelled() => return,
             // A question to the runtime has no effect: dropping it loses nothing.
-            answer = runtime.status() => answer,
+            answer = ask(runtime.as_ref()) => answer,
         };
         let (health, pause) = match answer {
             Ok(status) if status.runtime.ready => {
@@ -87,6 +87,14 @@ pub async fn watch_runtime(
             () = tokio::time::sleep(pause) => {}
         }
     }
+}
+
+/// A runtime that hangs is one that does not answer (upstream looks at the time of the last good answer).
+async fn ask(runtime: &dyn Runtime) -> Result<RuntimeStatus, RpcError> {
+    tokio::time::timeout(GRACE, runtime.status()).await.unwrap_or_else(|_| {
+        let detail = format!("the runtime did not answer within {} s", GRACE.as_secs());
+        Err(RpcError { operation: "status", kind: RpcErrorKind::Timeout, detail })
+    })
 }
 
 fn next_retry(retry: &mut Duration) -> Duration {

@@ -12,15 +12,16 @@ use rubelet_core::launch::LaunchContext;
 use rubelet_core::lifecycle::Pace;
 use rubelet_core::plan::PlanGates;
 use rubelet_core::resources::Amounts;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
 use crate::ports::{
-    Cgroups, Chance, Events, HostFiles, Images, LogCleaner, NodeFacts, PodDirs, PodLogs, Runtime, StatusSink, Subpaths,
-    VolumePlugin,
+    Cgroups, Chance, Events, HostFiles, Images, LogCleaner, NodeFacts, PodDirs, PodLogs, Probes, Runtime, StatusSink,
+    Subpaths, VolumePlugin,
 };
+use crate::slots::StartSlots;
 
 /// The world outside the engine.
 #[derive(Clone)]
@@ -47,6 +48,8 @@ pub struct Ports {
     pub events: Arc<dyn Events>,
     /// Where statuses go.
     pub status: Arc<dyn StatusSink>,
+    /// Probes over the network.
+    pub probes: Arc<dyn Probes>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
 }
@@ -99,9 +102,8 @@ pub struct Node {
     pub clock: Clock,
     /// Pulls images, in turn and within limits.
     pub puller: PullerHandle,
-    /// Slots for pods that are being started. More at once would only make all of them late: the first pods are to be
-    /// ready long before the last.
-    pub starts: Semaphore,
+    /// Slots for what is being started.
+    pub(crate) starts: StartSlots,
     /// How the runtime fares.
     pub health: watch::Receiver<RuntimeHealth>,
 }

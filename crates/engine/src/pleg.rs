@@ -74,6 +74,8 @@ pub struct Pleg {
     health: watch::Sender<PlegHealth>,
     seen: Option<Arc<Listing>>,
     stream: Stream,
+    /// How long the next stream that breaks is waited for: it grows with streams that do not last.
+    reopen: Duration,
 }
 
 enum Stream {
@@ -82,13 +84,14 @@ enum Stream {
     /// To be opened at this time.
     Closed {
         open_at: Instant,
-        wait: Duration,
     },
-    Open(BoxStream<'static, Result<Hint, RpcError>>),
+    Open {
+        hints: BoxStream<'static, Result<Hint, RpcError>>,
+        since: Instant,
+    },
 }
 
 enum Event {
-    Shutdown,
     Relist,
     Reopen,
     Hint(Option<Result<Hint, RpcError>>),
@@ -102,28 +105,35 @@ impl Pleg {
         out: mpsc::Sender<PlegNews>,
     ) -> (Self, watch::Receiver<PlegHealth>) {
         let (health, fares) = watch::channel(PlegHealth::default());
-        let stream = Stream::Closed { open_at: Instant::START, wait: REOPEN_FIRST };
-        (Self { runtime, clock, out, health, seen: None, stream }, fares)
+        let stream = Stream::Closed { open_at: Instant::START };
+        (Self { runtime, clock, out, health, seen: None, stream, reopen: REOPEN_FIRST }, fares)
     }
 
     /// Runs until cancelled.
     pub async fn run(mut self, cancel: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            // It only looks and tells: dropping it loses nothing, and a runtime that hangs does not hold up our end.
+            () = self.watch() => {}
+        }
+    }
+
+    async fn watch(&mut self) {
         let mut relist_at = self.clock.mono();
         loop {
             let reopen_at = match &self.stream {
-                Stream::Closed { open_at, .. } => Some(*open_at),
-                Stream::None | Stream::Open(_) => None,
+                Stream::Closed { open_at } => Some(*open_at),
+                Stream::None | Stream::Open { .. } => None,
             };
             let event = tokio::select! {
                 biased;
-                () = cancel.cancelled() => Event::Shutdown,
                 // `next` of a stream is cancel-safe: an item that was not returned stays in it.
                 hint = next_hint(&mut self.stream) => Event::Hint(hint),
                 () = self.clock.sleep_until(reopen_at) => Event::Reopen,
                 () = self.clock.sleep_until(Some(relist_at)) => Event::Relist,
             };
             let relist_now = match event {
-                Event::Shutdown => return,
                 Event::Relist => true,
                 Event::Reopen => self.open_stream().await,
                 Event::Hint(Some(Ok(hint))) => {
@@ -137,15 +147,16 @@ impl Pleg {
                 }
             };
             if relist_now {
-                self.relist().await;
-                relist_at = self.clock.mono() + self.period();
+                // The safety net must not have a hole of its own: what could not be listed is listed soon.
+                let period = if self.relist().await { self.period() } else { RELIST_PERIOD };
+                relist_at = self.clock.mono() + period;
             }
         }
     }
 
     fn period(&self) -> Duration {
         match self.stream {
-            Stream::Open(_) => SAFETY_PERIOD,
+            Stream::Open { .. } => SAFETY_PERIOD,
             Stream::None | Stream::Closed { .. } => RELIST_PERIOD,
         }
     }
@@ -154,8 +165,10 @@ impl Pleg {
     async fn open_stream(&mut self) -> bool {
         match self.runtime.hints().await {
             Ok(stream) => {
-                info!("The runtime streams events");
-                self.stream = Stream::Open(stream);
+                if self.reopen == REOPEN_FIRST {
+                    info!("The runtime streams events");
+                }
+                self.stream = Stream::Open { hints: stream, since: self.clock.mono() };
                 self.health.send_modify(|h| h.streaming = true);
                 true
             }
@@ -180,34 +193,39 @@ impl Pleg {
                 self.stream = Stream::None;
                 self.health.send_modify(|h| h.streaming = false);
             }
-            Some(Err(err)) => {
-                warn!(%err, "The runtime's event stream broke");
-                self.close_stream();
-            }
-            Some(Ok(_)) | None => {
-                warn!("The runtime's event stream ended");
-                self.close_stream();
-            }
+            Some(Err(err)) => self.stream_broke(&err),
+            Some(Ok(_)) | None => self.stream_broke(&"it ended"),
         }
     }
 
+    /// Says so once: a runtime that offers a stream and always ends it at once would fill the log.
+    fn stream_broke(&mut self, problem: &dyn std::fmt::Display) {
+        if let Stream::Open { since, .. } = self.stream
+            && self.clock.mono().since(since) > REOPEN_MAX
+        {
+            self.reopen = REOPEN_FIRST;
+        }
+        if self.reopen == REOPEN_FIRST {
+            warn!(%problem, "The runtime's event stream broke");
+        }
+        self.close_stream();
+    }
+
     fn close_stream(&mut self) {
-        let wait = match &self.stream {
-            Stream::Closed { wait, .. } => (*wait * 2).min(REOPEN_MAX),
-            Stream::None | Stream::Open(_) => REOPEN_FIRST,
-        };
-        self.stream = Stream::Closed { open_at: self.clock.mono() + wait, wait };
+        self.stream = Stream::Closed { open_at: self.clock.mono() + self.reopen };
+        self.reopen = (self.reopen * 2).min(REOPEN_MAX);
         self.health.send_modify(|h| h.streaming = false);
     }
 
+    /// Whether it could.
     #[doc(alias = "Relist")]
-    async fn relist(&mut self) {
+    async fn relist(&mut self) -> bool {
         let began = self.clock.mono();
         let listed = match self.runtime.list().await {
             Ok(pods) => pods,
             Err(err) => {
                 debug!(%err, "Could not list pods");
-                return;
+                return false;
             }
         };
         self.health.send_modify(|h| {
@@ -216,7 +234,7 @@ impl Pleg {
         });
         let new: Listing = listed.into_iter().map(|pod| (pod.pod.uid.clone(), pod)).collect();
         if self.seen.as_deref() == Some(&new) {
-            return;
+            return true;
         }
         let new = Arc::new(new);
         let hints = hints_between(self.seen.as_deref(), &new);
@@ -225,6 +243,7 @@ impl Pleg {
         for hint in hints {
             send(&self.out, PlegNews::Hint(hint)).await;
         }
+        true
     }
 }
 
@@ -237,7 +256,7 @@ async fn send(out: &mpsc::Sender<PlegNews>, news: PlegNews) {
 
 async fn next_hint(stream: &mut Stream) -> Option<Result<Hint, RpcError>> {
     match stream {
-        Stream::Open(stream) => stream.next().await,
+        Stream::Open { hints, .. } => hints.next().await,
         Stream::None | Stream::Closed { .. } => std::future::pending().await,
     }
 }

@@ -5,12 +5,12 @@
 //! idle pods cost a thousand entries and one timer.
 
 mod clean_up;
+mod names;
+mod probes;
 mod sync_pod;
 mod terminate;
+mod view;
 mod workers;
-
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,7 +29,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{EventKind, PodEvent};
-pub use workers::{Outcome, PodWorkers, WorkerView};
+pub use view::WorkerView;
+pub use workers::{Outcome, PodWorkers};
 
 /// What is remembered of a pod between jobs. A job works on a copy and hands it back; one that panics loses only what it
 /// learnt. Nothing in it is needed for correctness: after a restart it is empty.
@@ -74,7 +75,8 @@ impl PodMemory {
 pub(crate) struct JobResult {
     pub(crate) uid: PodUid,
     pub(crate) end: JobEnd,
-    pub(crate) memory: PodMemory,
+    /// `None` if it panicked: what was remembered before it still holds.
+    pub(crate) memory: Option<PodMemory>,
     /// What to tell people if it failed.
     pub(crate) problem: Option<String>,
 }

@@ -19,12 +19,13 @@ use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer};
 use rubelet_core::pod::Role;
 use rubelet_core::reason::StartFailure;
 
-pub(crate) use kill::kill_pod;
+pub(crate) use kill::{kill_pod, remove_sandbox};
 
 use crate::look::look;
 use crate::node::Node;
 use crate::pod_worker::{JobLine, PodMemory, tell};
 use crate::ports::EventKind;
+use crate::slots::{Queue, StartSlot};
 
 /// Carries out plans for one pod.
 #[doc(alias = "kubeGenericRuntimeManager")]
@@ -68,26 +69,31 @@ impl PodRuntime<'_> {
     /// Carries out `plan`, in the order of its fields (RT-01 … RT-09).
     pub(crate) async fn carry_out(
         &self,
-        plan: PodPlan,
+        plan: &PodPlan,
         seen: &Arc<PodObservation>,
         memory: &mut PodMemory,
     ) -> SyncReport {
         // What failed before and is not tried again now keeps its message.
-        let mut report = SyncReport { failures: kept_failures(&plan, self.pod, memory), ..SyncReport::default() };
-        if let Err(problem) = self.stop_what_must_stop(&plan, seen, &mut report).await {
+        let mut report = SyncReport { failures: kept_failures(plan, self.pod, memory), ..SyncReport::default() };
+        if let Err(problem) = self.stop_what_must_stop(plan, seen, &mut report).await {
             report.fail(problem, Retry::Later);
             return report;
         }
+        // What must stop has stopped: from here on the runtime is asked for room, so many pods at a time.
+        let mut slot = self.node.starts.claim(match &plan.sandbox {
+            SandboxPlan::Create { replaces: false, .. } => Queue::New,
+            SandboxPlan::Create { .. } | SandboxPlan::Keep(_) | SandboxPlan::None => Queue::UnderWay,
+        });
         let sandbox = match &plan.sandbox {
             SandboxPlan::None => return report,
             SandboxPlan::Keep(id) => self.kept_sandbox(id, seen),
             SandboxPlan::Create { attempt, replaces } => {
                 report.acted = true;
-                self.new_sandbox(*attempt, *replaces, memory).await
+                self.new_sandbox(*attempt, *replaces, memory, &mut slot).await
             }
         };
         match sandbox {
-            Ok(sandbox) => self.start_all(&plan.start, &sandbox, memory, &mut report).await,
+            Ok(sandbox) => self.start_all(&plan.start, &sandbox, memory, &mut slot, &mut report).await,
             Err((problem, retry)) => report.fail(problem, retry),
         }
         report
@@ -135,15 +141,12 @@ impl PodRuntime<'_> {
         starts: &[StartContainer],
         sandbox: &LiveSandbox,
         memory: &mut PodMemory,
+        slot: &mut StartSlot<'_>,
         report: &mut SyncReport,
     ) {
         for start in starts {
-            if self.line.cancel.is_cancelled() {
-                report.fail("told to end before every container was started", Retry::Soon);
-                return;
-            }
             let Some(name) = container_name(self.pod, start) else { continue };
-            match self.start(start, sandbox, memory).await {
+            match self.start(start, sandbox, memory, slot).await {
                 Ok(()) => {
                     report.acted = true;
                     report.failures.remove(&name);

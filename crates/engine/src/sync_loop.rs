@@ -16,7 +16,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::admit::{Admitted, Rejection, admit};
 use rubelet_core::desired::{DeltaOp, DesiredPods};
-use rubelet_core::id::{FullName, PodRef, PodUid};
+use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Event as PodEventKind};
 use rubelet_core::pod::{PodExt, Source};
 use rubelet_core::status::rejected;
@@ -32,8 +32,9 @@ use crate::node::Node;
 use crate::pleg::{Listing, PlegNews};
 use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EndProgress, EventKind, PodEvent, StatusReport};
+use crate::prober::{ProbeNews, ProberLine};
 use handle::Request;
-use housekeeping::{Chore, ChoreEnd, Housekeeping};
+use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
 
 /// How many deliveries may wait (SRC-09).
 pub const DELIVERIES: usize = 50;
@@ -58,11 +59,14 @@ pub struct SyncLoop {
     listing: Option<Arc<Listing>>,
     inputs: Inputs,
     beat: watch::Sender<Instant>,
+    /// Whether the runtime was up when last told of.
+    up: bool,
 }
 
 struct Inputs {
     deliveries: mpsc::Receiver<Delivery>,
     pleg: mpsc::Receiver<PlegNews>,
+    probes: mpsc::Receiver<ProbeNews>,
     notes: mpsc::Receiver<(PodUid, Note)>,
     requests: mpsc::Receiver<Request>,
     health: watch::Receiver<RuntimeHealth>,
@@ -81,6 +85,7 @@ enum Event {
     Shutdown,
     Delivery(Delivery),
     Pleg(PlegNews),
+    Probed(ProbeNews),
     Note(PodUid, Note),
     JobEnded(Box<JobResult>),
     ChoreEnded(ChoreEnd),
@@ -96,6 +101,7 @@ impl SyncLoop {
         sources: impl IntoIterator<Item = Source>,
         deliveries: mpsc::Receiver<Delivery>,
         pleg: mpsc::Receiver<PlegNews>,
+        prober: ProberLine,
     ) -> (Self, SyncLoopHandle) {
         let (note, notes) = mpsc::channel(NOTES);
         let (ask, requests) = mpsc::channel(REQUESTS);
@@ -103,13 +109,14 @@ impl SyncLoop {
         let health = node.health.clone();
         let this = Self {
             desired: DesiredPods::sources(sources),
-            workers: PodWorkers::new(Arc::clone(&node), note),
+            workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
             rejected: BTreeMap::new(),
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
             listing: None,
-            inputs: Inputs { deliveries, pleg, notes, requests, health },
+            inputs: Inputs { deliveries, pleg, probes: prober.news, notes, requests, health },
             beat,
+            up: false,
             node,
         };
         (this, SyncLoopHandle::new(ask, beats))
@@ -126,6 +133,8 @@ impl SyncLoop {
             }
             self.handle(event);
         }
+        // Nobody listens to jobs any more: none must wait for room to tell something.
+        drop(self.inputs);
         self.workers.stop(STOP_PATIENCE).await;
     }
 
@@ -143,6 +152,7 @@ impl SyncLoop {
             Some((uid, note)) = self.inputs.notes.recv() => Event::Note(uid, note),
             result = self.workers.next_end() => Event::JobEnded(Box::new(result)),
             end = self.housekeeping.next_end() => Event::ChoreEnded(end),
+            Some(news) = self.inputs.probes.recv(), if up => Event::Probed(news),
             Some(delivery) = self.inputs.deliveries.recv(), if up && self.listing.is_some() => Event::Delivery(delivery),
             Some(news) = self.inputs.pleg.recv(), if up => Event::Pleg(news),
             () = self.node.clock.sleep_until(due) => Event::Due,
@@ -155,12 +165,15 @@ impl SyncLoop {
             Event::Delivery(delivery) => self.deliver(delivery),
             Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, PodEventKind::Hint),
             Event::Pleg(PlegNews::Listed(listing)) => self.listed(listing),
+            Event::Probed(news) => self.workers.probed(news),
             Event::Note(uid, note) => self.workers.note(&uid, note),
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
             Event::Request(request) => self.answer(request),
             Event::HealthChanged => {
-                if self.inputs.health.borrow_and_update().up {
+                let up = self.inputs.health.borrow_and_update().up;
+                // Only its return is a reason to look at everything: what it says of itself may change at any time.
+                if !std::mem::replace(&mut self.up, up) && up {
                     self.workers.hint_all();
                 }
             }
@@ -184,34 +197,52 @@ impl SyncLoop {
         let mut others = None;
         for delta in changes.deltas {
             // A mirror is the API's picture of a pod that another source owns: nothing is run for it.
-            if delta.pod.is_mirror() {
+            if delta.pod.is_mirror() || (delta.op != DeltaOp::Remove && self.is_shadowed(&delta.pod)) {
                 continue;
             }
             match delta.op {
                 DeltaOp::Add => self.add(delta.pod, &mut others),
-                DeltaOp::Update | DeltaOp::Delete | DeltaOp::Reconcile => self.update(delta.pod),
+                DeltaOp::Update | DeltaOp::Delete => self.update(delta.pod),
+                DeltaOp::Reconcile => self.reconcile(delta.pod),
                 DeltaOp::Remove => self.remove(&delta.pod),
             }
         }
         self.housekeeping.pods_changed(&self.node, &self.workers);
     }
 
+    /// Another source has a pod of the same UID, and comes first. The runtime knows pods by their UID, so only one can be.
+    fn is_shadowed(&self, pod: &Arc<Pod>) -> bool {
+        let uid = PodRef::of(pod).uid;
+        let Some(owner) = self.desired.get(&uid).filter(|owner| owner.source() != pod.source()) else { return false };
+        let message =
+            format!("Pod {} of another source has the same UID {:?}, ignoring", PodRef::of(owner), uid.as_str());
+        warn!(pod = %PodRef::of(pod), "{message}");
+        self.record(pod, EventKind::Warning, "FailedValidation", message);
+        true
+    }
+
     /// `others` are the pods that count for admission, carried from one addition of a delivery to the next: with a
     /// thousand pods at once, to sum them all up for each would hold up the loop for a second.
     #[doc(alias = "HandlePodAdditions")]
     fn add(&mut self, pod: Arc<Pod>, others: &mut Option<Vec<Admitted>>) {
+        let uid = PodRef::of(&pod).uid;
+        self.rejected.remove(&uid);
+        let is_new = !self.workers.knows(&uid);
+        if !is_new {
+            // It is here already and may be among them: it does not stand in its own way.
+            *others = None;
+        }
         let admitted = if pod.is_terminal() || pod.is_deleted() {
             None
         } else {
-            let all = || self.workers.active().cloned().map(Admitted::new).collect();
-            let beside = others.get_or_insert_with(all);
+            let rest = || self.workers.active().filter(|other| PodRef::of(other).uid != uid);
+            let beside = others.get_or_insert_with(|| rest().cloned().map(Admitted::new).collect());
             if let Err(rejection) = admit(&self.node.admit_view(), &pod, beside) {
                 self.reject(pod, rejection);
                 return;
             }
             Some(Admitted::new(Arc::clone(&pod)))
         };
-        let is_new = !self.workers.knows(&PodRef::of(&pod).uid);
         self.workers.desired(pod, Arrival::Added);
         match (others.as_mut(), admitted) {
             (Some(others), Some(admitted)) if is_new => others.push(admitted),
@@ -221,7 +252,6 @@ impl SyncLoop {
     }
 
     #[doc(alias = "HandlePodUpdates")]
-    #[doc(alias = "HandlePodReconcile")]
     fn update(&mut self, pod: Arc<Pod>) {
         let uid = PodRef::of(&pod).uid;
         if let Some(rejected) = self.rejected.get_mut(&uid) {
@@ -231,17 +261,37 @@ impl SyncLoop {
         self.workers.desired(pod, Arrival::Updated);
     }
 
+    /// The API server shows a status that is not ours: ours is told again (SRC-08).
+    #[doc(alias = "HandlePodReconcile")]
+    fn reconcile(&mut self, pod: Arc<Pod>) {
+        let Some(rejected) = self.rejected.get_mut(&PodRef::of(&pod).uid) else {
+            self.workers.reconcile(pod);
+            return;
+        };
+        rejected.pod = Arc::clone(&pod);
+        let status = Arc::clone(&rejected.status);
+        self.node.ports.status.report(StatusReport { pod, status, progress: EndProgress::Finished });
+    }
+
     #[doc(alias = "HandlePodRemoves")]
     fn remove(&mut self, pod: &Pod) {
         let uid = PodRef::of(pod).uid;
+        // Another source may have asked for the same UID in vain so far.
+        let heir = self.desired.get(&uid).filter(|heir| heir.source() != pod.source()).cloned();
+        if heir.as_ref().is_some_and(|heir| heir.source() < pod.source()) {
+            return;
+        }
         self.rejected.remove(&uid);
         // Before every source has been read, a pod that one of them no longer has may be another's (LOOP-07);
         // housekeeping ends it when that is known.
-        if !self.desired.all_sources_seen() {
+        if heir.is_none() && !self.desired.all_sources_seen() {
             return;
         }
         if let Outcome::Forgotten(_) = self.workers.removed(&uid) {
             self.housekeeping.soon(self.node.clock.mono());
+        }
+        if let Some(heir) = heir {
+            self.add(heir, &mut None);
         }
     }
 
@@ -255,7 +305,11 @@ impl SyncLoop {
         let report =
             StatusReport { pod: Arc::clone(&pod), status: Arc::clone(&status), progress: EndProgress::Finished };
         self.node.ports.status.report(report);
-        self.rejected.insert(PodRef::of(&pod).uid, Rejected { pod, status });
+        let uid = PodRef::of(&pod).uid;
+        // It may run already: a definition that no longer fits, or another configuration of the node. Then it ends.
+        self.workers.removed(&uid);
+        self.housekeeping.soon(self.node.clock.mono());
+        self.rejected.insert(uid, Rejected { pod, status });
     }
 
     fn record(&self, pod: &Arc<Pod>, kind: EventKind, reason: impl Into<Cow<'static, str>>, message: String) {
@@ -276,13 +330,10 @@ impl SyncLoop {
 
     /// A fresh list of all that runs: names that strangers hold may have become free, or taken.
     fn listed(&mut self, listing: Arc<Listing>) {
-        let taken: BTreeMap<FullName, PodUid> = listing
-            .values()
-            .filter(|pod| pod.is_running() && self.is_stranger(&pod.pod.uid))
-            .map(|pod| (pod.pod.full_name(), pod.pod.uid.clone()))
-            .collect();
+        let running = listing.values().filter(|pod| pod.is_running() && self.is_stranger(&pod.pod.uid));
+        let running: Vec<PodRef> = running.map(|pod| pod.pod.clone()).collect();
         let strangers = listing.keys().any(|uid| self.is_stranger(uid));
-        self.workers.set_taken(taken);
+        self.workers.set_strangers(running);
         self.listing = Some(listing);
         if strangers {
             self.housekeeping.soon(self.node.clock.mono());
@@ -290,11 +341,16 @@ impl SyncLoop {
     }
 
     fn is_stranger(&self, uid: &PodUid) -> bool {
-        !self.workers.knows(uid) && self.desired.get(uid).is_none()
+        !self.workers.knows(uid) && !self.is_wanted(uid)
+    }
+
+    /// A source asks for it, and it was not refused at the door.
+    fn is_wanted(&self, uid: &PodUid) -> bool {
+        self.desired.get(uid).is_some() && !self.rejected.contains_key(uid)
     }
 
     fn job_ended(&mut self, result: JobResult) {
-        let wanted = self.desired.get(&result.uid).is_some();
+        let wanted = self.is_wanted(&result.uid);
         match self.workers.job_ended(result, wanted) {
             Outcome::GoesOn => {}
             Outcome::Over(_) | Outcome::Forgotten(_) => {
@@ -321,8 +377,7 @@ impl SyncLoop {
     /// Pods whose source let them go while another source had not been read (HK-02).
     #[doc(alias = "SyncKnownPods")]
     fn end_unwanted(&mut self) {
-        let unwanted: Vec<PodUid> =
-            self.workers.uids().filter(|uid| self.desired.get(uid).is_none()).cloned().collect();
+        let unwanted: Vec<PodUid> = self.workers.uids().filter(|uid| !self.is_wanted(uid)).cloned().collect();
         for uid in unwanted {
             self.workers.removed(&uid);
         }
@@ -330,17 +385,24 @@ impl SyncLoop {
 
     #[doc(alias = "HandlePodCleanups")]
     fn chore_ended(&mut self, end: ChoreEnd) {
-        let now = self.node.clock.mono();
-        if let ChoreEnd::Surveyed(survey) = end {
-            let orphans = survey.strangers(|uid| self.is_stranger(uid));
-            for orphan in orphans {
-                self.workers.orphan(orphan);
-            }
-            let garbage = survey.garbage(&self.node, &self.workers);
-            self.housekeeping.surveyed(now);
-            if !garbage.is_empty() {
-                self.housekeeping.start(Chore::Collect(garbage), &self.node);
-            }
+        match end {
+            ChoreEnd::Surveyed(survey) => self.surveyed(&survey),
+            ChoreEnd::LevelsSet(values) => self.housekeeping.levels_set(values, &self.node),
+            ChoreEnd::Done => {}
+        }
+    }
+
+    fn surveyed(&mut self, survey: &Survey) {
+        for orphan in survey.strangers(|uid| self.is_stranger(uid)) {
+            self.workers.orphan(orphan);
+        }
+        for uid in survey.running() {
+            self.workers.relapsed(uid, survey.began);
+        }
+        let garbage = survey.garbage(&self.node, &self.workers);
+        self.housekeeping.surveyed(&self.node);
+        if !garbage.is_empty() {
+            self.housekeeping.start(Chore::Collect(garbage), &self.node);
         }
     }
 

@@ -7,11 +7,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rubelet_core::status::cut;
 use rubelet_core::time::Instant;
 use serde::Serialize;
 
 /// How many steps are kept per pod.
 const KEEP: usize = 32;
+/// How long the text of a step may be, in bytes: runtimes and registries may answer with pages.
+const LONGEST: usize = 1024;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,6 +55,7 @@ pub struct Timeline {
 impl Timeline {
     /// Adds a step; one that was there before moves to the end and is counted.
     pub fn add(&mut self, entry: Entry) {
+        let entry = Entry { what: brief(&entry.what), ..entry };
         let before = self.entries.iter().position(|old| old.what == entry.what && old.bad == entry.bad);
         if let Some(old) = before.and_then(|index| self.entries.remove(index)) {
             let times = old.times.saturating_add(entry.times);
@@ -74,6 +78,11 @@ impl Timeline {
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
+}
+
+/// `text`, cut if it is too long to be kept.
+pub fn brief(text: &str) -> String {
+    if text.len() <= LONGEST { text.to_owned() } else { format!("{}…", cut(text, LONGEST)) }
 }
 
 #[cfg(test)]
@@ -99,5 +108,26 @@ mod tests {
         assert_eq!(timeline.entries().count(), KEEP);
         assert_eq!(timeline.dropped(), 10);
         assert_eq!(timeline.entries().next().map(|e| e.what.as_str()), Some("8"));
+    }
+
+    #[test]
+    fn a_trouble_of_several_steps_does_not_push_out_how_it_began() {
+        let mut timeline = Timeline::default();
+        timeline.add(entry("Accepted"));
+        for _ in 0..100 {
+            for step in ["Pulling", "Failed", "BackOff"] {
+                timeline.add(entry(step));
+            }
+        }
+        let told: Vec<_> = timeline.entries().map(|e| (e.what.as_str(), e.times)).collect();
+        assert_eq!(told, [("Accepted", 1), ("Pulling", 100), ("Failed", 100), ("BackOff", 100)]);
+        assert_eq!(timeline.dropped(), 0);
+    }
+
+    #[test]
+    fn a_text_of_pages_is_cut() {
+        let mut timeline = Timeline::default();
+        timeline.add(entry(&"ä".repeat(10_000)));
+        assert!(timeline.entries().all(|e| e.what.len() <= LONGEST + '…'.len_utf8()));
     }
 }

@@ -11,6 +11,11 @@ pub mod cri {
     tonic::include_proto!("runtime.v1");
 }
 
+/// Health checks, `grpc.health.v1`: what a gRPC probe asks.
+pub mod health {
+    tonic::include_proto!("grpc.health.v1");
+}
+
 impl fmt::Debug for cri::AuthConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthConfig")

@@ -28,6 +28,7 @@ use rubelet_linux::logs::{DiskLogs, LogDirs};
 use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::subpaths::RootSubpaths;
 use rubelet_linux::volume_dirs::RootVolumes;
+use rubelet_probe::NetworkProbes;
 use rubelet_server::healthz::{self, Health};
 use rubelet_server::local::{LocalServer, ROOT};
 use rubelet_server::{LiveNode, WatchedNode};
@@ -146,6 +147,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         host_files: Arc::new(NodeFiles::new(&config.resolv_conf)),
         events: Arc::new(LogEvents::new(clock.clone())),
         status: Arc::new(NoStatus),
+        probes: Arc::new(NetworkProbes::new().map_err(told)?),
         chance: Arc::new(KernelChance::default()),
     };
     let sources = sources::sources(loaded, &facts.name)?;

@@ -1,7 +1,7 @@
 //! The socket in the root directory over which `rubelet pods` and `rubelet explain` ask the running rubelet.
 //!
 //! HTTP/1 and JSON: `GET /v1/pods` answers a [`NodeDocument`](crate::documents::NodeDocument), `GET /v1/pods/POD` a
-//! [`PodStory`](crate::documents::PodStory), anything else an [`Refusal`] with its status. Two locks guard it: the mode of
+//! [`PodStory`](crate::documents::PodStory), anything else a refusal with its status. Two locks guard it: the mode of
 //! the socket, and the user that the kernel says is at the other end.
 
 mod client;

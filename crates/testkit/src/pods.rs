@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, HostPathVolumeSource, Pod, PodSecurityContext, PodSpec, PodStatus, Volume,
-    VolumeMount,
+    Container, EmptyDirVolumeSource, HTTPGetAction, HostPathVolumeSource, Pod, PodSecurityContext, PodSpec, PodStatus,
+    Probe, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rubelet_core::pod::{HASH_ANNOTATION, MIRROR_ANNOTATION, RestartPolicy, SOURCE_ANNOTATION, Source};
 
 /// Image of a container for which a test names none.
@@ -152,6 +153,46 @@ impl PodBuilder {
             let all = c.resources.get_or_insert_default().limits.get_or_insert_default();
             all.insert(resource.into(), k8s_openapi::apimachinery::pkg::api::resource::Quantity(quantity.into()));
         })
+    }
+
+    /// Gives the last container a probe that GETs `/` on `port` every `period` seconds; the kind is chosen by `place`.
+    #[must_use]
+    pub fn http_probe(
+        self,
+        place: impl FnOnce(&mut Container) -> &mut Option<Probe>,
+        port: u16,
+        period: i32,
+        edit: impl FnOnce(&mut Probe),
+    ) -> Self {
+        let get = HTTPGetAction {
+            path: Some("/".into()),
+            port: IntOrString::Int(port.into()),
+            scheme: Some("HTTP".into()),
+            ..HTTPGetAction::default()
+        };
+        self.probe(place, period, |probe| {
+            probe.http_get = Some(get);
+            edit(probe);
+        })
+    }
+
+    /// Gives the last container a probe with the API's defaults but for `period`.
+    #[must_use]
+    pub fn probe(
+        self,
+        place: impl FnOnce(&mut Container) -> &mut Option<Probe>,
+        period: i32,
+        edit: impl FnOnce(&mut Probe),
+    ) -> Self {
+        let mut probe = Probe {
+            period_seconds: Some(period),
+            timeout_seconds: Some(1),
+            success_threshold: Some(1),
+            failure_threshold: Some(3),
+            ..Probe::default()
+        };
+        edit(&mut probe);
+        self.edit_container(|c| *place(c) = Some(probe))
     }
 
     /// Sets the pod's restart policy.

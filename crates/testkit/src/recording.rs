@@ -53,6 +53,11 @@ impl RecordingStatus {
         self.0.borrow().clone()
     }
 
+    /// Reports from the `n`th on, in order.
+    pub fn since(&self, n: usize) -> Vec<StatusReport> {
+        self.0.borrow().iter().skip(n).cloned().collect()
+    }
+
     /// Reports of the pod called `pod`, in order.
     pub fn of(&self, pod: &str) -> Vec<StatusReport> {
         self.0.borrow().iter().filter(|report| is_of(report, pod)).cloned().collect()

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rubelet_core::id::{ContainerId, PodUid};
-use rubelet_core::observe::{ContainerStateKind, SandboxState};
+use rubelet_core::observe::{ContainerStateKind, HintKind, SandboxState};
 use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
 use tokio::sync::{broadcast, watch};
 
@@ -19,6 +19,7 @@ mod effects;
 mod faults;
 mod hints;
 mod images;
+mod laws;
 pub(crate) mod marks;
 mod ports;
 mod view;
@@ -141,6 +142,14 @@ impl FakeRuntime {
         self.with(|world, _| world.network = condition);
     }
 
+    /// Makes `status` hang, as a runtime that is stuck as a whole does, or answer again.
+    pub fn set_silent(&self, silent: bool) {
+        self.with(|world, _| {
+            world.silent = silent;
+            world.dirty = true;
+        });
+    }
+
     /// Makes every call about this pod hang until `release` or its deadline.
     pub fn hang(&self, uid: &PodUid) {
         self.with(|world, _| world.hung.insert(uid.clone()));
@@ -170,6 +179,21 @@ impl FakeRuntime {
             }
             id.is_some()
         })
+    }
+
+    /// The next `times` calls to make something in a sandbox, or to start what was made, do not find it, though it is there.
+    pub fn forget(&self, times: u32) {
+        self.with(|world, _| world.forgetful = times);
+    }
+
+    /// Sends a hint about the pod with this UID, for no reason.
+    pub fn hint(&self, uid: &PodUid) {
+        self.with(|world, _| world.hint(uid.clone(), HintKind::ContainerChanged));
+    }
+
+    /// Nothing of the pod with this UID holds a process.
+    pub fn is_still(&self, uid: &PodUid) -> bool {
+        self.with(|world, _| world.is_still(uid))
     }
 
     /// Ends the ready sandbox of the pod called `pod` from outside, with all in it.
@@ -211,7 +235,8 @@ impl FakeRuntime {
         self.with(|world, _| world.counts.clone())
     }
 
-    /// Laws that were broken: a container that ran twice at a time, two ready sandboxes of a pod. Must stay empty.
+    /// Laws that were broken: a container that ran twice at a time or was started twice, two ready sandboxes of a pod,
+    /// two pods of one name at a time, a start out of the order of init containers. Must stay empty.
     pub fn violations(&self) -> Vec<String> {
         self.with(|world, _| world.violations.clone())
     }
@@ -316,6 +341,14 @@ impl FakeRuntime {
             Fault::LostReply => Err(fail(operation, RpcErrorKind::Timeout, "context deadline exceeded")),
             Fault::Garbage => Err(fail(operation, RpcErrorKind::Garbage, "invalid wire type")),
             Fault::None | Fault::Slow(_) | Fault::Refused | Fault::Late => outcome,
+        }
+    }
+
+    async fn wait_while_silent(&self) {
+        let mut changed = self.0.changed.subscribe();
+        while self.with(|world, _| world.silent) {
+            // The sender lives as long as we do.
+            let _ = changed.changed().await;
         }
     }
 

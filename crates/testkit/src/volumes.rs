@@ -21,6 +21,7 @@ struct Volumes {
     made: BTreeSet<(PodUid, String)>,
     refused: BTreeMap<String, String>,
     stuck: BTreeSet<String>,
+    panics: BTreeSet<String>,
     takes: Duration,
 }
 
@@ -46,6 +47,16 @@ impl FakeVolumes {
             volumes.stuck.insert(volume.into())
         } else {
             volumes.stuck.remove(volume)
+        };
+    }
+
+    /// Makes setting up volumes called `volume` panic, as a plugin with a bug does, or go well again.
+    pub fn set_panics(&self, volume: &str, panics: bool) {
+        let mut volumes = self.volumes();
+        if panics {
+            volumes.panics.insert(volume.into())
+        } else {
+            volumes.panics.remove(volume)
         };
     }
 
@@ -78,6 +89,7 @@ impl VolumePlugin for FakeVolumes {
         let name = request.volume.name.clone();
         let takes = self.volumes().takes;
         tokio::time::sleep(takes).await;
+        assert!(!self.volumes().panics.contains(&name), "a plugin with a bug");
         let mut volumes = self.volumes();
         if let Some(message) = volumes.refused.get(&name) {
             return Err(VolumeError::Refused(message.clone()));

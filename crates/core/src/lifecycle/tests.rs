@@ -175,3 +175,37 @@ fn a_termination_that_failed_is_tried_again_at_the_next_event() {
     assert_eq!(life.next_deadline(), Some(at(12)));
     assert_eq!(life.step(Event::Hint, at(3), 0.0), [terminate(30)]);
 }
+
+#[test]
+fn a_job_that_fails_and_causes_events_itself_is_tried_more_and_more_seldom() {
+    let mut life = syncing();
+    let mut now = at(0);
+    let mut waits = Vec::new();
+    // The event comes while the job is in flight, or just after it has failed.
+    for during in [true, false, true, false, true, false] {
+        let failed = Event::Done(JobEnd::Failed(Retry::Later));
+        let events = if during { [Event::Hint, failed] } else { [failed, Event::Hint] };
+        for event in events {
+            assert_eq!(life.step(event, now, 0.0), []);
+        }
+        let due = life.next_deadline().expect("it is tried again");
+        waits.push(due.since(now).as_secs());
+        now = due;
+        assert_eq!(life.step(Event::Deadline, now, 0.0), [Command::Start(Job::Sync)]);
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
+}
+
+#[test]
+fn a_stop_that_is_tried_again_has_what_is_left_of_the_grace() {
+    let mut life = syncing();
+    life.step(synced(0), at(0), 0.0);
+    life.step(Event::Removed, at(10), 0.0);
+    let left = |life: &PodLifecycle, now| life.stage().grace_left(at(now)).get().as_secs();
+    assert_eq!([left(&life, 10), left(&life, 25), left(&life, 60)], [30, 15, 1]);
+    // A shorter grace counts from when it was asked for, unless the first is over sooner.
+    life.step(Event::Desired { pod: deleted(20), how: Arrival::Updated }, at(12), 0.0);
+    assert_eq!(left(&life, 12), 20);
+    life.step(Event::Desired { pod: deleted(19), how: Arrival::Updated }, at(30), 0.0);
+    assert_eq!(left(&life, 30), 2);
+}

@@ -27,6 +27,8 @@ pub enum Stage {
         since: Instant,
         /// What its containers are given to end by themselves.
         grace: Grace,
+        /// When that is over: a stop that is tried again has only what is left of it.
+        until: Instant,
         /// Who or what ended it.
         cause: Cause,
     },
@@ -61,6 +63,14 @@ impl Stage {
         }
     }
 
+    /// What is left of the grace at `now`, but at least [`Grace::MIN`].
+    pub fn grace_left(&self, now: Instant) -> Grace {
+        match self {
+            Self::Terminating { until, .. } => Grace::of(until.since(now)),
+            Self::Waiting | Self::Syncing { .. } | Self::Terminated { .. } | Self::Finished => Grace::MIN,
+        }
+    }
+
     /// One word for people.
     pub fn word(&self) -> &'static str {
         match self {
@@ -70,6 +80,10 @@ impl Stage {
             Self::Terminated { .. } => "Terminated",
             Self::Finished => "Finished",
         }
+    }
+
+    pub(super) fn terminating(now: Instant, grace: Grace, cause: Cause) -> Self {
+        Self::Terminating { since: now, grace, until: now + grace.get(), cause }
     }
 
     pub(super) fn job_kind(&self) -> Option<JobKind> {
@@ -326,6 +340,11 @@ impl Pace {
             Retry::Later => spread(self.later, jitter),
             Retry::In(due) => due.min(self.resync),
         }
+    }
+
+    /// After trouble during which something happened that may have ended it; `failures` in a row so far.
+    pub(super) fn after_news(&self, failures: u32) -> Duration {
+        self.soon.saturating_mul(2u32.saturating_pow(failures.saturating_sub(1)))
     }
 }
 

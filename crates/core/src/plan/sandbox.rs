@@ -38,7 +38,9 @@ pub fn sandbox_need(pod: &Pod, seen: &PodObservation) -> SandboxNeed {
         || newest.network != wanted
         || (!host_network && newest.ips.is_empty());
     if unusable {
-        SandboxNeed::New { attempt: newest.attempt.saturating_add(1), replaces: true }
+        // The highest, not the newest: after a clock was set back they differ, and a number that exists can't be had again.
+        let last = seen.sandboxes.iter().map(|s| s.attempt).max().unwrap_or(newest.attempt);
+        SandboxNeed::New { attempt: last.saturating_add(1), replaces: true }
     } else {
         SandboxNeed::Keep(newest.id.clone())
     }

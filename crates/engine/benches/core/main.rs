@@ -6,6 +6,8 @@
 #![expect(clippy::print_stdout, reason = "a benchmark speaks to people")]
 
 mod kernel;
+#[path = "../../tests/sim/laws.rs"]
+mod laws;
 #[expect(dead_code, reason = "of the simulation only its settings and its world are used here")]
 #[path = "../../tests/sim/sim.rs"]
 mod sim;

@@ -59,3 +59,6 @@ fn parts(pod: Option<&PodSummary>) -> BTreeMap<&str, ContainerStateKind> {
     let containers = pod.into_iter().flat_map(|p| &p.containers).map(|(id, c)| (id.as_str(), c.state));
     sandboxes.chain(containers).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,68 +1,231 @@
-//! What a difference between two lists means.
+//! The generator on a runtime whose lists and streams are scripted.
 
-use jiff::Timestamp;
-use rubelet_core::id::PodRef;
-use rubelet_core::observe::{ContainerStateKind, ContainerSummary, HintKind, SandboxState, SandboxSummary};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use futures_util::stream;
+use rubelet_core::id::{ContainerId, PodRef, SandboxId};
+use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::observe::{HintKind, PodObservation, SandboxState, SandboxSummary};
 
 use super::*;
+use crate::ports::{
+    CgroupDriver, Containers, ExecOutput, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
+};
 
-/// A pod with a sandbox and one container, either of which may not be there.
-fn listing(sandbox: Option<SandboxState>, container: Option<ContainerStateKind>) -> Listing {
-    let pod = PodRef { namespace: "default".into(), name: "web".into(), uid: "u".into() };
-    let at = Timestamp::UNIX_EPOCH;
-    let sandboxes = sandbox.map(|state| ("s".into(), SandboxSummary { state, attempt: 0, created_at: at }));
-    let containers = container.map(|state| {
-        let (name, image_id) = ("app".to_owned(), String::new());
-        ("c".into(), ContainerSummary { name, sandbox: "s".into(), state, created_at: at, restart_count: 0, image_id })
-    });
-    let summary = PodSummary {
-        pod: pod.clone(),
-        sandboxes: sandboxes.into_iter().collect(),
-        containers: containers.into_iter().collect(),
+fn failure(kind: RpcErrorKind) -> RpcError {
+    RpcError { operation: "scripted", kind, detail: String::new() }
+}
+
+/// How a stream goes.
+#[derive(Clone)]
+enum Script {
+    Refused(RpcErrorKind),
+    /// Gives this many hints, then ends, or fails with this kind, or goes on without any.
+    Gives(u64, Option<Option<RpcErrorKind>>),
+}
+
+/// A runtime that only lists and streams. What is not scripted repeats the last line of the script.
+struct Scripted {
+    streams: Mutex<VecDeque<Script>>,
+    lists: Mutex<VecDeque<Result<Vec<PodSummary>, RpcErrorKind>>>,
+}
+
+fn next<T: Clone>(script: &Mutex<VecDeque<T>>) -> T {
+    let mut script = script.lock().expect("nobody panics with it");
+    if script.len() > 1 { script.pop_front() } else { script.front().cloned() }.expect("a script has a line")
+}
+
+#[async_trait]
+impl RuntimeView for Scripted {
+    async fn list(&self) -> Result<Vec<PodSummary>, RpcError> {
+        next(&self.lists).map_err(failure)
+    }
+
+    async fn inspect(&self, _uid: &PodUid, _at: Instant) -> Result<PodObservation, RpcError> {
+        Err(failure(RpcErrorKind::Failed))
+    }
+
+    async fn hints(&self) -> Result<BoxStream<'static, Result<Hint, RpcError>>, RpcError> {
+        match next(&self.streams) {
+            Script::Refused(kind) => Err(failure(kind)),
+            Script::Gives(count, end) => {
+                let hints = stream::iter(0..count).map(|n| Ok(hint(&format!("u{n}"))));
+                Ok(match end {
+                    None => hints.chain(stream::pending()).boxed(),
+                    Some(None) => hints.boxed(),
+                    Some(Some(kind)) => hints.chain(stream::iter([Err(failure(kind))])).boxed(),
+                })
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl RuntimeInfo for Scripted {
+    async fn version(&self) -> Result<RuntimeVersion, RpcError> {
+        Err(failure(RpcErrorKind::Failed))
+    }
+    async fn status(&self) -> Result<RuntimeStatus, RpcError> {
+        Err(failure(RpcErrorKind::Failed))
+    }
+    async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError> {
+        Ok(None)
+    }
+}
+
+#[async_trait]
+impl Sandboxes for Scripted {
+    async fn run_sandbox(&self, _config: &SandboxConfig) -> Result<SandboxId, RpcError> {
+        Err(failure(RpcErrorKind::Failed))
+    }
+    async fn stop_sandbox(&self, _id: &SandboxId) -> Result<(), RpcError> {
+        Ok(())
+    }
+    async fn remove_sandbox(&self, _id: &SandboxId) -> Result<(), RpcError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Containers for Scripted {
+    async fn create_container(
+        &self,
+        _sandbox: &SandboxId,
+        _config: &ContainerConfig,
+        _sandbox_config: &SandboxConfig,
+    ) -> Result<ContainerId, RpcError> {
+        Err(failure(RpcErrorKind::Failed))
+    }
+    async fn start_container(&self, _id: &ContainerId) -> Result<(), RpcError> {
+        Ok(())
+    }
+    async fn stop_container(&self, _id: &ContainerId, _grace: Duration) -> Result<(), RpcError> {
+        Ok(())
+    }
+    async fn remove_container(&self, _id: &ContainerId) -> Result<(), RpcError> {
+        Ok(())
+    }
+    async fn exec_sync(&self, _id: &ContainerId, _words: &[String], _time: Duration) -> Result<ExecOutput, RpcError> {
+        Ok(ExecOutput::default())
+    }
+    async fn reopen_log(&self, _id: &ContainerId) -> Result<(), RpcError> {
+        Ok(())
+    }
+}
+
+fn hint(uid: &str) -> Hint {
+    Hint { uid: uid.into(), kind: HintKind::ContainerDied }
+}
+
+fn pod(uid: &str, state: SandboxState) -> PodSummary {
+    let summary = SandboxSummary { state, attempt: 0, created_at: jiff::Timestamp::UNIX_EPOCH };
+    PodSummary {
+        pod: PodRef { namespace: "ns".into(), name: uid.into(), uid: uid.into() },
+        sandboxes: [(format!("s-{uid}").into(), summary)].into(),
+        containers: BTreeMap::new(),
+    }
+}
+
+/// What the generator said within `secs` of virtual time, and how it fares then.
+async fn watch(
+    secs: u64,
+    streams: impl IntoIterator<Item = Script>,
+    lists: impl IntoIterator<Item = Result<Vec<PodSummary>, RpcErrorKind>>,
+) -> (Vec<PlegNews>, PlegHealth) {
+    let streams = Mutex::new(streams.into_iter().collect());
+    let runtime = Arc::new(Scripted { streams, lists: Mutex::new(lists.into_iter().collect()) });
+    let (out, mut news) = mpsc::channel(100_000);
+    let (pleg, health) = Pleg::new(runtime, Clock::virtual_from(jiff::Timestamp::UNIX_EPOCH), out);
+    let cancel = CancellationToken::new();
+    let end = async {
+        tokio::time::sleep(Duration::from_secs(secs)).await;
+        cancel.cancel();
     };
-    [(pod.uid, summary)].into()
+    tokio::join!(pleg.run(cancel.clone()), end);
+    let mut all = Vec::new();
+    while let Ok(one) = news.try_recv() {
+        all.push(one);
+    }
+    let fares = health.borrow().clone();
+    (all, fares)
 }
 
-#[test]
-fn pleg_03_a_difference_is_a_hint_of_its_kind() {
-    use ContainerStateKind::{Created, Exited, Running, Unknown};
-    use HintKind::{ContainerChanged, ContainerDied, ContainerRemoved, ContainerStarted};
-    for (before, after, kinds) in [
-        (None, Some(Created), vec![ContainerChanged]),
-        (None, Some(Running), vec![ContainerStarted]),
-        (None, Some(Exited), vec![ContainerDied]),
-        (Some(Created), Some(Running), vec![ContainerStarted]),
-        (Some(Running), Some(Running), vec![]),
-        (Some(Running), Some(Exited), vec![ContainerDied]),
-        (Some(Running), Some(Unknown), vec![ContainerChanged]),
-        (Some(Running), None, vec![ContainerDied, ContainerRemoved]),
-        (Some(Unknown), None, vec![ContainerDied, ContainerRemoved]),
-        (Some(Exited), None, vec![ContainerRemoved]),
-    ] {
-        let ready = Some(SandboxState::Ready);
-        let hints = hints_between(Some(&listing(ready, before)), &listing(ready, after));
-        let told: Vec<HintKind> = hints.into_iter().map(|hint| hint.kind).collect();
-        assert_eq!(told, kinds, "container {before:?} to {after:?}");
+fn lists(news: &[PlegNews]) -> usize {
+    news.iter().filter(|n| matches!(n, PlegNews::Listed(_))).count()
+}
+
+fn hinted(news: &[PlegNews]) -> Vec<(&str, HintKind)> {
+    let hints = news.iter().filter_map(|n| match n {
+        PlegNews::Hint(hint) => Some((hint.uid.as_str(), hint.kind)),
+        PlegNews::Listed(_) => None,
+    });
+    hints.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_events_everything_is_listed_every_second_pleg_01() {
+    for refused in
+        [Script::Refused(RpcErrorKind::Unimplemented), Script::Gives(0, Some(Some(RpcErrorKind::Unimplemented)))]
+    {
+        let (_, health) = watch(60, [refused], [Ok(Vec::new())]).await;
+        assert!((60..=63).contains(&health.lists), "{} lists in a minute", health.lists);
+        assert!(!health.streaming);
     }
 }
 
-#[test]
-fn pleg_03_a_sandbox_counts_as_a_container() {
-    let (ready, dead) = (Some(SandboxState::Ready), Some(SandboxState::NotReady));
-    for (before, after, kinds) in [
-        (None, ready, vec![HintKind::ContainerStarted]),
-        (ready, dead, vec![HintKind::ContainerDied]),
-        (dead, None, vec![HintKind::ContainerRemoved]),
-    ] {
-        let hints = hints_between(Some(&listing(before, None)), &listing(after, None));
-        let told: Vec<HintKind> = hints.into_iter().map(|hint| hint.kind).collect();
-        assert_eq!(told, kinds, "sandbox {before:?} to {after:?}");
-    }
+#[tokio::test(start_paused = true)]
+async fn with_events_a_list_is_only_the_safety_net() {
+    let (news, health) = watch(300, [Script::Gives(3, None)], [Ok(Vec::new())]).await;
+    assert!((5..=7).contains(&health.lists), "{} lists in five minutes", health.lists);
+    assert_eq!((health.events, health.streaming), (3, true));
+    assert_eq!(hinted(&news).len(), 3);
+    assert_eq!(lists(&news), 1, "a list that is the same is not told again");
 }
 
-#[test]
-fn the_first_list_hints_at_everything_in_it_and_an_empty_one_at_all_that_went() {
-    let one = listing(Some(SandboxState::Ready), Some(ContainerStateKind::Running));
-    assert_eq!(hints_between(None, &one).len(), 1);
-    assert_eq!(hints_between(Some(&one), &Listing::new()).len(), 2);
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_is_tried_again_soon_though_events_stream() {
+    let down = || Err(RpcErrorKind::Unavailable);
+    let (news, _) = watch(5, [Script::Gives(0, None)], [down(), down(), down(), Ok(Vec::new())]).await;
+    assert_eq!(lists(&news), 1, "pods are not started before the first list");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_breaks_is_opened_again_and_what_was_missed_is_listed() {
+    let streams = [Script::Gives(1, Some(None)), Script::Refused(RpcErrorKind::Unavailable), Script::Gives(1, None)];
+    let running = vec![pod("a", SandboxState::Ready)];
+    let dead = vec![pod("a", SandboxState::NotReady)];
+    // One list at the start, one when the stream is open, one when it has ended: there the sandbox is dead.
+    let (news, health) = watch(30, streams, [Ok(running.clone()), Ok(running), Ok(dead)]).await;
+    assert!(health.streaming);
+    assert_eq!(health.events, 2);
+    let told = hinted(&news);
+    assert!(
+        told.contains(&("a", HintKind::ContainerStarted)) && told.contains(&("a", HintKind::ContainerDied)),
+        "{told:?}"
+    );
+}
+
+/// A runtime that offers a stream and always ends it at once costs little more than one that has none.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_never_lasts_is_opened_more_and_more_seldom() {
+    let (_, health) = watch(60, [Script::Gives(0, Some(None))], [Ok(Vec::new())]).await;
+    assert!(health.lists <= 120, "{} lists in a minute", health.lists);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_does_not_listen_does_not_hold_up_our_end() {
+    let (out, _news) = mpsc::channel(1);
+    let streams = Mutex::new([Script::Gives(10, None)].into());
+    let runtime = Arc::new(Scripted { streams, lists: Mutex::new([Ok(Vec::new())].into()) });
+    let (pleg, _) = Pleg::new(runtime, Clock::virtual_from(jiff::Timestamp::UNIX_EPOCH), out);
+    let cancel = CancellationToken::new();
+    let end = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cancel.cancel();
+    };
+    // It waits for room that nobody makes; told to stop, it stops.
+    let both = async { tokio::join!(pleg.run(cancel.clone()), end) };
+    tokio::time::timeout(Duration::from_secs(2), both).await.expect("it ends when told to");
 }

@@ -24,7 +24,7 @@ pub(super) async fn run(
         Ok(()) => (JobEnd::CleanedUp, None),
         Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
     };
-    JobResult { uid, end, memory, problem }
+    JobResult { uid, end, memory: Some(memory), problem }
 }
 
 /// Goes on after a failure and tells every one: what can go, goes.
@@ -61,7 +61,7 @@ async fn remove_remains(node: &Node, line: &JobLine) -> Vec<String> {
                 }
             }
             for sandbox in &seen.sandboxes {
-                if let Err(err) = node.ports.runtime.remove_sandbox(&sandbox.id).await {
+                if let Err(err) = crate::runtime::remove_sandbox(node, &sandbox.id).await {
                     problems.push(err.to_string());
                 }
             }

@@ -10,13 +10,11 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::gc::{PodFate, prune_dead};
 use rubelet_core::lifecycle::{JobEnd, Retry, Subject};
 use rubelet_core::observe::PodObservation;
-use rubelet_core::plan::{PodView, SandboxPlan, StartContainer, plan_pod};
+use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::status::{
     DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_terminal, pod_status,
 };
-
-use tokio::sync::SemaphorePermit;
 
 use super::{JobError, JobLine, JobResult, Note, PodMemory, tell};
 use crate::chain::Chain;
@@ -32,14 +30,21 @@ pub(super) async fn run(node: &Node, subject: Subject, memory: PodMemory, line: 
     let uid = line.pod.uid.clone();
     let Some(pod) = subject.pod().cloned() else {
         // Only a pod with a spec is ever synced; an orphan begins its life by ending.
-        return JobResult { uid, end: JobEnd::Failed(Retry::Later), memory, problem: None };
+        return JobResult { uid, end: JobEnd::Failed(Retry::Later), memory: Some(memory), problem: None };
     };
+    let cancel = line.cancel.clone();
     let mut sync = SyncPod { node, pod, line, memory };
-    let (end, problem) = match sync.sync().await {
-        Ok(end) => (end, None),
-        Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
+    let (end, problem) = tokio::select! {
+        biased;
+        // WORK-04: nothing may start from here on, and no call that hangs may hold up the end. A call in flight is given
+        // up, not awaited: whatever it made is found by the next job, which begins by looking.
+        () = cancel.cancelled() => (JobEnd::Failed(Retry::Soon), None),
+        result = sync.sync() => match result {
+            Ok(end) => (end, None),
+            Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
+        },
     };
-    JobResult { uid, end, memory: sync.memory, problem }
+    JobResult { uid, end, memory: Some(sync.memory), problem }
 }
 
 struct SyncPod<'a> {
@@ -56,8 +61,7 @@ impl SyncPod<'_> {
         if is_terminal(&status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
         }
-        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates };
-        let plan = plan_pod(&view, &seen);
+        let plan = self.plan(&seen);
         if plan.is_empty() && self.memory.set_up.is_some() {
             self.memory.failures.clear();
             return Ok(self.at_rest(&seen, None));
@@ -67,18 +71,26 @@ impl SyncPod<'_> {
             self.network_gate().await?;
         }
         let mounted = self.set_up(&seen).await?;
-        // What is started waits for a slot, so that with many pods at once the first are ready long before the last.
-        let _slot = if starts { Some(wait_for_slot(self.node, &self.line).await?) } else { None };
         let runtime = PodRuntime { node: self.node, pod: &self.pod, line: &self.line, volumes: &mounted };
-        let report = runtime.carry_out(plan, &seen, &mut self.memory).await;
-        self.after(report, seen).await
+        let report = runtime.carry_out(&plan, &seen, &mut self.memory).await;
+        self.after(&plan, report, seen).await
+    }
+
+    fn plan(&self, seen: &PodObservation) -> PodPlan {
+        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates };
+        plan_pod(&view, seen)
     }
 
     /// Looks again after having acted, so that the status tells what came of it without waiting for an event.
     ///
     /// What it sees may be the last change for a long time: a sidecar that has started lets the next container start, and
     /// one that ended before the look gives no further sign. So what the new look calls for is begun at once.
-    async fn after(&mut self, report: SyncReport, before: Arc<PodObservation>) -> Result<JobEnd, JobError> {
+    async fn after(
+        &mut self,
+        done: &PodPlan,
+        report: SyncReport,
+        before: Arc<PodObservation>,
+    ) -> Result<JobEnd, JobError> {
         self.memory.failures = report.failures;
         let seen = if report.acted { self.look().await? } else { before };
         self.prune(&seen).await;
@@ -88,22 +100,25 @@ impl SyncPod<'_> {
         }
         match report.problem {
             Some(problem) => Err(JobError { retry: report.retry, problem }),
-            None if report.acted && self.has_more_to_do(&seen) => Ok(self.at_rest(&seen, Some(Duration::ZERO))),
-            None => Ok(self.at_rest(&seen, report.again_in)),
+            None => {
+                let next = if report.acted { self.next_step(done, &seen) } else { None };
+                Ok(self.at_rest(&seen, [report.again_in, next].into_iter().flatten().min()))
+            }
         }
     }
 
-    /// Something is to be done that is not waited for already, as a back-off is.
-    fn has_more_to_do(&self, seen: &PodObservation) -> bool {
-        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates };
-        let mut plan = plan_pod(&view, seen);
+    /// When to do what the new look calls for and is not waited for already, as a back-off is (SYNC-14).
+    fn next_step(&self, done: &PodPlan, seen: &PodObservation) -> Option<Duration> {
+        let mut next = self.plan(seen);
+        // What was done and is still to be done had no effect: no hurry, lest it spin.
+        let pause = if next == *done { self.node.settings.pace.soon } else { Duration::ZERO };
         let waits = |start: &StartContainer| {
             container_name(&self.pod, start).is_some_and(|name| self.memory.failures.contains_key(&name))
         };
-        plan.start.retain(|start| !waits(start));
+        next.start.retain(|start| !waits(start));
         // A pod that is over was stopped just now; its status says so, and nothing is gained by stopping it again.
-        plan.kill_pod = false;
-        !plan.is_empty()
+        next.kill_pod = false;
+        (!next.is_empty()).then_some(pause)
     }
 
     /// Removes dead instances beyond those kept, so that a crash loop leaves no trail (LOOP-09, GC-05).
@@ -200,19 +215,6 @@ impl SyncPod<'_> {
 
     async fn tell(&self, kind: EventKind, reason: &'static str, message: impl Into<String>) {
         tell(self.node, &self.line, &self.pod, None, kind, reason, message).await;
-    }
-}
-
-async fn wait_for_slot<'a>(node: &'a Node, line: &JobLine) -> Result<SemaphorePermit<'a>, JobError> {
-    if let Ok(slot) = node.starts.try_acquire() {
-        return Ok(slot);
-    }
-    line.step("a start slot: other pods are being started").await;
-    tokio::select! {
-        biased;
-        () = line.cancel.cancelled() => Err(JobError::soon("told to end before it was started")),
-        // Cancel-safe: a permit that was not returned is given back.
-        slot = node.starts.acquire() => slot.map_err(|_| JobError::later("shutting down")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rubelet_core::lifecycle::{Cause, Grace, JobEnd, Subject};
+use rubelet_core::lifecycle::{Cause, Grace, JobEnd, Retry, Subject};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::status::Ending;
 
@@ -25,11 +25,17 @@ pub(super) async fn run(
     line: JobLine,
 ) -> JobResult {
     let uid = line.pod.uid.clone();
-    let (end, problem) = match stop(node, &subject, cause, grace, &mut memory, &line).await {
-        Ok(()) => (JobEnd::Stopped, None),
-        Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
+    let (end, problem) = tokio::select! {
+        biased;
+        // It has to end sooner (WORK-04). Dropping a stop half-way is harmless: the next job stops the container again,
+        // with less grace.
+        () = line.cancel.cancelled() => (JobEnd::Failed(Retry::Soon), None),
+        result = stop(node, &subject, cause, grace, &mut memory, &line) => match result {
+            Ok(()) => (JobEnd::Stopped, None),
+            Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
+        },
     };
-    JobResult { uid, end, memory, problem }
+    JobResult { uid, end, memory: Some(memory), problem }
 }
 
 async fn stop(
@@ -42,14 +48,16 @@ async fn stop(
 ) -> Result<(), JobError> {
     let seen = observe(node, memory, line).await?;
     report(node, subject, memory, &seen, Ending::Terminating, line).await;
-    if !seen.is_stopped() {
+    // Sandboxes that ended by themselves are stopped too: only a stop gives their network back, and some runtimes refuse
+    // to remove one that was never stopped (KILL-01).
+    if !seen.is_stopped() || !seen.sandboxes.is_empty() {
         let problems = kill_pod(node, subject, &seen, cause, grace, line).await;
         if !problems.is_empty() {
             let message = format!("error killing pod: {}", problems.join("; "));
             if let Some(pod) = subject.pod() {
                 tell(node, line, pod, None, EventKind::Warning, "FailedKillPod", message.clone()).await;
             }
-            return Err(if line.cancel.is_cancelled() { JobError::soon(message) } else { JobError::later(message) });
+            return Err(JobError::later(message));
         }
         let seen = observe(node, memory, line).await?;
         if let Some(left) = seen.running().next() {

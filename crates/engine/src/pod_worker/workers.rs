@@ -1,13 +1,13 @@
 //! All pods on this node: routes events to their lives, starts their jobs, and keeps one timer for all of them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rubelet_core::id::{FullName, PodRef, PodUid};
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Job, JobEnd, PodLifecycle, Retry, Stage};
 use rubelet_core::pod::{OrphanPod, PodExt};
 use rubelet_core::time::{Instant, Now};
@@ -16,61 +16,43 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span};
 
-use super::{JobLine, JobResult, Note, PodMemory, clean_up, sync_pod, terminate};
+use super::names::Names;
+use super::{JobLine, JobResult, Note, PodMemory, WorkerView, clean_up, sync_pod, terminate};
 use crate::node::Node;
 use crate::ports::{EndProgress, StatusReport};
-use crate::timeline::{Entry, Timeline, Waiting};
+use crate::prober::Teller;
+use crate::timeline::{Entry, Timeline, Waiting, brief};
 
 /// Every pod that has a life here. Owned by the sync loop; nothing in it waits.
 #[doc(alias = "podWorkers")]
 pub struct PodWorkers {
-    node: Arc<Node>,
+    pub(super) node: Arc<Node>,
     notes: mpsc::Sender<(PodUid, Note)>,
-    workers: BTreeMap<PodUid, PodWorker>,
-    /// Static pods by name, in order of arrival: only the first of each may run (WORK-08).
-    names: BTreeMap<FullName, VecDeque<PodUid>>,
-    /// Names that the runtime shows as running under a UID that is nobody's here: taken until that pod is ended.
-    taken: BTreeMap<FullName, PodUid>,
+    pub(super) workers: BTreeMap<PodUid, PodWorker>,
+    pub(super) names: Names,
     due: BTreeSet<(Instant, PodUid)>,
     jobs: JoinSet<JobResult>,
+    pub(super) prober: Teller,
     panics: u64,
 }
 
 #[doc(alias = "podWorkerLoop")]
 #[doc(alias = "managePodLoop")]
-struct PodWorker {
-    life: PodLifecycle,
-    memory: PodMemory,
+pub(super) struct PodWorker {
+    pub(super) life: PodLifecycle,
+    pub(super) memory: PodMemory,
     cancel: CancellationToken,
-    arrived: Now,
-    waiting: Option<Waiting>,
-    timeline: Timeline,
-    problem: Option<String>,
-}
-
-/// What others may know of a pod.
-#[derive(Clone, Debug)]
-pub struct WorkerView {
-    /// Names.
-    pub pod: PodRef,
-    /// The pod, unless it is an orphan.
-    pub spec: Option<Arc<Pod>>,
-    /// Where it is.
-    pub stage: Stage,
-    /// Its status.
-    pub status: Arc<PodStatus>,
-    /// When it came.
-    pub arrived: Now,
-    /// What it waits for.
-    pub waiting: Option<Waiting>,
-    /// With no job in flight, when it is looked at next with no event: a back-off ends then at the latest.
-    pub next_look: Option<Instant>,
-    /// What went wrong last, until it goes right.
-    pub problem: Option<String>,
-    /// What happened.
-    pub timeline: Timeline,
-    /// Jobs in a row that failed.
-    pub failures: u32,
+    pub(super) arrived: Now,
+    pub(super) waiting: Option<Waiting>,
+    /// What a probe still has to say.
+    pub(super) probe_wait: Option<Waiting>,
+    pub(super) timeline: Timeline,
+    /// What went wrong last, and since when.
+    pub(super) problem: Option<(String, Instant)>,
+    /// What was reported last: an idle pod is not reported again and again.
+    reported: Option<StatusReport>,
+    /// When its life was over, if it is.
+    over_since: Option<Instant>,
 }
 
 /// What became of a finished job.
@@ -86,15 +68,15 @@ pub enum Outcome {
 
 impl PodWorkers {
     /// None yet.
-    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>) -> Self {
+    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>, prober: Teller) -> Self {
         Self {
             node,
             notes,
             workers: BTreeMap::new(),
-            names: BTreeMap::new(),
-            taken: BTreeMap::new(),
+            names: Names::default(),
             due: BTreeSet::new(),
             jobs: JoinSet::new(),
+            prober,
             panics: 0,
         }
     }
@@ -103,15 +85,48 @@ impl PodWorkers {
     #[doc(alias = "UpdatePod")]
     pub fn desired(&mut self, pod: Arc<Pod>, how: Arrival) {
         let reference = PodRef::of(&pod);
-        if self.workers.contains_key(&reference.uid) {
-            self.event(&reference.uid, Event::Desired { pod, how });
+        let Some(worker) = self.workers.get(&reference.uid) else {
+            self.begin(pod, reference);
+            return;
+        };
+        let uid = &reference.uid;
+        // Another pod that was given the same UID, under another name or by another source: the one before it ends first.
+        let another =
+            worker.life.subject().pod().is_some_and(|held| {
+                PodRef::of(held).full_name() != reference.full_name() || held.source() != pod.source()
+            });
+        let over = *worker.life.stage() == Stage::Finished;
+        if over && (another || how == Arrival::Added) {
+            self.forget(uid);
+            self.begin(pod, reference);
             return;
         }
-        self.begin(pod, reference);
+        if another {
+            self.event(uid, Event::Removed);
+            self.event(uid, Event::Desired { pod, how: Arrival::Added });
+            return;
+        }
+        self.event(uid, Event::Desired { pod, how });
+    }
+
+    /// The API server shows a status that is not ours: ours is told again (SRC-08).
+    pub fn reconcile(&mut self, pod: Arc<Pod>) {
+        let uid = PodRef::of(&pod).uid;
+        if let Some(worker) = self.workers.get_mut(&uid) {
+            worker.reported = None;
+        }
+        self.desired(pod, Arrival::Updated);
+        self.report(&uid);
     }
 
     fn begin(&mut self, pod: Arc<Pod>, reference: PodRef) {
         let uid = reference.uid.clone();
+        let name = reference.full_name();
+        if let Some(other) = self.names.other_pod(&name, &uid).cloned() {
+            self.orphan(OrphanPod { pod: other });
+            self.event(&uid, Event::Desired { pod, how: Arrival::Added });
+            return;
+        }
         let memory = PodMemory::new(Some(&pod), self.node.settings.crash_backoff);
         let worker = self.worker(PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace), memory);
         self.workers.insert(uid.clone(), worker);
@@ -121,7 +136,7 @@ impl PodWorkers {
             false,
         );
         if pod.is_static() {
-            self.names.entry(reference.full_name()).or_default().push_back(uid.clone());
+            self.names.join(&name, &uid);
         }
         if pod.is_deleted() || pod.is_terminal() {
             self.event(&uid, Event::Desired { pod, how: Arrival::Updated });
@@ -137,14 +152,17 @@ impl PodWorkers {
             cancel: CancellationToken::new(),
             arrived: self.node.clock.now(),
             waiting: None,
+            probe_wait: None,
             timeline: Timeline::default(),
             problem: None,
+            reported: None,
+            over_since: None,
         }
     }
 
     /// A pod that has something on this node though no source asks for it. It is ended, and whatever it left is removed.
     pub fn orphan(&mut self, orphan: OrphanPod) {
-        let uid = orphan.pod.uid.clone();
+        let (uid, name) = (orphan.pod.uid.clone(), orphan.pod.full_name());
         if self.workers.contains_key(&uid) {
             return;
         }
@@ -154,8 +172,24 @@ impl PodWorkers {
         let (life, commands) = PodLifecycle::orphan(orphan, self.node.settings.pace, now);
         let worker = self.worker(life, memory);
         self.workers.insert(uid.clone(), worker);
+        // It holds its name until it has ended: a pod of that name waits.
+        self.names.hold(&name, &uid);
         self.happened(&uid, "Found here, though no source asks for it", false);
         self.carry_out(&uid, commands);
+    }
+
+    /// Something runs of a pod whose life is over: a call whose answer was lost took effect late. It is ended again.
+    /// `seen` is when it was seen to run: a look from before its end says nothing.
+    pub fn relapsed(&mut self, uid: &PodUid, seen: Instant) {
+        let over = |w: &&mut PodWorker| w.over_since.is_some_and(|since| since < seen);
+        let Some(worker) = self.workers.get_mut(uid).filter(over) else { return };
+        let now = self.node.clock.mono();
+        let (life, commands) = worker.life.clone().end_again(now);
+        worker.life = life;
+        worker.over_since = None;
+        info!(pod = %worker.life.subject().reference(), "Something runs of a pod that has ended: ending it again");
+        self.happened(uid, "Something of it runs again, though it has ended", true);
+        self.carry_out(uid, commands);
     }
 
     /// Its source no longer has it. A pod whose life is over is forgotten.
@@ -203,6 +237,7 @@ impl PodWorkers {
             info!(pod = %worker.life.subject().reference(), stage = stage.word(), "{what}");
         }
         self.happened(uid, what, false);
+        self.tell_prober(uid);
     }
 
     fn carry_out(&mut self, uid: &PodUid, commands: Vec<Command>) {
@@ -229,14 +264,15 @@ impl PodWorkers {
         };
         let span = info_span!("job", pod = %line.pod);
         let (node, subject, memory) = (Arc::clone(&self.node), worker.life.subject().clone(), worker.memory.clone());
-        let keep = worker.memory.clone();
         let uid = uid.clone();
         let cause = worker.life.stage().cause().unwrap_or(Cause::Ended);
+        let grace = worker.life.stage().grace_left(self.node.clock.mono());
         debug!(pod = %line.pod, ?job, "Starting a job");
         let work = async move {
             match job {
                 Job::Sync => sync_pod::run(&node, subject, memory, line).await,
-                Job::Terminate { grace } => terminate::run(&node, subject, cause, grace, memory, line).await,
+                // The grace is counted from when the pod was told to end, not from this try.
+                Job::Terminate { .. } => terminate::run(&node, subject, cause, grace, memory, line).await,
                 Job::CleanUp => clean_up::run(&node, subject, cause, memory, line).await,
             }
         };
@@ -245,7 +281,7 @@ impl PodWorkers {
             result.unwrap_or_else(|_| JobResult {
                 uid,
                 end: JobEnd::Failed(Retry::Later),
-                memory: keep,
+                memory: None,
                 problem: Some("internal error: the job on this pod panicked".to_owned()),
             })
         });
@@ -255,13 +291,17 @@ impl PodWorkers {
     /// Waits for the next job that comes to rest; for ever if none is in flight. Cancel-safe, as `join_next` is.
     pub(crate) async fn next_end(&mut self) -> JobResult {
         loop {
-            match self.jobs.join_next().await {
-                Some(Ok(result)) => return result,
-                Some(Err(err)) => {
-                    self.panics += 1;
-                    error!(%err, "A job was lost");
-                }
-                None => std::future::pending().await,
+            tokio::select! {
+                biased;
+                Some(ended) = self.jobs.join_next() => match ended {
+                    Ok(result) => return result,
+                    Err(err) => {
+                        self.panics += 1;
+                        error!(%err, "A job was lost");
+                    }
+                },
+                // Between jobs, what the prober is to know is sent; cancel-safe, as it says.
+                () = self.prober.flush() => {}
             }
         }
     }
@@ -270,26 +310,50 @@ impl PodWorkers {
     #[doc(alias = "completeWork")]
     pub(crate) fn job_ended(&mut self, result: JobResult, wanted: bool) -> Outcome {
         let JobResult { uid, end, memory, problem } = result;
-        let failed = matches!(end, JobEnd::Failed(_));
+        let now = self.node.clock.mono();
+        let problem = problem.map(|text| brief(&text));
+        let mut probed_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
-            worker.memory = memory;
-            worker.waiting = None;
-            if failed && problem.is_some() && worker.problem != problem {
-                let what = problem.clone().unwrap_or_default();
-                info!(pod = %worker.life.subject().reference(), problem = %what, "Will try again");
+            let pod = worker.life.subject().reference();
+            // What a job that panicked told while it worked has been taken in by its notes.
+            if let Some(memory) = memory {
+                // The job worked with what the probes said when it began; what they say now stands.
+                let probes = Arc::clone(&worker.memory.probes);
+                probed_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
+                worker.memory = PodMemory { probes, ..memory };
+            } else {
+                self.panics += 1;
+                error!(%pod, "The job on this pod panicked");
             }
-            worker.problem = problem;
+            worker.waiting = None;
+            let before = worker.problem.take();
+            worker.problem = problem.clone().map(|text| match before {
+                Some((old, since)) if old == text => (old, since),
+                Some(_) | None => {
+                    info!(%pod, problem = %text, "Will try again");
+                    (text, now)
+                }
+            });
         }
-        if let Some(problem) = self.workers.get(&uid).and_then(|w| w.problem.clone()) {
+        if let Some(problem) = problem {
             self.happened(&uid, problem, true);
         }
         self.event(&uid, Event::Done(end));
-        self.report(&uid);
+        self.tell_prober(&uid);
+        if probed_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
+            // The job's status may be older than what was told meanwhile: the next job tells the newest.
+            self.event(&uid, Event::Hint);
+        } else {
+            self.report(&uid);
+        }
         let over = self.workers.get(&uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
         if !over {
             return Outcome::GoesOn;
         }
         self.leave_name(&uid);
+        if let Some(worker) = self.workers.get_mut(&uid) {
+            worker.over_since = Some(now);
+        }
         let reborn = self.workers.get(&uid).and_then(|w| w.life.clone().into_reborn());
         if reborn.is_none() && wanted {
             return Outcome::Over(uid);
@@ -304,6 +368,7 @@ impl PodWorkers {
 
     fn forget(&mut self, uid: &PodUid) {
         self.leave_name(uid);
+        self.prober.gone(uid);
         if let Some(worker) = self.workers.remove(uid)
             && let Some(due) = worker.life.next_deadline()
         {
@@ -329,8 +394,8 @@ impl PodWorkers {
         }
     }
 
-    fn report(&self, uid: &PodUid) {
-        let Some(worker) = self.workers.get(uid) else { return };
+    pub(super) fn report(&mut self, uid: &PodUid) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
         let Some(pod) = worker.life.subject().pod() else { return };
         let progress = match worker.life.stage() {
             Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => EndProgress::MayRun,
@@ -338,10 +403,15 @@ impl PodWorkers {
             Stage::Finished => EndProgress::Finished,
         };
         let status = Arc::clone(&worker.memory.status);
-        self.node.ports.status.report(StatusReport { pod: Arc::clone(pod), status, progress });
+        let report = StatusReport { pod: Arc::clone(pod), status, progress };
+        if worker.reported.as_ref().is_some_and(|before| before.says_the_same_as(&report)) {
+            return;
+        }
+        worker.reported = Some(report.clone());
+        self.node.ports.status.report(report);
     }
 
-    fn happened(&mut self, uid: &PodUid, what: impl Into<String>, bad: bool) {
+    pub(super) fn happened(&mut self, uid: &PodUid, what: impl Into<String>, bad: bool) {
         self.note(uid, Note::Happened { what: what.into(), took: None, bad });
     }
 
@@ -357,63 +427,6 @@ impl PodWorkers {
         {
             self.due.pop_first();
             self.event(&uid, Event::Deadline);
-        }
-    }
-
-    /// Names that run in the runtime under a UID that is nobody's here. What is free now may start.
-    pub fn set_taken(&mut self, taken: BTreeMap<FullName, PodUid>) {
-        self.taken = taken;
-        let waiting: Vec<PodUid> = self
-            .workers
-            .iter()
-            .filter(|(_, w)| *w.life.stage() == Stage::Waiting)
-            .map(|(uid, _)| uid.clone())
-            .collect();
-        for uid in waiting {
-            self.offer_name(&uid);
-        }
-    }
-
-    /// Lets a waiting pod start if its name is free (WORK-08); one from the API need not ask, its name is its own.
-    fn offer_name(&mut self, uid: &PodUid) {
-        let Some(worker) = self.workers.get_mut(uid) else { return };
-        let reference = worker.life.subject().reference();
-        let name = reference.full_name();
-        let first = self.names.get(&name).is_none_or(|queue| queue.front().is_none_or(|front| front == uid));
-        let blocked_by = if !first {
-            Some("an older pod of the same name to leave")
-        } else if self.taken.get(&name).is_some_and(|owner| owner != uid) {
-            Some("a pod of the same name, which no source asks for, to be ended")
-        } else {
-            None
-        };
-        match blocked_by {
-            None => self.event(uid, Event::NameFree),
-            Some(what) => {
-                let since = self.node.clock.mono();
-                worker.waiting.get_or_insert(Waiting { what: what.to_owned(), since, until: None });
-            }
-        }
-    }
-
-    fn leave_name(&mut self, uid: &PodUid) {
-        let Some(worker) = self.workers.get(uid) else { return };
-        let name = worker.life.subject().reference().full_name();
-        if self.taken.get(&name) == Some(uid) {
-            self.taken.remove(&name);
-        }
-        let Some(queue) = self.names.get_mut(&name) else {
-            // An orphan had the name without queueing for it: others may wait for it to go.
-            let waiting = self.taken.clone();
-            self.set_taken(waiting);
-            return;
-        };
-        queue.retain(|u| u != uid);
-        match queue.front().cloned() {
-            Some(next) => self.offer_name(&next),
-            None => {
-                self.names.remove(&name);
-            }
         }
     }
 
@@ -462,31 +475,6 @@ impl PodWorkers {
         if tokio::time::timeout(patience, rest).await.is_err() {
             debug!(left = self.jobs.len(), "Dropping jobs in flight");
         }
-    }
-}
-
-impl PodWorker {
-    fn view(&self) -> WorkerView {
-        WorkerView {
-            pod: self.life.subject().reference(),
-            spec: self.life.subject().pod().cloned(),
-            stage: self.life.stage().clone(),
-            status: Arc::clone(&self.memory.status),
-            arrived: self.arrived,
-            waiting: self.waiting.clone().or_else(|| self.planned_wait()),
-            next_look: self.life.next_deadline().filter(|_| self.life.job().is_none()),
-            problem: self.problem.clone(),
-            timeline: self.timeline.clone(),
-            failures: self.life.failures(),
-        }
-    }
-
-    /// With no job in flight and something wrong, what is waited for is the next try.
-    fn planned_wait(&self) -> Option<Waiting> {
-        let until = self.life.next_deadline();
-        let problem = self.problem.as_ref()?;
-        let since = self.arrived.mono;
-        (self.life.job().is_none()).then(|| Waiting { what: format!("the next try, after: {problem}"), since, until })
     }
 }
 

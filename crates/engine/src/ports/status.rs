@@ -22,6 +22,15 @@ pub struct StatusReport {
     pub progress: EndProgress,
 }
 
+impl StatusReport {
+    /// Telling it again would tell nothing new.
+    pub fn says_the_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.pod, &other.pod)
+            && self.progress == other.progress
+            && (Arc::ptr_eq(&self.status, &other.status) || self.status == other.status)
+    }
+}
+
 /// How far a pod's end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndProgress {

@@ -5,11 +5,13 @@ use rubelet_core::image::{self, ImageName, PullDecision, PullPolicy, should_pull
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::reason::{StartFailure, WaitingReason};
+use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
 use super::{NotStarted, PodRuntime};
 use crate::images::PullError;
 use crate::pod_worker::{PodMemory, tell};
 use crate::ports::{EventKind, Image};
+use crate::slots::StartSlot;
 
 /// An image that is here.
 pub(super) struct ImageHere {
@@ -26,6 +28,7 @@ impl PodRuntime<'_> {
         container: &Container,
         sandbox: &SandboxConfig,
         memory: &mut PodMemory,
+        slot: &mut StartSlot<'_>,
     ) -> Result<ImageHere, NotStarted> {
         let written = container.image.as_deref().unwrap_or_default();
         let name = match ImageName::parse(written) {
@@ -51,7 +54,11 @@ impl PodRuntime<'_> {
                 self.image_event(container, EventKind::Warning, reason.as_str(), &message).await;
                 Err(not_started(reason, message, Retry::Later))
             }
-            (PullDecision::Pull | PullDecision::UsePresent, _) => self.pull(container, spec, sandbox, memory).await,
+            (PullDecision::Pull | PullDecision::UsePresent, _) => {
+                // A pull may take minutes and others may wait before it: nobody else's start has to wait for it.
+                slot.give_back();
+                self.pull(container, spec, sandbox, memory).await
+            }
         }
     }
 
@@ -86,17 +93,8 @@ impl PodRuntime<'_> {
         self.image_event(container, EventKind::Normal, "Pulling", &image::pulling(written)).await;
         self.line.step(format!("image {written} to be pulled")).await;
         let asked = self.node.clock.mono();
-        let pull = self.node.puller.pull(spec.clone(), None, sandbox.clone(), asked);
-        let pulled = tokio::select! {
-            biased;
-            () = self.line.cancel.cancelled() => {
-                let message = "told to end while its image was pulled".to_owned();
-                return Err(not_started(WaitingReason::ErrImagePull, message, Retry::Soon));
-            }
-            // A pull that is dropped is given up by the puller; what was fetched so far is kept by the runtime.
-            pulled = pull => pulled,
-        };
-        match pulled {
+        // A pull that is dropped is given up by the puller; what was fetched so far is kept by the runtime.
+        match self.node.puller.pull(spec.clone(), None, sandbox.clone(), asked).await {
             Ok(pulled) => {
                 memory.pulls.reset(&key);
                 memory.pull_errors.remove(&key);
@@ -110,9 +108,12 @@ impl PodRuntime<'_> {
                     PullError::Runtime(rpc) => rpc.detail.clone(),
                     PullError::RateExceeded | PullError::Gone => err.to_string(),
                 };
-                let (reason, message) = image::pull_failure(written, &text);
-                self.image_event(container, EventKind::Warning, "Failed", &image::pull_failed(written, &text)).await;
+                let text = cut(&text, MAX_MESSAGE_BYTES);
+                let (reason, message) = image::pull_failure(written, text);
+                self.image_event(container, EventKind::Warning, "Failed", &image::pull_failed(written, text)).await;
                 self.image_event(container, EventKind::Warning, "Failed", &format!("Error: {reason}")).await;
+                memory.pulls.gc(now);
+                memory.pull_errors.retain(|key, _| !memory.pulls.delay(key).is_zero());
                 memory.pulls.next(&key, now, now);
                 memory.pull_errors.insert(key, (reason, message.clone()));
                 // The next look finds the back-off and says so; people expect to see both words.

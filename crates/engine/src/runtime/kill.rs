@@ -1,12 +1,14 @@
 //! Stops containers: the event, the preStop hook, the turn, the stop (section 7.12).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::{Container, Pod};
-use rubelet_core::id::ContainerId;
+use rubelet_core::id::{ContainerId, SandboxId};
 use rubelet_core::lifecycle::{Cause, Grace, Subject};
 use rubelet_core::observe::{ContainerObservation, PodObservation, SandboxState};
 use rubelet_core::plan::{
@@ -17,10 +19,11 @@ use rubelet_core::pod::container_named;
 use tokio::sync::watch;
 
 use super::PodRuntime;
-use crate::hooks;
+use crate::chain::Chain;
+use crate::hooks::Hook;
 use crate::node::Node;
-use crate::pod_worker::{JobLine, tell};
-use crate::ports::EventKind;
+use crate::pod_worker::{JobLine, Note, tell};
+use crate::ports::{EventKind, RpcError};
 
 /// Stops everything of a pod: all containers at once, but sidecars in their turn; then every sandbox. Answers with what
 /// went wrong; after a failure it goes on with the rest (KILL-01).
@@ -47,7 +50,8 @@ pub(crate) async fn kill_pod(
             let result = match seen.containers.iter().find(|c| c.id == step.id) {
                 Some(container) => {
                     // The grace of the pod's end replaces whatever the container would be given otherwise (KILL-02).
-                    let kill = Kill { node, pod, line, container, message: None, grace: grace.get() };
+                    let (message, ip) = (None, address(node, seen));
+                    let kill = Kill { node, pod, line, container, message, grace: grace.get(), ip };
                     kill.run(turn(ended, &step.after)).await
                 }
                 None => Ok(()),
@@ -75,6 +79,16 @@ pub(crate) async fn kill_pod(
     problems
 }
 
+/// Removes a sandbox. One that ended by itself and was never stopped still has its network, and some runtimes refuse to
+/// remove it then: it is stopped, and removed again. upstream: kuberuntime_gc.go removeSandbox (v1.36) always stops first
+pub(crate) async fn remove_sandbox(node: &Node, id: &SandboxId) -> Result<(), RpcError> {
+    if node.ports.runtime.remove_sandbox(id).await.is_ok() {
+        return Ok(());
+    }
+    node.ports.runtime.stop_sandbox(id).await?;
+    node.ports.runtime.remove_sandbox(id).await
+}
+
 /// Stops one container while its pod lives on (RT-03).
 #[doc(alias = "killContainer")]
 pub(crate) async fn kill_one(
@@ -90,8 +104,14 @@ pub(crate) async fn kill_one(
     };
     let message = (victim.reason != KillReason::Unwanted).then(|| victim.message.clone());
     runtime.line.step(format!("container {} to stop: {}", victim.name, victim.message)).await;
-    let kill = Kill { node: runtime.node, pod: Some(runtime.pod), line: runtime.line, container, message, grace };
+    let (node, ip) = (runtime.node, address(runtime.node, seen));
+    let kill = Kill { node, pod: Some(runtime.pod), line: runtime.line, container, message, grace, ip };
     kill.run(async {}).await
+}
+
+/// Where the pod is: a sandbox without an address of its own is on the node's network.
+fn address(node: &Node, seen: &PodObservation) -> Option<IpAddr> {
+    seen.ips().first().or(node.facts.ips.first()).copied()
 }
 
 /// Resolves when every container in `after` has ended.
@@ -112,6 +132,7 @@ struct Kill<'a> {
     container: &'a ContainerObservation,
     message: Option<String>,
     grace: Duration,
+    ip: Option<IpAddr>,
 }
 
 impl Kill<'_> {
@@ -122,20 +143,12 @@ impl Kill<'_> {
         let spec = self.pod.and_then(|pod| container_named(pod, name));
         self.announce().await;
         let left = |node: &Node| self.grace.saturating_sub(node.clock.mono().since(began));
-        let work = async {
-            self.pre_stop(spec.as_deref()).await;
-            // If its grace runs out while it waits for its turn, it is stopped out of turn (KILL-04).
-            let _timeout = tokio::time::timeout(left(self.node), turn).await;
-            let grace = left(self.node).max(MIN_STOP_GRACE);
-            let stopped = self.node.ports.runtime.stop_container(&self.container.id, grace).await;
-            stopped.map_err(|err| format!("container {name}: {err}"))
-        };
-        tokio::select! {
-            biased;
-            () = self.line.cancel.cancelled() => Err(format!("container {name}: to be stopped sooner")),
-            // Dropping a stop half-way is harmless: the next job stops the container again, with what grace is left.
-            result = work => result,
-        }
+        self.pre_stop(spec.as_deref()).await;
+        // If its grace runs out while it waits for its turn, it is stopped out of turn (KILL-04).
+        let _timeout = tokio::time::timeout(left(self.node), turn).await;
+        let grace = left(self.node).max(MIN_STOP_GRACE);
+        let stopped = self.node.ports.runtime.stop_container(&self.container.id, grace).await;
+        stopped.map_err(|err| format!("container {name}: {err}"))
     }
 
     async fn announce(&self) {
@@ -154,11 +167,21 @@ impl Kill<'_> {
         };
         let Some(hook) = hook.filter(|_| !self.grace.is_zero()) else { return };
         self.line.step(format!("the preStop hook of container {}", self.container.name)).await;
-        let run = hooks::run(self.node, &self.container.id, &hook);
-        let failed = match tokio::time::timeout(self.grace, run).await {
+        let container = match spec {
+            Some(spec) => Cow::Borrowed(spec),
+            None => Cow::Owned(self.container.marks_as_container()),
+        };
+        let hook = Hook { handler: &hook, id: &self.container.id, container, pod: self.pod, ip: self.ip };
+        let failed = match tokio::time::timeout(self.grace, hook.run(self.node)).await {
             Ok(Ok(())) => None,
-            Ok(Err(err)) => Some(err.to_string()),
-            Err(_) => Some("it did not end within the grace period".to_owned()),
+            Ok(Err(err)) => Some(Chain(&err).to_string()),
+            Err(_) => {
+                // It used up the grace; that is no failure of the hook, and no event tells of it.
+                let what = format!("The preStop hook of container {} did not end in time", self.container.name);
+                tracing::warn!(container = %self.container.name, "The preStop hook did not end within the grace period");
+                self.line.note(Note::Happened { what, took: Some(self.grace), bad: true }).await;
+                None
+            }
         };
         if let (Some(problem), Some(pod)) = (failed, self.pod) {
             // The event does not repeat the hook's output: it may hold secrets (HOOK-02).

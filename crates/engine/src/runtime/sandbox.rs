@@ -12,6 +12,7 @@ use super::{LiveSandbox, PodRuntime};
 use crate::chain::Chain;
 use crate::pod_worker::{PodMemory, tell};
 use crate::ports::{EventKind, RpcErrorKind};
+use crate::slots::StartSlot;
 
 impl PodRuntime<'_> {
     pub(super) fn kept_sandbox(&self, id: &SandboxId, seen: &PodObservation) -> Result<LiveSandbox, (String, Retry)> {
@@ -27,7 +28,9 @@ impl PodRuntime<'_> {
         attempt: u32,
         replaces: bool,
         memory: &mut PodMemory,
+        slot: &mut StartSlot<'_>,
     ) -> Result<LiveSandbox, (String, Retry)> {
+        slot.take(self.line).await.map_err(|err| (err.problem, err.retry))?;
         if replaces {
             self.line.step("a new sandbox, in place of the old one").await;
         } else {
@@ -86,13 +89,10 @@ impl PodRuntime<'_> {
         sandbox_config(&self.node.settings.launch, self.pod, &inputs).map_err(|err| err.to_string())
     }
 
-    /// Tells people that the sandbox failed, unless the pod has been told to end meanwhile (RT-04).
+    /// Tells people that the sandbox failed. If the pod has been told to end meanwhile, nobody gets here (RT-04).
     async fn sandbox_failed(&self, problem: String) -> String {
         let message = format!("Failed to create pod sandbox: {problem}");
-        if !self.line.cancel.is_cancelled() {
-            tell(self.node, self.line, self.pod, None, EventKind::Warning, "FailedCreatePodSandBox", message.clone())
-                .await;
-        }
+        tell(self.node, self.line, self.pod, None, EventKind::Warning, "FailedCreatePodSandBox", message.clone()).await;
         message
     }
 }

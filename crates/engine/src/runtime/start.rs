@@ -1,8 +1,9 @@
 //! Starts one container: image, configuration, create, start, log link, postStart hook (section 7.6).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 use rubelet_core::backoff::{crash_event_message, crash_message};
@@ -15,18 +16,17 @@ use rubelet_core::launch::{ContainerConfig, ContainerInputs, ExtraOptions, Image
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::mounts::subpaths;
 use rubelet_core::observe::{ContainerObservation, ContainerState, PodObservation};
-use rubelet_core::plan::StartContainer;
+use rubelet_core::plan::{KillReason, MIN_STOP_GRACE, StartContainer, grace_for};
 use rubelet_core::pod::{PodExt, Role};
 use rubelet_core::reason::{StartFailure, WaitingReason};
+use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
 use super::{LiveSandbox, NotStarted, PodRuntime};
 use crate::chain::Chain;
-use crate::hooks;
+use crate::hooks::Hook;
 use crate::pod_worker::{PodMemory, tell};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
-
-/// How long a container whose postStart hook failed is given to stop.
-const FAILED_HOOK_GRACE: Duration = Duration::from_secs(30);
+use crate::slots::StartSlot;
 
 impl PodRuntime<'_> {
     /// Starts the container, unless it ended too often too soon (RT-60).
@@ -36,6 +36,7 @@ impl PodRuntime<'_> {
         start: &StartContainer,
         sandbox: &LiveSandbox,
         memory: &mut PodMemory,
+        slot: &mut StartSlot<'_>,
     ) -> Result<(), NotStarted> {
         let Some(container) = container_of(self.pod, start) else { return Ok(()) };
         let container = container.as_ref();
@@ -44,7 +45,11 @@ impl PodRuntime<'_> {
             self.crash_backoff(container, seen.as_deref(), memory).await?;
         }
         self.clear_unstarted(container, seen.as_deref()).await?;
-        let image = self.ensure_image(container, &sandbox.config, memory).await?;
+        let image = self.ensure_image(container, &sandbox.config, memory, slot).await?;
+        if let Err(err) = slot.take(self.line).await {
+            let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
+            return Err(NotStarted { failure, retry: err.retry });
+        }
         let user = ImageUser { uid: image.uid, username: image.username };
         let prepared = Prepared { start, container, image_ref: &image.image_ref, image_user: &user };
         let config = self.configure(&prepared, sandbox, seen.as_deref()).await;
@@ -55,7 +60,10 @@ impl PodRuntime<'_> {
             }
         };
         let id = self.create(container, sandbox, &config).await?;
-        self.run(container, &id, &config).await
+        self.run(container, &id, &config).await?;
+        // A hook has no deadline, so it must not keep others from starting.
+        slot.give_back();
+        self.post_start(container, &id, sandbox).await
     }
 
     /// Removes instances that were made and not started: a start was cut off, by our own death or a lost answer.
@@ -92,6 +100,8 @@ impl PodRuntime<'_> {
             let failure = StartFailure { reason: WaitingReason::CrashLoopBackOff, message };
             return Err(NotStarted { failure, retry: Retry::In(left) });
         }
+        // A pod whose definition changes often must not gather the keys of all that it ever was.
+        memory.crashes.gc(now);
         memory.crashes.next(&key, ended.finished_at, now);
         Ok(())
     }
@@ -106,8 +116,9 @@ impl PodRuntime<'_> {
         let uid = &self.line.pod.uid;
         let text = |err: &(dyn std::error::Error + Send + Sync + 'static)| Chain(err).to_string();
         let from_logs = self.node.ports.logs.make(&self.line.pod, &container.name).await.map_err(|err| text(&err))?;
-        let last = seen.and_then(|s| s.instances(&container.name).find(|c| !is_unstarted(c)));
-        let last = last.map(|c| c.marks.restart_count);
+        // The highest, not the newest: after a clock was set back they differ, and a number that exists can't be had again.
+        let started = seen.iter().flat_map(|s| s.instances(&container.name)).filter(|c| !is_unstarted(c));
+        let last = started.map(|c| c.marks.restart_count).max();
         // With no record in the runtime, the logs remember how often it ran (RT-41).
         let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
         let sources = EnvSources::default();
@@ -241,30 +252,40 @@ impl PodRuntime<'_> {
         if let Err(err) = linked {
             tracing::warn!(container = %container.name, err = %Chain(&err), "Could not link the container's log");
         }
-        self.post_start(container, id).await
+        Ok(())
     }
 
     /// The hook belongs to the start: until it is done the container has not been started (RT-50).
-    async fn post_start(&self, container: &Container, id: &ContainerId) -> Result<(), NotStarted> {
+    async fn post_start(
+        &self,
+        container: &Container,
+        id: &ContainerId,
+        sandbox: &LiveSandbox,
+    ) -> Result<(), NotStarted> {
         let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
         self.line.step(format!("the postStart hook of container {}", container.name)).await;
-        let result = tokio::select! {
-            biased;
-            () = self.line.cancel.cancelled() => return Ok(()),
-            // A hook that is dropped ends with its container: the pod is being stopped.
-            result = hooks::run(self.node, id, hook) => result,
-        };
-        let Err(err) = result else { return Ok(()) };
+        let ip = self.address(sandbox);
+        let hook = Hook { handler: hook, id, container: Cow::Borrowed(container), pod: Some(self.pod), ip };
+        let Err(err) = hook.run(self.node).await else { return Ok(()) };
         tracing::warn!(container = %container.name, err = %Chain(&err), "The postStart hook failed");
         let path = self.field_path(container);
         tell(self.node, self.line, self.pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed")
             .await;
-        if let Err(err) = self.node.ports.runtime.stop_container(id, FAILED_HOOK_GRACE).await {
+        let grace = grace_for(self.pod, container, KillReason::Unwanted, None).max(MIN_STOP_GRACE);
+        if let Err(err) = self.node.ports.runtime.stop_container(id, grace).await {
             tracing::warn!(container = %container.name, %err, "Could not stop a container whose postStart hook failed");
         }
         let failure =
             StartFailure { reason: WaitingReason::PostStartHookError, message: "PostStartHook failed".to_owned() };
         Err(NotStarted { failure, retry: Retry::Later })
+    }
+
+    /// Where the pod is, for a hook that asks it.
+    fn address(&self, sandbox: &LiveSandbox) -> Option<IpAddr> {
+        if self.pod.host_network() {
+            return self.node.facts.ips.first().copied();
+        }
+        sandbox.ips.first().copied()
     }
 
     /// A call whose answer was lost may have succeeded, and one that finds its name taken follows such a call: look
@@ -282,6 +303,7 @@ impl PodRuntime<'_> {
     }
 
     async fn failed(&self, container: &Container, reason: WaitingReason, message: String) -> NotStarted {
+        let message = cut(&message, MAX_MESSAGE_BYTES).to_owned();
         let path = self.field_path(container);
         tell(self.node, self.line, self.pod, path, EventKind::Warning, "Failed", format!("Error: {message}")).await;
         NotStarted { failure: StartFailure { reason, message }, retry: Retry::Later }

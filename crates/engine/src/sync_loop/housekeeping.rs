@@ -35,7 +35,15 @@ pub(super) struct Housekeeping {
     due: Instant,
     chores: JoinSet<ChoreEnd>,
     surveying: bool,
-    qos: Option<QosValues>,
+    levels: Levels,
+}
+
+/// The values of the QoS levels: set one after another, so that an older set never comes after a newer one.
+#[derive(Default)]
+struct Levels {
+    wanted: Option<QosValues>,
+    applied: Option<QosValues>,
+    setting: bool,
 }
 
 /// Work that touches the disk or the runtime.
@@ -49,12 +57,15 @@ pub(super) enum Chore {
 /// How a chore ended.
 pub(super) enum ChoreEnd {
     Surveyed(Survey),
+    /// These are the values of the QoS levels now; `None` if they could not be set.
+    LevelsSet(Option<QosValues>),
     Done,
 }
 
 /// What is on the node.
 #[derive(Default)]
 pub(super) struct Survey {
+    pub(super) began: Instant,
     runtime: BTreeMap<PodUid, PodSummary>,
     /// UIDs with a directory, a log directory or a cgroup, and the names they are known by, if any.
     on_disk: BTreeMap<PodUid, Option<PodRef>>,
@@ -77,6 +88,11 @@ impl Survey {
         found.into_iter().map(orphan).collect()
     }
 
+    /// Pods that run something.
+    pub(super) fn running(&self) -> impl Iterator<Item = &PodUid> {
+        self.runtime.iter().filter(|(_, pod)| pod.is_running()).map(|(uid, _)| uid)
+    }
+
     /// Dead containers and sandboxes of known pods that are more than are kept (GC-02, GC-03).
     pub(super) fn garbage(&self, node: &Node, workers: &PodWorkers) -> GcPlan {
         // A pod that is nobody's has, or will get, a life as an orphan, which removes it whole: leave it alone here.
@@ -93,7 +109,7 @@ impl Survey {
 
 impl Housekeeping {
     pub(super) fn new(now: Instant) -> Self {
-        Self { due: now, chores: JoinSet::new(), surveying: false, qos: None }
+        Self { due: now, chores: JoinSet::new(), surveying: false, levels: Levels::default() }
     }
 
     /// When the loop has to wake for it; never while a survey is under way.
@@ -114,9 +130,10 @@ impl Housekeeping {
         self.due = now + GATHER;
     }
 
-    pub(super) fn surveyed(&mut self, now: Instant) {
+    pub(super) fn surveyed(&mut self, node: &Arc<Node>) {
         self.surveying = false;
-        self.due = self.due.max(now + GATHER);
+        self.due = self.due.max(node.clock.mono() + GATHER);
+        self.set_levels(node);
     }
 
     pub(super) fn start(&mut self, chore: Chore, node: &Arc<Node>) {
@@ -139,17 +156,35 @@ impl Housekeeping {
     /// Sets the QoS levels' CPU shares when the pods that count for them changed (CG-10).
     pub(super) fn pods_changed(&mut self, node: &Arc<Node>, workers: &PodWorkers) {
         let values = qos_values(workers.active().map(AsRef::as_ref), &node.facts.hugepage_sizes);
-        if self.qos.as_ref() == Some(&values) {
+        self.levels.wanted = Some(values);
+        self.set_levels(node);
+    }
+
+    /// Sets what is wanted, unless it is so or is being set. What failed is tried again after the next survey.
+    fn set_levels(&mut self, node: &Arc<Node>) {
+        let levels = &mut self.levels;
+        let Some(values) = levels.wanted.clone().filter(|_| !levels.setting && levels.wanted != levels.applied) else {
             return;
-        }
-        self.qos = Some(values.clone());
+        };
+        levels.setting = true;
         let node = Arc::clone(node);
         self.chores.spawn(async move {
-            if let Err(err) = resources::ensure_levels(&node, &values).await {
-                warn!(err = %Chain(&err), "Could not set the QoS cgroups");
+            match resources::ensure_levels(&node, &values).await {
+                Ok(()) => ChoreEnd::LevelsSet(Some(values)),
+                Err(err) => {
+                    warn!(err = %Chain(&err), "Could not set the QoS cgroups");
+                    ChoreEnd::LevelsSet(None)
+                }
             }
-            ChoreEnd::Done
         });
+    }
+
+    pub(super) fn levels_set(&mut self, values: Option<QosValues>, node: &Arc<Node>) {
+        self.levels.setting = false;
+        if values.is_some() {
+            self.levels.applied = values;
+            self.set_levels(node);
+        }
     }
 
     /// Waits for the next chore to end; for ever if none is in flight. Cancel-safe, as `join_next` is.
@@ -159,6 +194,7 @@ impl Housekeeping {
             Some(Err(err)) => {
                 error!(%err, "A housekeeping chore was lost");
                 self.surveying = false;
+                self.levels.setting = false;
                 ChoreEnd::Done
             }
             None => std::future::pending().await,
@@ -170,7 +206,7 @@ impl Housekeeping {
 #[doc(alias = "cleanupOrphanedPodDirs")]
 #[doc(alias = "cleanupOrphanedPodCgroups")]
 async fn survey(node: &Node) -> Survey {
-    let mut survey = Survey::default();
+    let mut survey = Survey { began: node.clock.mono(), ..Survey::default() };
     match node.ports.dirs.list().await {
         Ok(uids) => survey.on_disk.extend(uids.into_iter().map(|uid| (uid, None))),
         Err(err) => warn!(err = %Chain(&err), "Could not list pod directories"),
@@ -215,7 +251,7 @@ async fn collect(node: &Node, garbage: GcPlan) {
         }
     }
     for sandbox in garbage.sandboxes {
-        if let Err(err) = node.ports.runtime.remove_sandbox(&sandbox).await {
+        if let Err(err) = crate::runtime::remove_sandbox(node, &sandbox).await {
             warn!(%err, "Could not remove a dead sandbox");
         }
     }

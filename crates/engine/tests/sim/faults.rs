@@ -4,12 +4,16 @@
 use std::time::Duration;
 
 use rubelet_core::pod::RestartPolicy;
-use rubelet_testkit::{Behaviour, Faults};
+use rubelet_testkit::{Behaviour, Faults, Manner};
 
 use crate::sim::{Sim, static_pod};
 
+/// Where pods are asked whether they are ready, and whether they live.
+const READY: u16 = 80;
+const ALIVE: u16 = 81;
+
 /// How many random days each test lives through. `SIM_SEED=n` lives through that one alone.
-const DAYS: u64 = 40;
+const DAYS: u64 = 25;
 
 fn seeds() -> Vec<u64> {
     match std::env::var("SIM_SEED").ok().and_then(|text| text.parse().ok()) {
@@ -32,6 +36,15 @@ async fn happen(sim: &mut Sim, restarts: bool) {
             if sim.chance.below(5) == 0 {
                 pod = pod.restart(RestartPolicy::OnFailure);
             }
+            if sim.chance.below(3) == 0 {
+                pod = pod.http_probe(|c| &mut c.readiness_probe, READY, 2, |_| {});
+            }
+            if sim.chance.below(3) == 0 {
+                pod = pod.http_probe(|c| &mut c.liveness_probe, ALIVE, 2, |_| {});
+            }
+            if sim.chance.below(3) == 0 {
+                pod = pod.http_probe(|c| &mut c.startup_probe, ALIVE, 1, |_| {});
+            }
             sim.files.put(pod.build());
         }
         4 | 5 => sim.files.take_away(&name),
@@ -40,6 +53,12 @@ async fn happen(sim: &mut Sim, restarts: bool) {
         }
         7 => sim.runtime.end_sandbox(&name),
         8 if restarts => sim.restart().await,
+        9 => {
+            let manners = [Manner::Answers(200), Manner::Answers(500), Manner::Hangs, Manner::Refuses];
+            let manner = manners.into_iter().nth(usize::try_from(sim.chance.below(4)).expect("small"));
+            let port = if sim.chance.below(2) == 0 { READY } else { ALIVE };
+            sim.probes.set(port, manner.expect("one of four"));
+        }
         _ => {}
     }
 }
@@ -49,6 +68,7 @@ async fn live_through(seed: u64, faults: Faults, hints: bool, restarts: bool) {
     let mut sim = Sim::seeded(seed).await;
     sim.runtime.set_faults(faults);
     sim.runtime.set_hints(hints);
+    [READY, ALIVE].into_iter().for_each(|port| sim.probes.set(port, Manner::Answers(200)));
     sim.runtime.script("helper", [Behaviour::runs().on_term(Duration::from_secs(3), 143)]);
     for _ in 0..40 {
         happen(&mut sim, restarts).await;
@@ -57,6 +77,7 @@ async fn live_through(seed: u64, faults: Faults, hints: bool, restarts: bool) {
         sim.check_laws();
     }
     sim.runtime.set_faults(Faults::NONE);
+    [READY, ALIVE].into_iter().for_each(|port| sim.probes.set(port, Manner::Answers(200)));
     // What ran last is known to the source alone; everything converges to it within the longest back-off.
     let wanted: Vec<String> = sim.files.names();
     sim.until(900, "the world to be as desired", async |sim| {

@@ -2,9 +2,18 @@
 //!
 //! A failure prints the seed and the log of everything that was asked of the runtime; `SIM_SEED=n` replays it.
 
+mod days;
 mod faults;
+mod health;
+mod hooks;
+mod laws;
 mod life;
+mod names;
+mod probes;
+mod puller;
 mod pulls;
+mod races;
+mod roles;
 mod rows;
 mod sim;
 mod trouble;

@@ -24,10 +24,12 @@ use rubelet_engine::ports::NodeFacts;
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
-    FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes,
-    RecordingEvents, RecordingStatus, SeededChance, TestClock,
+    FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths,
+    FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::laws::Laws;
 
 /// A simulated node. The fields are the world, which outlives the engine.
 pub(crate) struct Sim {
@@ -42,8 +44,14 @@ pub(crate) struct Sim {
     pub(crate) events: RecordingEvents,
     pub(crate) statuses: RecordingStatus,
     pub(crate) chance: SeededChance,
+    /// What listens in the pods.
+    pub(crate) probes: FakeProbes,
     /// A second source, where a test wants one.
     pub(crate) more: Option<FakeSource>,
+    pub(crate) laws: Laws,
+    /// The engine's wall clock, and by how much it is wrong: it is not the runtime's.
+    wall: Clock,
+    wrong: jiff::SignedDuration,
     running: Option<(TaskGroup, EngineHandle, CancellationToken)>,
 }
 
@@ -76,7 +84,11 @@ impl Sim {
             events: RecordingEvents::default(),
             statuses: RecordingStatus::default(),
             chance: SeededChance::new(seed ^ 0x5eed),
+            probes: FakeProbes::new(clock),
             more: None,
+            laws: Laws::default(),
+            wall: Clock::virtual_from(clock.now().wall),
+            wrong: jiff::SignedDuration::ZERO,
             running: None,
         }
     }
@@ -85,6 +97,8 @@ impl Sim {
     pub(crate) async fn start(&mut self) {
         assert!(self.running.is_none(), "one engine at a time");
         let cancel = CancellationToken::new();
+        self.wall = Clock::virtual_from(self.clock.now().wall + self.wrong);
+        self.laws.new_engine(self.clock.elapsed());
         let mut sources: Vec<Arc<dyn rubelet_engine::ports::PodSource>> = vec![Arc::new(self.files.clone())];
         if let Some(more) = &self.more {
             sources.push(Arc::new(more.clone()));
@@ -94,7 +108,7 @@ impl Sim {
             facts: facts(),
             settings: settings(),
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
-            clock: Clock::virtual_from(self.clock.now().wall),
+            clock: self.wall.clone(),
             sources,
         };
         let (tasks, handle) = start(parts, &cancel);
@@ -114,6 +128,7 @@ impl Sim {
             host_files: Arc::new(FakeHostFiles),
             events: Arc::new(self.events.clone()),
             status: Arc::new(self.statuses.clone()),
+            probes: Arc::new(self.probes.clone()),
             chance: Arc::new(self.chance.clone()),
         }
     }
@@ -121,6 +136,12 @@ impl Sim {
     /// `kill -9`: every task of the engine stops at whatever await it is at. The world goes on.
     pub(crate) fn kill(&mut self) {
         drop(self.running.take());
+    }
+
+    /// Sets the wall clock of the engine.
+    pub(crate) fn set_wall(&mut self, by: jiff::SignedDuration) {
+        self.wrong = self.wrong.saturating_add(by);
+        self.wall.set_wall(by);
     }
 
     /// `kill -9`, and a new start at once.
@@ -201,7 +222,18 @@ impl Sim {
 
     /// No law was broken, whatever happened: no container ran twice, nothing started in a pod that had ended.
     pub(crate) fn check_laws(&self) {
-        let broken = self.runtime.violations();
+        self.none_broken(&self.runtime.violations());
+    }
+
+    /// The same, and the laws that need to know what the engine means to do (see [`Laws`]).
+    pub(crate) async fn watch_laws(&mut self) {
+        self.check_laws();
+        let view = self.view().await;
+        let broken = self.laws.look(&view, &self.runtime.log(), &self.statuses);
+        self.none_broken(&broken);
+    }
+
+    fn none_broken(&self, broken: &[String]) {
         assert!(broken.is_empty(), "SIM_SEED={}: {broken:#?}\n{}", self.seed, self.runtime.timeline());
     }
 }

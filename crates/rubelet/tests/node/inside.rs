@@ -119,7 +119,7 @@ fn volumes_are_shared_kept_and_guarded() {
     assert!(host.join("by-name/here").exists() && node.host_dir("made").join("below/here").exists());
 
     // Killing the container leaves its volumes.
-    run("app", "kill -KILL 1 || true; kill 1");
+    let _killed_with_it = node.try_exec(&app(&seen).id, &["kill", "1"]);
     let again = node.until_pod("volumes", "to run again", |pod| {
         pod.running().count() == 2 && pod.newest("app").is_some_and(|app| app.marks.restart_count == 1)
     });
@@ -129,6 +129,17 @@ fn volumes_are_shared_kept_and_guarded() {
     node.withdraw("volumes");
     node.gone(&seen.pod);
     assert!(host.join("file").exists(), "what is the host's stays");
+}
+
+#[test]
+fn a_runtime_class_chooses_among_the_runtimes_handlers() {
+    let node = Node::started();
+    node.apply(&with(pod("other", WAIT), "/spec/runtimeClassName", json!("runc-alt")));
+    node.apply(&with(pod("unknown", WAIT), "/spec/runtimeClassName", json!("nobody")));
+    assert_eq!(node.running("other").sandboxes[0].runtime_handler, "runc-alt");
+    let line = node.until_line("unknown", "with its problem", |line| line.message.is_some());
+    assert!(line.message.as_ref().is_some_and(|message| message.contains("nobody")), "{line:?}");
+    assert!(node.all_named("unknown").is_empty(), "nothing was made");
 }
 
 #[test]

@@ -157,9 +157,9 @@ fn a_pod_on_its_way_out_is_told_with_its_cause() {
     for_stages(
         [
             Stage::Waiting,
-            Stage::Terminating { since, grace, cause: Cause::Removed },
+            Stage::Terminating { since, grace, until: since + grace.get(), cause: Cause::Removed },
             Stage::Terminated { since, cause: Cause::Orphaned },
-            Stage::Terminating { since, grace, cause: Cause::Ended },
+            Stage::Terminating { since, grace, until: since + grace.get(), cause: Cause::Ended },
             Stage::Finished,
         ],
         up,

@@ -42,6 +42,7 @@ impl World {
             state: SandboxState::Ready,
             created_at: self.clock.wall_at(now),
             ips: if own_network { vec![pod_ip(self.made)] } else { Vec::new() },
+            torn_down: false,
         };
         pod.sandboxes.insert(id.clone(), sandbox);
         self.sandbox_pod.insert(id.clone(), uid.clone());
@@ -62,16 +63,33 @@ impl World {
         }
     }
 
-    pub(super) fn remove_sandbox(&mut self, now: At, id: &SandboxId) {
+    /// A stop that was asked for: the network goes back too.
+    pub(super) fn tear_down_sandbox(&mut self, now: At, id: &SandboxId) {
+        self.stop_sandbox(now, id);
+        let pod = self.sandbox_pod.get(id).and_then(|uid| self.pods.get_mut(uid));
+        if let Some(sandbox) = pod.and_then(|pod| pod.sandboxes.get_mut(id)) {
+            sandbox.torn_down = true;
+        }
+    }
+
+    /// One that ended by itself and was never stopped is refused, as containerd 1.6 does.
+    pub(super) fn remove_sandbox(&mut self, now: At, id: &SandboxId) -> Result<(), RpcError> {
+        let pod = self.sandbox_pod.get(id).and_then(|uid| self.pods.get(uid));
+        let sandbox = pod.and_then(|pod| pod.sandboxes.get(id));
+        if sandbox.is_some_and(|s| s.state == SandboxState::NotReady && !s.torn_down) {
+            let detail = format!("sandbox network namespace of \"{id}\" is not fully closed");
+            return Err(fail("remove_podsandbox", RpcErrorKind::Failed, detail));
+        }
         self.stop_sandbox(now, id);
         for container in self.containers_in(id) {
             self.remove_container(now, &container);
         }
-        let Some(uid) = self.sandbox_pod.remove(id) else { return };
+        let Some(uid) = self.sandbox_pod.remove(id) else { return Ok(()) };
         if let Some(pod) = self.pods.get_mut(&uid) {
             pod.sandboxes.remove(id);
         }
         self.hint(uid, HintKind::ContainerRemoved);
+        Ok(())
     }
 
     pub(super) fn create_container(
@@ -83,6 +101,9 @@ impl World {
         const OP: &str = "create_container";
         let missing =
             || fail(OP, RpcErrorKind::NotFound, format!("an error occurred when try to find sandbox: {sandbox}"));
+        if self.forgets() {
+            return Err(missing());
+        }
         let uid = self.sandbox_pod.get(sandbox).ok_or_else(missing)?.clone();
         let pod = self.pods.get(&uid).ok_or_else(missing)?;
         let home = pod.sandboxes.get(sandbox).ok_or_else(missing)?;
@@ -129,6 +150,9 @@ impl World {
         const OP: &str = "start_container";
         let clock = self.clock;
         let not_found = || fail(OP, RpcErrorKind::NotFound, format!("container \"{id}\": not found"));
+        if self.forgets() {
+            return Err(not_found());
+        }
         let (uid, container) = self.container(id).ok_or_else(not_found)?;
         let uid = uid.clone();
         let state = match &container.life {
@@ -137,6 +161,7 @@ impl World {
             Life::Exited(_) => Some("CONTAINER_EXITED"),
         };
         if let Some(state) = state {
+            self.violations.push(format!("{uid}: an instance is started that is {state}"));
             return Err(fail(OP, RpcErrorKind::Failed, format!("container is in {state} state")));
         }
         let behaviour = container.behaviour.clone();
@@ -162,6 +187,7 @@ impl World {
         if self.pods.get(&uid).is_some_and(|pod| pod.containers.values().any(twin)) {
             self.violations.push(format!("{uid}: container {name} runs twice"));
         }
+        self.check_start(&uid, id);
         if let Some(container) = self.container_mut(id) {
             container.life = Life::Running { started: now, ends: None };
         }
@@ -207,8 +233,9 @@ impl World {
         for id in &containers {
             self.end(now, id, 255);
         }
+        // The namespaces are gone with the kernel, and their networks with them.
         for id in &sandboxes {
-            self.stop_sandbox(now, id);
+            self.tear_down_sandbox(now, id);
         }
     }
 

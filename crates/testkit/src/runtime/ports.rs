@@ -26,6 +26,7 @@ impl RuntimeInfo for FakeRuntime {
     }
 
     async fn status(&self) -> Result<RuntimeStatus, RpcError> {
+        self.wait_while_silent().await;
         self.read("status", None, |world, _| RuntimeStatus {
             runtime: ReadyCondition { ready: true, ..ReadyCondition::default() },
             network: world.network.clone(),
@@ -83,7 +84,7 @@ impl Sandboxes for FakeRuntime {
             if let Some(uid) = world.sandbox_pod.get(&id).cloned() {
                 world.record(now, &uid, "stop_sandbox".into(), &Ok(()));
             }
-            world.stop_sandbox(now, &id);
+            world.tear_down_sandbox(now, &id);
             Ok(())
         })
         .await
@@ -93,11 +94,13 @@ impl Sandboxes for FakeRuntime {
         let uid = self.with(|world, _| world.sandbox_pod.get(id).cloned());
         let id = id.clone();
         self.change("remove_podsandbox", uid, None, move |world, now| {
-            if let Some(uid) = world.sandbox_pod.get(&id).cloned() {
-                world.record(now, &uid, "remove_sandbox".into(), &Ok(()));
+            let pod = world.sandbox_pod.get(&id).cloned();
+            let pod = pod.map(|uid| (world.name_of(&uid), uid));
+            let outcome = world.remove_sandbox(now, &id);
+            if let Some((name, uid)) = pod {
+                world.record_as(now, &name, &uid, "remove_sandbox".into(), &outcome);
             }
-            world.remove_sandbox(now, &id);
-            Ok(())
+            outcome
         })
         .await
     }

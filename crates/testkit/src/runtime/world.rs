@@ -34,10 +34,13 @@ pub(super) struct World {
     pub(super) sandbox_errors: BTreeMap<String, String>,
     pub(super) network: ReadyCondition,
     pub(super) hung: BTreeSet<PodUid>,
+    pub(super) silent: bool,
     pub(super) down_until: Option<At>,
     pub(super) log: Vec<Call>,
     pub(super) counts: BTreeMap<&'static str, u64>,
     pub(super) violations: Vec<String>,
+    /// How many more calls know nothing of what was just made.
+    pub(super) forgetful: u32,
     /// Hints that are not sent yet.
     pub(super) hints: Vec<Hint>,
     /// Something changed that a waiting call may be waiting for.
@@ -78,6 +81,8 @@ pub(super) struct FakeSandbox {
     pub(super) state: SandboxState,
     pub(super) created_at: Timestamp,
     pub(super) ips: Vec<IpAddr>,
+    /// It was stopped by a call, which gives its network back: one that ended by itself was not.
+    pub(super) torn_down: bool,
 }
 
 pub(super) struct FakeContainer {
@@ -122,10 +127,12 @@ impl World {
             sandbox_errors: BTreeMap::new(),
             network: ReadyCondition { ready: true, ..ReadyCondition::default() },
             hung: BTreeSet::new(),
+            silent: false,
             down_until: None,
             log: Vec::new(),
             counts: BTreeMap::new(),
             violations: Vec::new(),
+            forgetful: 0,
             hints: Vec::new(),
             dirty: false,
         }
@@ -169,6 +176,13 @@ impl World {
         }
         self.late.insert((at, self.made), late);
         self.dirty = true;
+    }
+
+    /// Whether this call is one that knows nothing of what was just made.
+    pub(super) fn forgets(&mut self) -> bool {
+        let forgets = self.forgetful > 0;
+        self.forgetful = self.forgetful.saturating_sub(1);
+        forgets
     }
 
     pub(super) fn container(&self, id: &ContainerId) -> Option<(&PodUid, &FakeContainer)> {
@@ -227,9 +241,13 @@ impl World {
 
     /// Writes a line into the call log; the outcome is added if it is an error.
     pub(super) fn record<T>(&mut self, at: At, uid: &PodUid, line: String, outcome: &Result<T, RpcError>) {
-        let newest = self.pods.get(uid).and_then(|pod| pod.sandboxes.values().next_back());
-        let pod = newest.map(|sandbox| sandbox.config.name.clone()).unwrap_or_default();
+        let pod = self.name_of(uid);
         self.record_as(at, &pod, uid, line, outcome);
+    }
+
+    pub(super) fn name_of(&self, uid: &PodUid) -> String {
+        let newest = self.pods.get(uid).and_then(|pod| pod.sandboxes.values().next_back());
+        newest.map(|sandbox| sandbox.config.name.clone()).unwrap_or_default()
     }
 
     pub(super) fn record_as<T>(

@@ -10,7 +10,7 @@ use rubelet_core::observe::{ContainerObservation, ContainerState, PodObservation
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{Containers, ExecOutput, RpcError, RuntimeView, Sandboxes};
 
-use super::{Node, PATIENCE};
+use super::{Node, PATIENCE, containerd, containerd_socket};
 
 impl Node {
     /// The name under which the pod of this manifest runs here (STATIC-02).
@@ -104,7 +104,10 @@ impl Node {
         let began = self.clock.mono();
         loop {
             match emptied() {
-                Ok(()) if self.try_list().is_ok_and(|pods| pods.is_empty()) => return,
+                Ok(()) if self.try_list().is_ok_and(|pods| pods.is_empty()) => {
+                    containerd::end_lost_shims(&containerd_socket());
+                    return;
+                }
                 Ok(()) => {}
                 Err(err) => eprintln!("emptying the runtime: {err}"),
             }

@@ -1,0 +1,256 @@
+//! What came of one run of a probe, and the words in which people are told (PRB-06, PRB-07, PRB-12, PRB-13).
+
+use std::time::Duration;
+
+use super::target::{GrpcTarget, HttpTarget};
+use super::{ProbeKind, TargetError};
+use crate::config::GoDuration;
+use crate::plan::Verdict;
+
+/// How much of an answer is read and kept.
+pub const MAX_OUTPUT: usize = 10 << 10;
+
+/// What one run of a probe came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It passes.
+    Pass,
+    /// It passes, but people are told this.
+    Warn(String),
+    /// It fails, and this is what it said.
+    Fail(String),
+    /// It could not be asked: nothing was learnt (PRB-06).
+    Error {
+        /// Upstream's word for the result that is thrown away.
+        state: &'static str,
+        /// What went wrong.
+        detail: String,
+    },
+}
+
+impl Answer {
+    /// What counts for the thresholds; nothing if it could not be asked.
+    pub fn result(&self) -> Option<Verdict> {
+        match self {
+            Self::Pass | Self::Warn(_) => Some(Verdict::Success),
+            Self::Fail(_) => Some(Verdict::Failure),
+            Self::Error { .. } => None,
+        }
+    }
+
+    /// It could not be asked: worth another try at once (PRB-06).
+    pub fn is_error(&self) -> bool {
+        matches!(self, Self::Error { .. })
+    }
+
+    /// Reason and message of the event, if people are told.
+    pub fn event(&self, kind: ProbeKind) -> Option<(&'static str, String)> {
+        let kind = kind.as_str();
+        match self {
+            Self::Pass => None,
+            Self::Warn(output) => Some(("ProbeWarning", format!("{kind} probe warning: {output}"))),
+            Self::Fail(output) => Some(("Unhealthy", format!("{kind} probe failed: {output}"))),
+            Self::Error { state, detail } => {
+                Some(("Unhealthy", format!("{kind} probe errored and resulted in {state} state: {detail}")))
+            }
+        }
+    }
+}
+
+/// A server's answer to the last request of an HTTP probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpReply {
+    /// Status code.
+    pub status: u16,
+    /// The beginning of the body, at most [`MAX_OUTPUT`].
+    pub body: String,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetError {
+    /// No connection: refused, unreachable, no such host.
+    #[error("{0}")]
+    Connect(String),
+    /// No answer in time.
+    #[error("no answer in time")]
+    Timeout,
+    /// The connection broke before the answer, or what came is no answer.
+    #[error("{0}")]
+    Broken(String),
+    /// The answer's body broke off.
+    #[error("{0}")]
+    Body(String),
+    /// TLS was spoken and plain HTTP came back.
+    #[error("http: server gave HTTP response to HTTPS client")]
+    PlainHttp,
+    /// It sends us around in circles.
+    #[error("stopped after {} redirects", super::MAX_REDIRECTS)]
+    TooManyRedirects,
+}
+
+/// What an HTTP answer means.
+/// upstream: `probe/http/http.go` `DoHTTPProbe` (v1.36)
+pub fn http_answer(target: &HttpTarget, got: Result<HttpReply, NetError>) -> Answer {
+    match got {
+        Ok(HttpReply { status: 200..=299, .. }) => Answer::Pass,
+        Ok(HttpReply { status: 300..=399, body }) => {
+            Answer::Warn(format!("Probe terminated redirects, Response body: {body}"))
+        }
+        // The body is not told: it may hold secrets.
+        Ok(HttpReply { status, .. }) => Answer::Fail(format!("HTTP probe failed with statuscode: {status}")),
+        Err(NetError::Body(detail)) => Answer::Error { state: "failure", detail },
+        Err(NetError::Timeout) => {
+            let url = target.url();
+            let how = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+            Answer::Fail(format!("Get \"{url}\": {how}"))
+        }
+        Err(err @ (NetError::Connect(_) | NetError::Broken(_) | NetError::PlainHttp | NetError::TooManyRedirects)) => {
+            Answer::Fail(format!("Get \"{}\": {err}", target.url()))
+        }
+    }
+}
+
+/// What a TCP connection, or its lack, means.
+pub fn tcp_answer(address: &str, got: Result<(), NetError>) -> Answer {
+    match got {
+        Ok(()) => Answer::Pass,
+        Err(NetError::Timeout) => Answer::Fail(format!("dial tcp {address}: i/o timeout")),
+        Err(err) => Answer::Fail(err.to_string()),
+    }
+}
+
+/// What a gRPC server says of a service.
+#[doc(alias = "HealthCheckResponse_ServingStatus")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// It serves.
+    Serving,
+    /// It says something else: its number in the protocol.
+    Not(i32),
+}
+
+/// Why a gRPC server says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrpcError {
+    /// No connection.
+    #[error("{0}")]
+    Connect(String),
+    /// No connection in time.
+    #[error("no connection in time")]
+    ConnectTimeout,
+    /// No answer in time.
+    #[error("no answer in time")]
+    Timeout,
+    /// It answers with an error.
+    #[error("rpc error: code = {} desc = {message}", grpc_code(*code))]
+    Status {
+        /// Its number.
+        code: i32,
+        /// Its text.
+        message: String,
+    },
+    /// The connection broke, or what came is no answer.
+    #[error("rpc error: code = Unavailable desc = {0}")]
+    Broken(String),
+}
+
+/// What a gRPC health check means.
+/// upstream: `probe/grpc/grpc.go` `Probe` (v1.36)
+pub fn grpc_answer(target: &GrpcTarget, timeout: Duration, got: Result<Serving, GrpcError>) -> Answer {
+    let address = target.address();
+    let timeout = GoDuration::from(timeout);
+    match got {
+        Ok(Serving::Serving) => Answer::Pass,
+        Ok(Serving::Not(number)) => {
+            let word = match number {
+                0 => "UNKNOWN".to_owned(),
+                2 => "NOT_SERVING".to_owned(),
+                3 => "SERVICE_UNKNOWN".to_owned(),
+                other => other.to_string(),
+            };
+            Answer::Fail(format!("service unhealthy (responded with \"{word}\")"))
+        }
+        Err(GrpcError::ConnectTimeout) => Answer::Fail(format!(
+            "timeout: failed to connect service \"{address}\" within {timeout}: context deadline exceeded"
+        )),
+        Err(GrpcError::Connect(detail)) => {
+            Answer::Fail(format!("error: failed to connect service at \"{address}\": {detail}"))
+        }
+        Err(GrpcError::Timeout | GrpcError::Status { code: 4, .. }) => {
+            Answer::Fail(format!("timeout: health rpc did not complete within {timeout}"))
+        }
+        Err(GrpcError::Status { code: 12, message }) => Answer::Fail(format!(
+            "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {message}"
+        )),
+        Err(err @ (GrpcError::Status { .. } | GrpcError::Broken(_))) => {
+            Answer::Fail(format!("error: health rpc probe failed: {err}"))
+        }
+    }
+}
+
+fn grpc_code(code: i32) -> String {
+    let names = [
+        "OK",
+        "Canceled",
+        "Unknown",
+        "InvalidArgument",
+        "DeadlineExceeded",
+        "NotFound",
+        "AlreadyExists",
+        "PermissionDenied",
+        "ResourceExhausted",
+        "FailedPrecondition",
+        "Aborted",
+        "OutOfRange",
+        "Unimplemented",
+        "Internal",
+        "Unavailable",
+        "DataLoss",
+        "Unauthenticated",
+    ];
+    let name = usize::try_from(code).ok().and_then(|code| names.get(code));
+    name.map_or_else(|| format!("Code({code})"), |name| (*name).to_owned())
+}
+
+/// What a command did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecResult<'a> {
+    /// Exit code.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: &'a [u8],
+    /// Standard error.
+    pub stderr: &'a [u8],
+}
+
+/// Why a command did nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExecFault {
+    /// It did not end in time.
+    Timeout,
+    /// The runtime could not run it.
+    Failed(String),
+}
+
+/// What a command means.
+/// upstream: `probe/exec/exec.go` `Probe` (v1.36)
+pub fn exec_answer(command: &[String], timeout: Duration, got: Result<ExecResult<'_>, ExecFault>) -> Answer {
+    match got {
+        Ok(ExecResult { code: 0, .. }) => Answer::Pass,
+        Ok(ExecResult { stdout, stderr, .. }) => {
+            let output: Vec<u8> = stdout.iter().chain(stderr).take(MAX_OUTPUT).copied().collect();
+            Answer::Fail(String::from_utf8_lossy(&output).into_owned())
+        }
+        Err(ExecFault::Timeout) => {
+            let (command, timeout) = (command.join(" "), GoDuration::from(timeout));
+            Answer::Fail(format!("command timed out: {command:?} timed out after {timeout}"))
+        }
+        Err(ExecFault::Failed(detail)) => Answer::Error { state: "unknown", detail },
+    }
+}
+
+/// A probe whose target is not known cannot be asked.
+pub fn unresolved(err: &TargetError) -> Answer {
+    Answer::Error { state: "unknown", detail: err.to_string() }
+}

@@ -1,0 +1,168 @@
+//! Who may have a name: static pods of equal names run one after another (WORK-08), and none runs beside a pod of its
+//! name that the runtime has from before and nobody asks for.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rubelet_core::id::{FullName, PodRef, PodUid};
+use rubelet_core::lifecycle::{Event, Stage};
+use rubelet_core::pod::PodExt;
+
+use super::workers::PodWorkers;
+use crate::timeline::Waiting;
+
+/// Names and those who want them. Decides; starts nothing.
+#[doc(alias = "waitingToStartStaticPodsByFullname")]
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// In order of arrival; the first has the name.
+    queues: BTreeMap<FullName, VecDeque<PodUid>>,
+    /// Pods that the runtime shows as running and that had no life here when it did.
+    strangers: BTreeMap<PodUid, PodRef>,
+    /// Their names.
+    taken: BTreeMap<FullName, BTreeSet<PodUid>>,
+}
+
+impl Names {
+    /// Queues for the name. One that already runs under it goes first: whoever waits, waits for it.
+    pub(super) fn join(&mut self, name: &FullName, uid: &PodUid) {
+        let queue = self.queues.entry(name.clone()).or_default();
+        if self.taken.get(name).is_some_and(|owners| owners.contains(uid)) {
+            queue.push_front(uid.clone());
+        } else {
+            queue.push_back(uid.clone());
+        }
+    }
+
+    /// Has the name already, whoever queues for it: an orphan, until it has ended.
+    pub(super) fn hold(&mut self, name: &FullName, uid: &PodUid) {
+        self.queues.entry(name.clone()).or_default().push_front(uid.clone());
+    }
+
+    /// Wants the name no more. Answers with who is first now.
+    pub(super) fn leave(&mut self, name: &FullName, uid: &PodUid) -> Option<PodUid> {
+        self.forget_stranger(uid);
+        let queue = self.queues.get_mut(name)?;
+        queue.retain(|other| other != uid);
+        let first = queue.front().cloned();
+        if first.is_none() {
+            self.queues.remove(name);
+        }
+        first
+    }
+
+    /// What keeps `uid` from having the name, in words for people.
+    pub(super) fn blocks(&self, name: &FullName, uid: &PodUid) -> Option<&'static str> {
+        let first = self.queues.get(name).and_then(VecDeque::front);
+        if first.is_some_and(|first| first != uid) {
+            return Some("an older pod of the same name to leave");
+        }
+        let others = self.taken.get(name).into_iter().flatten();
+        let blocked = others.into_iter().any(|owner| owner != uid);
+        blocked.then_some("a pod of the same name, which no source asks for, to be ended")
+    }
+
+    /// The runtime has this UID under another name: that is another pod, and has to end first.
+    pub(super) fn other_pod(&self, name: &FullName, uid: &PodUid) -> Option<&PodRef> {
+        self.strangers.get(uid).filter(|stranger| stranger.full_name() != *name)
+    }
+
+    /// All that runs and has no life here.
+    pub(super) fn set_strangers(&mut self, strangers: impl IntoIterator<Item = PodRef>) {
+        self.strangers = strangers.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
+        self.taken.clear();
+        for (uid, pod) in &self.strangers {
+            self.taken.entry(pod.full_name()).or_default().insert(uid.clone());
+        }
+    }
+
+    pub(super) fn forget_stranger(&mut self, uid: &PodUid) {
+        let Some(name) = self.strangers.remove(uid).map(|pod| pod.full_name()) else { return };
+        if let Some(owners) = self.taken.get_mut(&name) {
+            owners.remove(uid);
+            if owners.is_empty() {
+                self.taken.remove(&name);
+            }
+        }
+    }
+}
+
+impl PodWorkers {
+    /// What runs in the runtime and is nobody's here. Names that are free now may be had.
+    pub fn set_strangers(&mut self, strangers: impl IntoIterator<Item = PodRef>) {
+        self.names.set_strangers(strangers);
+        let waiting = self.workers.iter().filter(|(_, w)| *w.life.stage() == Stage::Waiting);
+        let waiting: Vec<PodUid> = waiting.map(|(uid, _)| uid.clone()).collect();
+        for uid in waiting {
+            self.offer_name(&uid);
+        }
+    }
+
+    /// Lets a waiting pod start if its name is free (WORK-08); one from the API need not ask, its name is its own.
+    pub(super) fn offer_name(&mut self, uid: &PodUid) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        let name = worker.life.subject().reference().full_name();
+        let is_static = worker.life.subject().pod().is_some_and(|pod| pod.is_static());
+        match self.names.blocks(&name, uid).filter(|_| is_static) {
+            None => self.event(uid, Event::NameFree),
+            Some(what) => {
+                let since = self.node.clock.mono();
+                worker.waiting.get_or_insert(Waiting { what: what.to_owned(), since, until: None });
+            }
+        }
+    }
+
+    pub(super) fn leave_name(&mut self, uid: &PodUid) {
+        let Some(worker) = self.workers.get(uid) else { return };
+        let name = worker.life.subject().reference().full_name();
+        if let Some(next) = self.names.leave(&name, uid) {
+            self.offer_name(&next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str, uid: &str) -> PodRef {
+        PodRef { namespace: "ns".into(), name: name.into(), uid: uid.into() }
+    }
+
+    fn name() -> FullName {
+        pod("web", "").full_name()
+    }
+
+    #[test]
+    fn a_name_goes_from_one_to_the_next_and_then_to_nobody_work_08() {
+        let mut names = Names::default();
+        for uid in ["a", "b", "c"] {
+            names.join(&name(), &uid.into());
+        }
+        assert!(names.blocks(&name(), &"a".into()).is_none());
+        assert!(names.blocks(&name(), &"b".into()).is_some());
+        // One that gives up waiting is no longer waited for.
+        assert_eq!(names.leave(&name(), &"b".into()), Some("a".into()));
+        assert_eq!(names.leave(&name(), &"a".into()), Some("c".into()));
+        assert_eq!(names.leave(&name(), &"c".into()), None);
+        assert!(names.queues.is_empty(), "a name that nobody wants costs nothing");
+    }
+
+    #[test]
+    fn whoever_runs_already_goes_first_and_strangers_block() {
+        let mut names = Names::default();
+        names.set_strangers([pod("web", "old"), pod("web", "older"), pod("shop", "moved")]);
+        names.join(&name(), &"new".into());
+        assert!(names.blocks(&name(), &"new".into()).is_some());
+        names.join(&name(), &"old".into());
+        assert!(names.blocks(&name(), &"old".into()).is_some(), "the other stranger has to end");
+        names.hold(&name(), &"older".into());
+        assert_eq!(names.leave(&name(), &"older".into()), Some("old".into()));
+        assert!(names.blocks(&name(), &"old".into()).is_none());
+        assert_eq!(names.leave(&name(), &"old".into()), Some("new".into()));
+        assert!(names.blocks(&name(), &"new".into()).is_none());
+        assert_eq!(names.other_pod(&name(), &"moved".into()), Some(&pod("shop", "moved")));
+        assert_eq!(names.other_pod(&pod("shop", "").full_name(), &"moved".into()), None);
+        names.set_strangers([]);
+        assert!(names.taken.is_empty() && names.strangers.is_empty());
+    }
+}

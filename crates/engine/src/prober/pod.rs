@@ -1,0 +1,167 @@
+//! The probes of one pod.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus, Probe};
+use rubelet_core::id::{ContainerId, PodUid};
+use rubelet_core::observe::ContainerState;
+use rubelet_core::plan::{ProbeView, Verdict};
+use rubelet_core::probe::{Answer, ContainerProbes, ProbeKind, Sight, Timing, probed, resolve};
+use rubelet_core::time::{Instant, Now};
+
+use super::ProbeTargets;
+use super::run::Question;
+
+/// Which probe.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) uid: PodUid,
+    pub(super) container: Arc<str>,
+    pub(super) kind: ProbeKind,
+}
+
+pub(super) struct ProbedPod {
+    pub(super) pod: Arc<Pod>,
+    ip: Option<String>,
+    pub(super) containers: BTreeMap<Arc<str>, ProbedContainer>,
+    /// What stood when the sync loop was last told.
+    pub(super) shown: Arc<ProbeView>,
+}
+
+pub(super) struct ProbedContainer {
+    spec: Specs,
+    pub(super) probes: ContainerProbes,
+    /// What is in the queue of deadlines for each kind.
+    pub(super) queued: BTreeMap<ProbeKind, Instant>,
+    /// The last answer that was no pass, until there is a pass.
+    trouble: BTreeMap<ProbeKind, String>,
+}
+
+/// The probes as the spec has them; they can change while the container runs.
+#[derive(PartialEq)]
+struct Specs([Option<Probe>; 3]);
+
+impl Specs {
+    fn of(container: &Container) -> Self {
+        Self(ProbeKind::ALL.map(|kind| kind.of(container).cloned()))
+    }
+}
+
+impl ProbedPod {
+    pub(super) fn new(pod: &Arc<Pod>) -> Self {
+        Self { pod: Arc::clone(pod), ip: None, containers: BTreeMap::new(), shown: Arc::default() }
+    }
+
+    /// Takes in how the pod is now. `jitter` is asked for each container.
+    pub(super) fn update(&mut self, targets: &ProbeTargets, now: Now, mut jitter: impl FnMut() -> f64) {
+        self.ip = targets.status.pod_ip.clone();
+        let same = Arc::ptr_eq(&self.pod, &targets.pod) && !self.containers.is_empty();
+        if !same {
+            self.pod = Arc::clone(&targets.pod);
+            self.respec();
+        }
+        let Some(seen) = &targets.seen else { return };
+        for (name, container) in &mut self.containers {
+            let Some(current) = seen.current(name) else { continue };
+            let running_since = match &current.state {
+                ContainerState::Running { started_at } => Some(*started_at),
+                ContainerState::Created | ContainerState::Exited(_) | ContainerState::Unknown => None,
+            };
+            let sight = Sight {
+                id: &current.id,
+                running_since,
+                started_before: has_started(&targets.status, name, &current.id),
+                ending: targets.ending,
+            };
+            if container.probes.instance() != Some(&current.id) {
+                container.trouble.clear();
+            }
+            container.probes.see(&sight, now, jitter());
+        }
+    }
+
+    /// Follows the spec: a container whose probes changed begins anew with them.
+    fn respec(&mut self) {
+        let mut old = std::mem::take(&mut self.containers);
+        for container in probed(&self.pod) {
+            let spec = Specs::of(container);
+            let name: Arc<str> = container.name.as_str().into();
+            let kept = old.remove(&name).filter(|old| old.spec == spec);
+            let fresh = || ProbedContainer {
+                spec: Specs::of(container),
+                probes: ContainerProbes::new(container),
+                queued: BTreeMap::new(),
+                trouble: BTreeMap::new(),
+            };
+            self.containers.insert(name, kept.unwrap_or_else(fresh));
+        }
+    }
+
+    /// The question that is due, if it still is.
+    pub(super) fn ask(&mut self, key: &Key, now: Instant) -> Option<Question> {
+        let container = self.containers.get_mut(&key.container)?;
+        let instance = container.probes.begin(key.kind, now)?;
+        let spec = probed(&self.pod).find(|c| *c.name == *key.container)?;
+        let probe = key.kind.of(spec)?;
+        Some(Question {
+            key: key.clone(),
+            instance,
+            action: resolve(probe, spec, self.ip.as_deref()),
+            timeout: Timing::of(probe).timeout,
+        })
+    }
+
+    pub(super) fn answered(&mut self, key: &Key, instance: &ContainerId, answer: &Answer, now: Now) {
+        let Some(container) = self.containers.get_mut(&key.container) else { return };
+        if container.probes.instance() != Some(instance) {
+            return;
+        }
+        match answer {
+            Answer::Pass | Answer::Warn(_) => {
+                container.trouble.remove(&key.kind);
+            }
+            Answer::Fail(text) | Answer::Error { detail: text, .. } => {
+                container.trouble.insert(key.kind, text.clone());
+            }
+        }
+        container.probes.answered(key.kind, instance, answer, now);
+    }
+
+    /// What stands now.
+    pub(super) fn view(&self) -> ProbeView {
+        let mut view = ProbeView::default();
+        for container in self.containers.values() {
+            container.probes.show(&mut view);
+        }
+        view
+    }
+
+    /// What a probe still has to say before the pod is ready, in words for people.
+    pub(super) fn waits_for(&self) -> Option<String> {
+        let open = |kind: ProbeKind| {
+            self.containers.iter().find_map(|(name, container)| {
+                let probe = container.probes.probe(kind)?;
+                if probe.verdict() == Some(Verdict::Success) {
+                    return None;
+                }
+                let word = kind.as_str().to_lowercase();
+                Some(match container.trouble.get(&kind) {
+                    Some(said) => format!("the {word} probe of container {name} to pass; it last said: {said}"),
+                    None => format!("the {word} probe of container {name} to pass for the first time"),
+                })
+            })
+        };
+        open(ProbeKind::Startup).or_else(|| open(ProbeKind::Readiness))
+    }
+}
+
+/// The status says that this very instance has started.
+fn has_started(status: &PodStatus, name: &str, id: &ContainerId) -> bool {
+    let is_it = |at: &&ContainerStatus| {
+        let instance = at.container_id.as_deref().and_then(|text| text.split_once("://"));
+        at.name == name && instance.is_some_and(|(_, text)| text == id.as_str())
+    };
+    let mut all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    all.find(is_it).is_some_and(|at| at.started == Some(true))
+}

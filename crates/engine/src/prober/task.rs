@@ -1,0 +1,236 @@
+//! The task.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_core::id::PodUid;
+use rubelet_core::pod::field_path;
+use rubelet_core::probe::{Answer, ProbeKind};
+use rubelet_core::time::Instant;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error};
+
+use super::pod::{Key, ProbedContainer, ProbedPod};
+use super::run::{Answered, Slots, run};
+use super::{ProbeNews, ProbeTargets, ProberLine, Teller, WORDS, Word};
+use crate::node::Node;
+use crate::ports::{EventKind, PodEvent};
+
+/// Runs that are due within so short a time of each other are begun together: hundreds of probes with a period of a
+/// second then wake the task a few times a second, not hundreds of times.
+const GRAIN: Duration = Duration::from_millis(50);
+/// How many lines for a pod's timeline are kept while the sync loop takes none.
+const LINES: usize = 8;
+
+/// Owns every probe of the node.
+#[doc(alias = "probeManager")]
+pub struct Prober {
+    node: Arc<Node>,
+    words: mpsc::Receiver<(PodUid, Word)>,
+    news: mpsc::Sender<ProbeNews>,
+    pods: BTreeMap<PodUid, ProbedPod>,
+    due: BTreeSet<(Instant, Key)>,
+    runs: JoinSet<Answered>,
+    slots: Slots,
+    /// Pods of which there is something to tell, with what happened to them.
+    untold: BTreeMap<PodUid, Vec<String>>,
+}
+
+enum Event {
+    Shutdown,
+    Word(PodUid, Word),
+    Answered(Box<Answered>),
+    Lost(tokio::task::JoinError),
+    Told,
+    Due,
+}
+
+impl Prober {
+    /// A prober with nothing to probe, and the sync loop's line to it.
+    pub fn new(node: Arc<Node>) -> (Self, ProberLine) {
+        let (tell, words) = mpsc::channel(WORDS);
+        let (news, hear) = mpsc::channel(WORDS);
+        let slots = Slots::new(node.facts.cpu_millis);
+        let this = Self {
+            node,
+            words,
+            news,
+            pods: BTreeMap::new(),
+            due: BTreeSet::new(),
+            runs: JoinSet::new(),
+            slots,
+            untold: BTreeMap::new(),
+        };
+        let teller = Teller { words: tell, unsent: BTreeMap::new(), told: BTreeSet::new() };
+        (this, ProberLine { teller, news: hear })
+    }
+
+    /// Runs until cancelled.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        loop {
+            match self.next_event(&cancel).await {
+                Event::Shutdown => return,
+                Event::Word(uid, Word::Targets(targets)) => self.see(&uid, &targets),
+                Event::Word(uid, Word::Gone) => self.forget(&uid),
+                Event::Answered(answered) => self.answered(&answered),
+                Event::Lost(err) => error!(%err, "A probe was lost"),
+                Event::Told => {}
+                Event::Due => self.ask_what_is_due(),
+            }
+        }
+    }
+
+    /// Waits for whatever comes first. Every arm is cancel-safe: `recv`, `reserve`, `join_next`, a clock.
+    async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
+        let due = self.due.first().map(|(at, _)| *at);
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Event::Shutdown,
+            Some((uid, word)) = self.words.recv() => Event::Word(uid, word),
+            Some(run) = self.runs.join_next() => match run {
+                Ok(answered) => Event::Answered(Box::new(answered)),
+                Err(err) => Event::Lost(err),
+            },
+            room = self.news.reserve(), if !self.untold.is_empty() => {
+                // A loop that has gone hears nothing; we are about to be told to stop, too.
+                let next = self.untold.pop_first();
+                if let (Ok(room), Some((uid, happened))) = (room, next)
+                    && let Some(pod) = self.pods.get(&uid)
+                {
+                    let (view, waits_for) = (Arc::clone(&pod.shown), pod.waits_for());
+                    room.send(ProbeNews { uid, view, happened, waits_for });
+                }
+                Event::Told
+            }
+            () = self.node.clock.sleep_until(due) => Event::Due,
+        }
+    }
+
+    fn see(&mut self, uid: &PodUid, targets: &ProbeTargets) {
+        let now = self.node.clock.now();
+        let pod = self.pods.entry(uid.clone()).or_insert_with(|| ProbedPod::new(&targets.pod));
+        // A container that the spec no longer probes takes its deadlines with it.
+        let before: Vec<Arc<str>> = pod.containers.keys().cloned().collect();
+        for name in &before {
+            if let Some(container) = pod.containers.get_mut(name) {
+                unqueue(&mut self.due, uid, name, container);
+            }
+        }
+        pod.update(targets, now, || self.node.ports.chance.fraction());
+        for (name, container) in &mut pod.containers {
+            queue(&mut self.due, uid, name, container, now.mono);
+        }
+        self.show(uid);
+    }
+
+    fn forget(&mut self, uid: &PodUid) {
+        self.untold.remove(uid);
+        let Some(mut pod) = self.pods.remove(uid) else { return };
+        for (name, container) in &mut pod.containers {
+            unqueue(&mut self.due, uid, name, container);
+        }
+    }
+
+    fn ask_what_is_due(&mut self) {
+        let now = self.node.clock.mono();
+        while let Some((at, key)) = self.due.first().cloned()
+            && at <= now
+        {
+            self.due.pop_first();
+            let Some(pod) = self.pods.get_mut(&key.uid) else { continue };
+            if let Some(container) = pod.containers.get_mut(&key.container) {
+                container.queued.remove(&key.kind);
+            }
+            if let Some(question) = pod.ask(&key, now) {
+                self.runs.spawn(run(Arc::clone(&self.node), self.slots.clone(), question));
+            }
+        }
+    }
+
+    fn answered(&mut self, answered: &Answered) {
+        let Answered { key, instance, answer } = answered;
+        let now = self.node.clock.now();
+        let Some(pod) = self.pods.get_mut(&key.uid) else { return };
+        let Some(current) = pod.containers.get(&key.container).and_then(|c| c.probes.instance()) else { return };
+        if current != instance {
+            return;
+        }
+        pod.answered(key, instance, answer, now);
+        if let Some(container) = pod.containers.get_mut(&key.container) {
+            queue(&mut self.due, &key.uid, &key.container, container, now.mono);
+        }
+        self.tell_people(key, answer);
+        self.show(&key.uid);
+    }
+
+    /// An event, and a line in the pod's timeline (PRB-06, PRB-07).
+    fn tell_people(&mut self, key: &Key, answer: &Answer) {
+        let Some(pod) = self.pods.get(&key.uid) else { return };
+        debug!(pod = ?key.uid, container = %key.container, kind = key.kind.as_str(), ?answer, "Probed");
+        let Some((reason, message)) = answer.event(key.kind) else { return };
+        let lines = self.untold.entry(key.uid.clone()).or_default();
+        if lines.len() < LINES {
+            lines.push(format!("{reason}: container {}: {message}", key.container));
+        }
+        self.node.ports.events.record(PodEvent {
+            pod: Arc::clone(&pod.pod),
+            field_path: field_path(&pod.pod, &key.container),
+            kind: EventKind::Warning,
+            reason: reason.into(),
+            message,
+        });
+    }
+
+    /// Tells the sync loop what stands, if that changed.
+    fn show(&mut self, uid: &PodUid) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let view = pod.view();
+        if *pod.shown != view {
+            pod.shown = Arc::new(view);
+            self.untold.entry(uid.clone()).or_default();
+        }
+    }
+}
+
+fn queue(
+    due: &mut BTreeSet<(Instant, Key)>,
+    uid: &PodUid,
+    name: &Arc<str>,
+    container: &mut ProbedContainer,
+    now: Instant,
+) {
+    for kind in ProbeKind::ALL {
+        let wanted = container.probes.due(kind).map(|at| aligned(at, now));
+        if container.queued.get(&kind).copied() == wanted {
+            continue;
+        }
+        let key = Key { uid: uid.clone(), container: Arc::clone(name), kind };
+        if let Some(old) = container.queued.remove(&kind) {
+            due.remove(&(old, key.clone()));
+        }
+        if let Some(at) = wanted {
+            container.queued.insert(kind, at);
+            due.insert((at, key));
+        }
+    }
+}
+
+fn unqueue(due: &mut BTreeSet<(Instant, Key)>, uid: &PodUid, name: &Arc<str>, container: &mut ProbedContainer) {
+    for (kind, at) in std::mem::take(&mut container.queued) {
+        due.remove(&(at, Key { uid: uid.clone(), container: Arc::clone(name), kind }));
+    }
+}
+
+/// `at`, or a moment later, so that others are due then too. What is due now is not kept waiting.
+fn aligned(at: Instant, now: Instant) -> Instant {
+    if at <= now {
+        return at;
+    }
+    let grain = GRAIN.as_nanos();
+    let grains = at.since_start().as_nanos().div_ceil(grain);
+    let millis = u64::try_from(grains.saturating_mul(GRAIN.as_millis())).unwrap_or(u64::MAX);
+    Instant::from_millis(millis)
+}

@@ -1,0 +1,201 @@
+//! What must not wait for what: one pod for another, the end for a start, the node for a runtime that is only slow.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ExecAction, Lifecycle, LifecycleHandler};
+use rubelet_core::launch::SandboxConfig;
+use rubelet_core::lifecycle::Stage;
+use rubelet_core::pod::RestartPolicy;
+use rubelet_engine::ports::{RpcErrorKind, Sandboxes};
+use rubelet_testkit::{Behaviour, Pull};
+
+use crate::sim::{Sim, static_pod};
+
+fn starts(sim: &Sim, pod: &str) -> usize {
+    sim.runtime.calls(pod).iter().filter(|c| *c == "start app").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registry_that_hangs_holds_up_only_those_who_need_it() {
+    let sim = Sim::seeded(50).await;
+    sim.runtime.script_pull("slow:1", Pull::Hangs);
+    sim.runtime.add_image("here:1");
+    sim.files.push((0..20).map(|n| static_pod(&format!("p{n:02}")).image("slow:1").build()));
+    sim.pass(10).await;
+    sim.files.put(static_pod("web").image("here:1").build());
+    sim.until_ready(&["web"], 5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_hangs_holds_up_its_own_pod_alone() {
+    let sim = Sim::seeded(51).await;
+    let exec = ExecAction { command: Some(vec!["sleep".into(), "infinity".into()]) };
+    let hook = LifecycleHandler { exec: Some(exec), ..LifecycleHandler::default() };
+    let lifecycle = Lifecycle { post_start: Some(hook), ..Lifecycle::default() };
+    let hung = |n: usize| {
+        let pod = static_pod(&format!("p{n:02}")).container("app");
+        pod.edit_container(|c| c.lifecycle = Some(lifecycle.clone())).build()
+    };
+    sim.files.push((0..10).map(hung));
+    sim.pass(10).await;
+    sim.files.put(static_pod("web").build());
+    sim.until_ready(&["web"], 5).await;
+    // And what hangs can be ended.
+    sim.files.take_away("p00");
+    sim.until_gone("p00", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crashed_container_does_not_wait_for_a_hundred_new_pods() {
+    let sim = Sim::seeded(52).await;
+    sim.files.put(static_pod("web").build());
+    sim.until_ready(&["web"], 5).await;
+    sim.runtime.set_latency(Duration::from_millis(500));
+    let many = (0..100).map(|n| static_pod(&format!("p{n:03}")).build());
+    sim.files.push(many.chain([static_pod("web").build()]));
+    sim.pass(1).await;
+    sim.runtime.end_container("web", "app", 1);
+    sim.until(4, "the restart", async |sim| starts(sim, "web") == 2).await;
+    sim.until(300, "all pods", async |sim| sim.view().await.pods.iter().all(|p| crate::sim::is_ready(&p.status))).await;
+    sim.check_laws();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_deleted_while_its_sandbox_is_made_ends_at_once_work_04() {
+    let sim = Sim::seeded(53).await;
+    sim.runtime.set_latency(Duration::from_secs(60));
+    sim.files.put(static_pod("web").build());
+    sim.pass(5).await;
+    sim.runtime.set_latency(Duration::from_millis(2));
+    sim.files.take_away("web");
+    sim.until_gone("web", 5).await;
+    assert!(sim.runtime.calls("web").is_empty(), "{:?}", sim.runtime.calls("web"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_deleted_between_create_and_start_is_never_started() {
+    for wait in 0..40 {
+        let mut sim = Sim::seeded(wait).await;
+        sim.runtime.set_latency(Duration::from_millis(20));
+        sim.runtime.script("app", [Behaviour::runs().start_takes(Duration::from_millis(200))]);
+        sim.files.put(static_pod("web").build());
+        tokio::time::sleep(Duration::from_millis(wait * 8)).await;
+        sim.files.take_away("web");
+        // From the moment that the engine knows, nothing starts.
+        sim.until(1, "the end to begin", async |sim| sim.stage("web").await.is_none_or(|s| s.is_past_syncing())).await;
+        sim.watch_laws().await;
+        sim.until_gone("web", 60).await;
+        sim.watch_laws().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_hangs_on_its_way_holds_up_no_deletion_of_what_it_made() {
+    let sim = Sim::seeded(54).await;
+    sim.volumes.set_takes(Duration::from_secs(3600));
+    sim.files.put(static_pod("web").empty_dir("data", "/data").build());
+    sim.pass(5).await;
+    sim.files.take_away("web");
+    sim.until_gone("web", 5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_runtime_says_of_itself_makes_nobody_look_at_every_pod() {
+    let sim = Sim::seeded(55).await;
+    sim.files.push((0..30).map(|n| static_pod(&format!("p{n:02}")).build()));
+    sim.until(60, "all pods", async |sim| {
+        let view = sim.view().await;
+        view.pods.len() == 30 && view.pods.iter().all(|p| crate::sim::is_ready(&p.status))
+    })
+    .await;
+    sim.pass(5).await;
+    let looks = |sim: &Sim| sim.runtime.counts().get("podsandbox_status").copied().unwrap_or_default();
+    let before = looks(&sim);
+    for n in 0..4 {
+        sim.runtime.set_network(n % 2 == 1, "cni config uninitialized");
+        sim.pass(6).await;
+    }
+    assert!(looks(&sim) - before <= 5, "{} looks at 30 pods that did not change", looks(&sim) - before);
+    // Its return is a reason.
+    let before = looks(&sim);
+    sim.runtime.go_away(Duration::from_secs(45));
+    sim.pass(60).await;
+    assert!(looks(&sim) - before >= 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_panics_is_counted_and_harms_its_own_pod_alone() {
+    let sim = Sim::seeded(56).await;
+    sim.volumes.set_panics("data", true);
+    sim.files.push([static_pod("sick").empty_dir("data", "/data").build(), static_pod("web").build()]);
+    sim.until_ready(&["web"], 5).await;
+    sim.until(5, "it to be counted", async |sim| sim.view().await.job_panics == 1).await;
+    let problem = sim.pod("sick").await.and_then(|p| p.problem);
+    assert!(problem.is_some_and(|p| p.contains("panicked")));
+    sim.volumes.set_panics("data", false);
+    sim.until_ready(&["sick"], 30).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_lost_call_made_of_a_finished_pod_is_ended_hk_10() {
+    let sim = Sim::seeded(57).await;
+    sim.runtime.script("app", [Behaviour::exits(0)]);
+    sim.files.put(static_pod("job").restart(RestartPolicy::Never).build());
+    sim.until(30, "its end", async |sim| sim.stage("job").await == Some(Stage::Finished)).await;
+    let labels = ["pod.uid", "pod.name", "pod.namespace"].map(|key| format!("io.kubernetes.{key}"));
+    let config = SandboxConfig {
+        name: "job".into(),
+        namespace: "default".into(),
+        uid: "job-uid".into(),
+        attempt: 7,
+        labels: labels.into_iter().zip(["job-uid", "job", "default"].map(str::to_owned)).collect(),
+        ..SandboxConfig::default()
+    };
+    sim.runtime.run_sandbox(&config).await.expect("the call takes effect at last");
+    assert!(!sim.runtime.is_still(&"job-uid".into()));
+    sim.until(90, "it to be ended again", async |sim| sim.runtime.is_still(&"job-uid".into())).await;
+    assert_eq!(starts(&sim, "job"), 1);
+    sim.until(30, "its end", async |sim| sim.stage("job").await == Some(Stage::Finished)).await;
+}
+
+/// Only a stop gives the network back, and containerd 1.6 refuses to remove what was never stopped.
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_ended_by_itself_is_stopped_before_it_is_removed_kill_01() {
+    let sim = Sim::seeded(58).await;
+    sim.files.put(static_pod("web").restart(RestartPolicy::Never).build());
+    sim.until_ready(&["web"], 5).await;
+    sim.runtime.end_sandbox("web");
+    sim.until(30, "its end", async |sim| sim.stage("web").await == Some(Stage::Finished)).await;
+    assert!(sim.runtime.calls("web").contains(&"stop_sandbox".to_owned()), "{:?}", sim.runtime.calls("web"));
+    sim.files.take_away("web");
+    sim.until_gone("web", 60).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_network_is_not_made_worse_by_the_events_of_its_failures() {
+    let sim = Sim::seeded(59).await;
+    sim.runtime.script_sandbox("web", Some("failed to set up sandbox network: cni plugin: no addresses left"));
+    sim.files.put(static_pod("web").build());
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        sim.runtime.hint(&"web-uid".into());
+    }
+    let tries = sim.runtime.counts().get("run_podsandbox").copied().unwrap_or_default();
+    assert!((5..=12).contains(&tries), "{tries} tries in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_pages_is_cut() {
+    let sim = Sim::seeded(60).await;
+    let pages = "no ".repeat(100_000);
+    sim.runtime.script_pull("gone:1", Pull::Fails(RpcErrorKind::Failed, pages.clone()));
+    sim.runtime.script_sandbox("net", Some(&pages));
+    sim.files.push([static_pod("sick").image("gone:1").build(), static_pod("net").build()]);
+    sim.pass(60).await;
+    for pod in sim.view().await.pods {
+        let longest = pod.timeline.entries().map(|e| e.what.len()).max().unwrap_or_default();
+        let status = format!("{:?}", pod.status).len();
+        assert!(longest < 2_000 && status < 20_000, "{}: {longest} in the timeline, {status} in the status", pod.pod);
+        assert!(pod.problem.is_none_or(|p| p.len() < 2_000));
+    }
+}
