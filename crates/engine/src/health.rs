@@ -36,6 +36,11 @@ pub struct RuntimeHealth {
 }
 
 impl RuntimeHealth {
+    /// It answers, and nothing is wrong. One that went away a moment ago is still up, but not well.
+    pub fn is_well(&self) -> bool {
+        self.up && self.problem.is_none()
+    }
+
     /// Why pods that need a network of their own can't be started; `None` if they can (SYNC-05).
     pub fn network_problem(&self) -> Option<String> {
         let network = &self.status.network;

@@ -59,8 +59,8 @@ pub struct SyncLoop {
     listing: Option<Arc<Listing>>,
     inputs: Inputs,
     beat: watch::Sender<Instant>,
-    /// Whether the runtime was up when last told of.
-    up: bool,
+    /// Whether the runtime was well when last told of.
+    well: bool,
 }
 
 struct Inputs {
@@ -116,7 +116,7 @@ impl SyncLoop {
             listing: None,
             inputs: Inputs { deliveries, pleg, probes: prober.news, notes, requests, health },
             beat,
-            up: false,
+            well: false,
             node,
         };
         (this, SyncLoopHandle::new(ask, beats))
@@ -171,9 +171,10 @@ impl SyncLoop {
             Event::ChoreEnded(end) => self.chore_ended(end),
             Event::Request(request) => self.answer(request),
             Event::HealthChanged => {
-                let up = self.inputs.health.borrow_and_update().up;
-                // Only its return is a reason to look at everything: what it says of itself may change at any time.
-                if !std::mem::replace(&mut self.up, up) && up {
+                let well = self.inputs.health.borrow_and_update().is_well();
+                // Only its return is a reason to look at everything, be it from a short absence that did not count as
+                // one: what it says of itself may change at any time.
+                if !std::mem::replace(&mut self.well, well) && well {
                     self.workers.hint_all();
                 }
             }

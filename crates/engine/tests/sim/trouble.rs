@@ -77,6 +77,22 @@ async fn a_full_disk_stops_new_pods_with_a_clear_message_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_runtime_that_was_away_for_a_moment_is_used_as_soon_as_it_is_back() {
+    let sim = Sim::seeded(31).await;
+    sim.files.put(static_pod("old").build());
+    sim.until_ready(&["old"], 5).await;
+    // Shorter than the time after which it counts as down.
+    sim.runtime.go_away(Duration::from_secs(8));
+    sim.files.put(static_pod("new").build());
+    sim.pass(8).await;
+    let back = sim.clock.elapsed();
+    sim.until_ready(&["new"], 30).await;
+    let took = sim.clock.elapsed() - back;
+    assert!(took < Duration::from_secs(6), "the runtime is asked every five seconds, and it took {took:?}");
+    sim.check_laws();
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_the_runtime_is_away_pods_wait_and_then_go_on() {
     let sim = Sim::seeded(24).await;
     sim.files.put(static_pod("web").build());

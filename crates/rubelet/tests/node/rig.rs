@@ -208,7 +208,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         let failed = std::thread::panicking();
-        if failed {
+        if failed || std::env::var_os("RUBELET_TEST_SHOW_LOG").is_some() {
             eprintln!("--- log of rubelet on {} ---\n{}--- end of log ---", self.name, self.log());
         }
         self.end();
