@@ -7,7 +7,7 @@ use rubelet_core::launch::SandboxConfig;
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::pod::RestartPolicy;
 use rubelet_engine::ports::{RpcErrorKind, Sandboxes};
-use rubelet_testkit::{Behaviour, Pull};
+use rubelet_testkit::{Behaviour, Faults, Odds, Pull};
 
 use crate::sim::{Sim, static_pod};
 
@@ -198,4 +198,60 @@ async fn a_message_of_pages_is_cut() {
         assert!(longest < 2_000 && status < 20_000, "{}: {longest} in the timeline, {status} in the status", pod.pod);
         assert!(pod.problem.is_none_or(|p| p.len() < 2_000));
     }
+}
+
+/// A name that is taken is taken by our own lost call: what it makes is looked for soon, not after the usual pause.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_a_lost_call_holds_is_asked_for_again_soon() {
+    let sim = Sim::seeded(61).await;
+    let pass = async |millis| tokio::time::sleep(Duration::from_millis(millis)).await;
+    sim.volumes.set_takes(Duration::from_secs(1));
+    sim.files.put(static_pod("web").empty_dir("data", "/data").build());
+    pass(500).await;
+    sim.runtime.set_faults(Faults { late_effect: Odds::ALWAYS, ..Faults::NONE });
+    pass(1000).await;
+    // The call is given up, and goes on in the runtime. Asked again before it is done, the name is taken.
+    sim.runtime.set_faults(Faults::NONE);
+    sim.volumes.set_takes(Duration::ZERO);
+    pass(700).await;
+    sim.runtime.hint(&"web-uid".into());
+    pass(100).await;
+    sim.runtime.set_faults(Faults { hint_lost: Odds::ALWAYS, ..Faults::NONE });
+    sim.until_ready(&["web"], 5).await;
+    let tries = sim.runtime.calls("web").iter().filter(|c| c.starts_with("run_sandbox")).count();
+    assert_eq!(tries, 2, "{:?}", sim.runtime.calls("web"));
+    sim.check_laws();
+}
+
+/// A container that cannot be killed: the runtime says that it stopped it, and is not believed.
+#[tokio::test(start_paused = true)]
+async fn a_pod_has_not_ended_while_anything_of_it_runs_term_04() {
+    let sim = Sim::seeded(62).await;
+    sim.runtime.script("app", [Behaviour::runs().cannot_be_killed()]);
+    sim.files.put(static_pod("web").grace_secs(2).build());
+    sim.until_ready(&["web"], 5).await;
+    sim.files.take_away("web");
+    sim.pass(60).await;
+    let pod = sim.pod("web").await.expect("it has not ended");
+    assert!(matches!(pod.stage, Stage::Terminating { .. }), "{:?}", pod.stage);
+    assert!(pod.problem.is_some_and(|p| p.contains("still runs")));
+    assert!(sim.runtime.end_container("web", "app", 137), "it runs");
+    sim.until_gone("web", 30).await;
+}
+
+/// The grace counts from when the pod was told to end, however often the stop has to be tried.
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_is_tried_again_has_what_is_left_of_the_grace_work_05() {
+    let sim = Sim::seeded(63).await;
+    sim.runtime.script("app", [Behaviour::runs().ignores_term()]);
+    sim.files.put(static_pod("web").grace_secs(20).build());
+    sim.until_ready(&["web"], 5).await;
+    let told = sim.clock.elapsed();
+    sim.runtime.set_faults(Faults { refused: Odds::ALWAYS, ..Faults::NONE });
+    sim.files.take_away("web");
+    sim.pass(5).await;
+    sim.runtime.set_faults(Faults::NONE);
+    sim.until_gone("web", 60).await;
+    let took = sim.clock.elapsed() - told;
+    assert!(took < Duration::from_secs(22), "{took:?}: {:?}", sim.runtime.calls("web"));
 }

@@ -17,6 +17,8 @@ pub struct Behaviour {
     pub(super) on_term: Option<(Duration, i32)>,
     /// The runtime's word for its end, if not the usual one.
     pub(super) reason: Option<String>,
+    /// No signal ends it, as with a process that waits for a disk that is gone.
+    pub(super) unkillable: bool,
 }
 
 impl Behaviour {
@@ -29,6 +31,7 @@ impl Behaviour {
             ends: None,
             on_term: Some((Duration::ZERO, 143)),
             reason: None,
+            unkillable: false,
         }
     }
 
@@ -56,6 +59,12 @@ impl Behaviour {
     #[must_use]
     pub fn ignores_term(self) -> Self {
         Self { on_term: None, ..self }
+    }
+
+    /// No signal ends it; the runtime says all the same that it stopped it.
+    #[must_use]
+    pub fn cannot_be_killed(self) -> Self {
+        Self { on_term: None, unkillable: true, ..self }
     }
 
     /// Takes `after` to end on SIGTERM, with `code`.

@@ -208,6 +208,9 @@ impl World {
     }
 
     pub(super) fn kill(&mut self, now: At, id: &ContainerId) {
+        if self.container(id).is_some_and(|(_, c)| c.behaviour.unkillable) {
+            return;
+        }
         self.end(now, id, KILLED);
     }
 

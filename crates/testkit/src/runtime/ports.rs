@@ -228,6 +228,7 @@ impl FakeRuntime {
             let ends = self.with(|world, now| {
                 if now >= deadline {
                     world.kill(now, id);
+                    return None;
                 }
                 let (_, container) = world.container(id)?;
                 match &container.life {
