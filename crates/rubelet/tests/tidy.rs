@@ -202,8 +202,20 @@ fn core_and_engine_hold_no_lock() {
 
 #[test]
 fn no_file_names_a_machine_or_a_package_registry() {
-    let hosts = ["crates.io", "golang.org", "debian.org", "pypi.org", "npmjs.com", "rubygems.org"];
-    let homes = ["/work/main", "/work/wt", "/work/tgt", "/root/.", "/root/go"];
+    // In two halves, so that this file does not name what it forbids.
+    let hosts = [
+        ("crates", "io"),
+        ("golang", "org"),
+        ("debian", "org"),
+        ("pypi", "org"),
+        ("npmjs", "com"),
+        ("rubygems", "org"),
+    ]
+    .map(|(name, end)| format!("{name}.{end}"));
+    // This machine's own places: the checkout, and what is in the user's home.
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/nowhere".to_owned());
+    let checkout = env!("CARGO_MANIFEST_DIR").trim_end_matches("/crates/rubelet").to_owned();
+    let homes = [checkout, format!("{home}/."), format!("{home}/go")].map(|place| place.replace("//", "/"));
     let mut all = files("crates", &[".rs", ".toml", ".md", ".proto"]);
     all.extend(files("docs", &[""]));
     all.extend(files("tests", &[""]));
@@ -212,7 +224,7 @@ fn no_file_names_a_machine_or_a_package_registry() {
     for file in all.iter().filter(|file| *file != "crates/rubelet/tests/tidy.rs") {
         let Ok(text) = String::from_utf8(bytes(file)) else { continue };
         for word in hosts.iter().chain(&homes) {
-            assert!(!text.contains(word), "{file} names {word}");
+            assert!(!text.contains(word.as_str()), "{file} names {word}");
         }
     }
 }
