@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
 use crate::ports::{
-    Cgroups, Chance, Events, HostFiles, Images, LogCleaner, NodeFacts, PodDirs, PodLogs, Probes, Runtime, StatusSink,
-    Subpaths, VolumePlugin,
+    Cgroups, Chance, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, PodDirs, PodLogs, Probes, Runtime,
+    StatusSink, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
 
@@ -52,6 +52,8 @@ pub struct Ports {
     pub probes: Arc<dyn Probes>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
+    /// The API server; a node without one runs static pods alone.
+    pub cluster: Option<ClusterPorts>,
 }
 
 /// What configuration, flags and gates come down to for the engine. Made once, at start-up.

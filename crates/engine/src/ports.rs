@@ -3,6 +3,7 @@
 //! Adapters implement them for the real thing, `testkit` for the simulation, and `testkit::contract` checks that both
 //! obey the same laws. Every method that waits may be dropped at any moment; the caller then looks again.
 
+mod api;
 mod cgroups;
 mod chance;
 mod events;
@@ -15,6 +16,7 @@ mod source;
 mod status;
 mod volumes;
 
+pub use api::*;
 pub use cgroups::*;
 pub use chance::*;
 pub use events::*;

@@ -149,6 +149,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         status: Arc::new(NoStatus),
         probes: Arc::new(NetworkProbes::new().map_err(told)?),
         chance: Arc::new(KernelChance::default()),
+        cluster: None,
     };
     let sources = sources::sources(loaded, &facts.name)?;
     let pulls = settings::pull_limits(config);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{EventKind, Events, PodEvent, StatusReport, StatusSink};
+use rubelet_engine::ports::{EventKind, Events, NodeEvent, PodEvent, StatusReport, StatusSink};
 use tracing::{info, warn};
 
 /// An event that only repeats is told again after this. A crash loop repeats every few seconds.
@@ -43,6 +43,14 @@ impl Events for LogEvents {
         match event.kind {
             EventKind::Normal => info!(%pod, reason, part, times, "{message}"),
             EventKind::Warning => warn!(%pod, reason, part, times, "{message}"),
+        }
+    }
+
+    fn record_node(&self, event: NodeEvent) {
+        let (reason, message) = (event.reason.as_ref(), event.message.as_str());
+        match event.kind {
+            EventKind::Normal => info!(reason, "{message}"),
+            EventKind::Warning => warn!(reason, "{message}"),
         }
     }
 }

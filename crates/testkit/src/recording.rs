@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rubelet_core::id::PodRef;
-use rubelet_engine::ports::{EventKind, Events, PodEvent, StatusReport, StatusSink};
+use rubelet_engine::ports::{EventKind, Events, NodeEvent, PodEvent, StatusReport, StatusSink};
 use tokio::sync::watch;
 
 /// Remembers every event. Clones share the memory.
@@ -35,6 +35,8 @@ impl Events for RecordingEvents {
     fn record(&self, event: PodEvent) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
+
+    fn record_node(&self, _event: NodeEvent) {}
 }
 
 /// Remembers every status report. Clones share the memory.

@@ -9,7 +9,7 @@ use rubelet_engine::assemble::{EngineHandle, Parts, start};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::Ports;
-use rubelet_engine::ports::{Events, PodEvent, StatusReport, StatusSink};
+use rubelet_engine::ports::{Events, NodeEvent, PodEvent, StatusReport, StatusSink};
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{DEFAULT_IMAGE, FakeSource};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,7 @@ struct Nobody;
 
 impl Events for Nobody {
     fn record(&self, _event: PodEvent) {}
+    fn record_node(&self, _event: NodeEvent) {}
 }
 
 impl StatusSink for Nobody {

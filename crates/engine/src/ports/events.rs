@@ -7,8 +7,21 @@ use k8s_openapi::api::core::v1::Pod;
 
 /// Takes events. Never waits: what cannot be queued is dropped and counted.
 pub trait Events: Send + Sync {
-    /// Takes one.
+    /// Takes one about a pod.
     fn record(&self, event: PodEvent);
+    /// Takes one about this node.
+    fn record_node(&self, event: NodeEvent);
+}
+
+/// An event about this node.
+#[derive(Clone, Debug)]
+pub struct NodeEvent {
+    /// Severity.
+    pub kind: EventKind,
+    /// Upstream's word, such as `NodeReady`.
+    pub reason: Cow<'static, str>,
+    /// The sentence.
+    pub message: String,
 }
 
 /// An event about a pod, or about one of its containers.

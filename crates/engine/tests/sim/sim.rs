@@ -130,6 +130,7 @@ impl Sim {
             status: Arc::new(self.statuses.clone()),
             probes: Arc::new(self.probes.clone()),
             chance: Arc::new(self.chance.clone()),
+            cluster: None,
         }
     }
 
