@@ -28,6 +28,7 @@ pub mod pod;
 pub mod probe;
 pub mod qos;
 pub mod reason;
+pub mod resize;
 pub mod resources;
 pub mod status;
 pub mod time;

@@ -77,7 +77,7 @@ impl SyncPod<'_> {
     }
 
     fn plan(&self, seen: &PodObservation) -> PodPlan {
-        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates };
+        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates, told: None };
         plan_pod(&view, seen)
     }
 
