@@ -59,7 +59,7 @@ flags() {
 build() {
   local name=$1 cgo=$2 package=$3 command=(build)
   type -P go >/dev/null || die "$name is not in $bin and cannot be built: Go is not installed, and K8S_BIN names no directory"
-  [[ $name != *.test ]] || command=(test -c)
+  [[ $name != *.test ]] || command=(test -c -vet=off)
   step "building $name $version" >&2
   (cd "$tools" && CGO_ENABLED=$cgo GOFLAGS='-buildvcs=false -trimpath -mod=readonly' \
     go "${command[@]}" -ldflags "$(flags)" -o "$bin/.$name.part" "$package") >&2 ||

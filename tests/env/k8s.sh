@@ -161,7 +161,8 @@ run_all() {
     --bind-address=127.0.0.1 --secure-port="$PORT_CONTROLLERS" --cert-dir="$dir/controllers" --leader-elect=false \
     --use-service-account-credentials=true --service-account-private-key-file="$dir/pki/sa.key" \
     --root-ca-file="$dir/pki/ca.crt" --cluster-signing-cert-file="$dir/pki/ca.crt" \
-    --cluster-signing-key-file="$dir/pki/ca.key" --kube-api-qps=100 --kube-api-burst=200 --profiling=false
+    --cluster-signing-key-file="$dir/pki/ca.key" --flex-volume-plugin-dir="$dir/volume-plugins" \
+    --kube-api-qps=100 --kube-api-burst=200 --profiling=false
   run kube-scheduler "$bin/kube-scheduler" --kubeconfig="$dir/scheduler.conf" --bind-address=127.0.0.1 \
     --secure-port="$PORT_SCHEDULER" --cert-dir="$dir/scheduler" --leader-elect=false --kube-api-qps=200 \
     --kube-api-burst=400 --profiling=false

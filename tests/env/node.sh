@@ -129,8 +129,8 @@ END
 
 agent_node() {
   local program flags=(--config "$cluster/config.yaml" --kubeconfig "$cluster/kubelet.conf" --root-dir "$cluster/kubelet"
-    --hostname-override "$NODE_NAME" --node-ip "$(bridge_address)" --v=2)
-  [[ ${JOIN:-} != token ]] || flags+=(--bootstrap-kubeconfig "$cluster/bootstrap-kubelet.conf" --cert-dir "$cluster/kubelet/pki")
+    --hostname-override "$NODE_NAME" --node-ip "$(bridge_address)" --cert-dir "$cluster/kubelet/pki" --v=2)
+  [[ ${JOIN:-} != token ]] || flags+=(--bootstrap-kubeconfig "$cluster/bootstrap-kubelet.conf")
   program=$(program_of "$1")
   [[ -z $(agent_pids) ]] || die "an agent runs already in $cluster: node.sh quit $cluster"
   # shellcheck disable=SC2206  # a list of words
@@ -193,6 +193,9 @@ restore_kernel() {
   [[ -e $KERNEL_WAS && -z $(find /sys/fs/cgroup -maxdepth 2 -name 'rubelet-node.*' -print -quit) ]] || return 0
   sysctl -q -e -p "$KERNEL_WAS" >/dev/null 2>&1 || true
   rm -f "$KERNEL_WAS"
+  # The one place outside of DIR that upstream's kubelet insists on.
+  rm -f /var/lib/kubelet/device-plugins/kubelet.sock
+  rmdir /var/lib/kubelet/device-plugins /var/lib/kubelet 2>/dev/null || true
 }
 
 # `fail WHAT`
