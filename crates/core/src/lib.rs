@@ -12,6 +12,7 @@ pub mod config;
 pub mod desired;
 pub mod dns;
 pub mod env;
+pub mod events;
 pub mod gc;
 pub mod hash;
 pub mod hostname;
