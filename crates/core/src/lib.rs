@@ -19,6 +19,7 @@ pub mod hostname;
 pub mod hosts;
 pub mod id;
 pub mod image;
+pub mod keyring;
 pub mod launch;
 pub mod lifecycle;
 pub mod manifest;
