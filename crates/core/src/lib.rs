@@ -30,6 +30,8 @@ pub mod pod;
 pub mod probe;
 pub mod qos;
 pub mod reason;
+pub mod references;
 pub mod resources;
 pub mod status;
 pub mod time;
+pub mod token;

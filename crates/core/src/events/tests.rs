@@ -28,7 +28,12 @@ fn told(verdict: Verdict) -> String {
     match verdict {
         Verdict::Skip => "skip".to_owned(),
         Verdict::Create(event) => {
-            format!("create {} x{} {}", text(&event.metadata.name), event.count.unwrap_or_default(), text(&event.message))
+            format!(
+                "create {} x{} {}",
+                text(&event.metadata.name),
+                event.count.unwrap_or_default(),
+                text(&event.message)
+            )
         }
         Verdict::Count { event, patch } => format!("count {} {patch}", text(&event.metadata.name)),
     }
