@@ -8,6 +8,7 @@
 
 pub mod admit;
 pub mod backoff;
+pub mod certs;
 pub mod config;
 pub mod desired;
 pub mod dns;
