@@ -19,6 +19,7 @@ use super::limit::{Limiter, Rate};
 use super::link::{Answer, Ask, Body, Failure, Link, Manners, Processed};
 use super::pulse::Heartbeat;
 use super::status;
+use super::strip::without_managed_fields;
 
 /// How long a request may take, unless said otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -245,6 +246,11 @@ impl Client {
         answer.unwrap_or_else(|_| Err(late(&ask, self.deadline)))
     }
 
+    /// Waits until there is a connection that was not there before.
+    pub(super) async fn reconnected(&self) {
+        self.connector.reconnected().await;
+    }
+
     pub(super) fn clock(&self) -> &Clock {
         &self.connector.shared().clock
     }
@@ -319,8 +325,10 @@ fn encode<T: Serialize>(body: &T) -> Result<Bytes, ApiError> {
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(body).map_err(|error| ApiError {
+    let garbage = |error: &dyn std::fmt::Display| ApiError {
         kind: ApiErrorKind::Garbage,
         detail: format!("the answer cannot be read: {error}"),
-    })
+    };
+    let text = std::str::from_utf8(body).map_err(|error| garbage(&error))?;
+    serde_json::from_str(&without_managed_fields(text)).map_err(|error| garbage(&error))
 }

@@ -81,6 +81,20 @@ impl Connector {
         answer.await.map_err(|_| stopped())?
     }
 
+    /// Waits until there is a connection that was not there before.
+    pub(super) async fn reconnected(&self) {
+        let mut current = self.current.clone();
+        current.mark_unchanged();
+        loop {
+            if current.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            if current.borrow().is_some() {
+                return;
+            }
+        }
+    }
+
     /// A connection for one exchange, where each needs its own.
     pub(super) async fn dial(&self) -> Result<Dialled, WireError> {
         dial(&self.shared.endpoint, &self.shared.credentials, self.shared.clock.mono()).await
