@@ -8,16 +8,19 @@
 
 pub mod admit;
 pub mod backoff;
+pub mod certs;
 pub mod config;
 pub mod desired;
 pub mod dns;
 pub mod env;
+pub mod events;
 pub mod gc;
 pub mod hash;
 pub mod hostname;
 pub mod hosts;
 pub mod id;
 pub mod image;
+pub mod keyring;
 pub mod launch;
 pub mod lifecycle;
 pub mod manifest;
@@ -28,6 +31,8 @@ pub mod pod;
 pub mod probe;
 pub mod qos;
 pub mod reason;
+pub mod references;
 pub mod resources;
 pub mod status;
 pub mod time;
+pub mod token;
