@@ -8,6 +8,7 @@ mod sandbox;
 use std::time::Duration;
 
 pub(crate) use container::container_config;
+pub(crate) use linux::linux_resources;
 pub(crate) use image::{auth_config, image_spec};
 pub(crate) use sandbox::sandbox_config;
 
