@@ -288,7 +288,7 @@ impl Client {
         let mut bad = None;
         let mut attempt = 1;
         loop {
-            let authorization = shared.credentials.authorization(shared.clock.mono()).await;
+            let authorization = shared.credentials.authorization(shared.clock.now()).await;
             let server = shared.endpoint.url();
             let authorization = authorization.map_err(|source| WireError::Credentials { server, source })?;
             let manners = Manners { agent: self.agent.clone(), authorization };

@@ -97,7 +97,7 @@ impl Connector {
 
     /// A connection for one exchange, where each needs its own.
     pub(super) async fn dial(&self) -> Result<Dialled, WireError> {
-        dial(&self.shared.endpoint, &self.shared.credentials, self.shared.clock.mono()).await
+        dial(&self.shared.endpoint, &self.shared.credentials, self.shared.clock.now()).await
     }
 }
 
@@ -173,9 +173,9 @@ impl Task {
         self.dialling.spawn(async move {
             // Read before the certificate is: should it change meanwhile, the connection counts as old.
             let version = shared.credentials.version();
-            let now = shared.clock.mono();
+            let now = shared.clock.now();
             let dialled = dial(&shared.endpoint, &shared.credentials, now).await?;
-            Link::make(id, dialled, shared.beat, Arc::clone(&shared.endpoint), version, now).await
+            Link::make(id, dialled, shared.beat, Arc::clone(&shared.endpoint), version, now.mono).await
         });
     }
 
