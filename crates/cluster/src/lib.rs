@@ -5,9 +5,15 @@
 //! valid pod is: they turn text into JSON and hand it to a [`Decode`].
 
 mod decode;
+pub mod events;
 mod file;
 mod http;
+pub mod objects;
+pub mod requests;
+pub mod reviews;
 mod text;
+pub mod tokens;
+pub mod view;
 
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
