@@ -131,6 +131,11 @@ impl DesiredPods {
         self.configured.iter().all(|source| self.sets.contains_key(source))
     }
 
+    /// This source has delivered at least once.
+    pub fn has_delivered(&self, source: Source) -> bool {
+        self.sets.contains_key(&source)
+    }
+
     /// Sources that have not delivered yet.
     pub fn sources_missing(&self) -> impl Iterator<Item = Source> {
         self.configured.iter().copied().filter(|source| !self.sets.contains_key(source))

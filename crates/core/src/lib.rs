@@ -8,6 +8,7 @@
 
 pub mod admit;
 pub mod backoff;
+pub mod certs;
 pub mod config;
 pub mod desired;
 pub mod dns;
@@ -24,6 +25,7 @@ pub mod launch;
 pub mod lifecycle;
 pub mod manifest;
 pub mod mounts;
+pub mod node;
 pub mod observe;
 pub mod plan;
 pub mod pod;
