@@ -4,6 +4,7 @@
 //! [`HttpSource`] from a URL. Both deliver whole sets; what changed is `core::desired`'s business. Neither decides what a
 //! valid pod is: they turn text into JSON and hand it to a [`Decode`].
 
+pub mod certs;
 mod decode;
 mod file;
 mod http;
