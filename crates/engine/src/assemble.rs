@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Node as ApiNode;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -10,6 +11,7 @@ use crate::health::{RuntimeHealth, watch_runtime};
 use crate::images::{PullLimits, Puller};
 use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
+use crate::node_reporter::{self, NodeParts};
 use crate::pleg::{Pleg, PlegHealth};
 use crate::ports::{NodeFacts, PodSource};
 use crate::prober::Prober;
@@ -27,6 +29,8 @@ pub struct EngineHandle {
     pub runtime: watch::Receiver<RuntimeHealth>,
     /// How the event generator fares.
     pub pleg: watch::Receiver<PlegHealth>,
+    /// The node's object as last reported; `None` before it is registered, and without an API server.
+    pub node: watch::Receiver<Option<Arc<ApiNode>>>,
 }
 
 /// What an engine is made from.
@@ -43,12 +47,14 @@ pub struct Parts {
     pub clock: Clock,
     /// Where pods come from.
     pub sources: Vec<Arc<dyn PodSource>>,
+    /// The node's object and lease, for a node in a cluster.
+    pub node: Option<NodeParts>,
 }
 
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
-    let Parts { mut ports, facts, settings, pulls, clock, sources } = parts;
+    let Parts { mut ports, facts, settings, pulls, clock, sources, node: node_parts } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
@@ -62,6 +68,14 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let (tell_pleg, pleg_news) = mpsc::channel(HINTS);
     let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime), clock.clone(), tell_pleg);
     tasks.start("pleg", pleg.run(cancel.clone()));
+
+    let reported = match node_parts {
+        Some(parts) => {
+            let fares = (health.clone(), pleg_health.clone());
+            node_reporter::start(parts, &ports, &clock, facts.ips.clone(), fares, &mut tasks)
+        }
+        None => watch::channel(None).1,
+    };
 
     let (deliver, deliveries) = mpsc::channel(DELIVERIES);
     let source_kinds: Vec<_> = sources.iter().map(|source| source.source()).collect();
@@ -89,5 +103,5 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let (sync_loop, handle) = SyncLoop::new(node, source_kinds, deliveries, pleg_news, prober_line, mirrors);
     tasks.start("sync-loop", sync_loop.run(cancel));
 
-    (tasks, EngineHandle { sync_loop: handle, runtime, pleg: pleg_health })
+    (tasks, EngineHandle { sync_loop: handle, runtime, pleg: pleg_health, node: reported })
 }

@@ -1,5 +1,7 @@
 //! Carries out a plan on the runtime, step by step, and reports every step. Decides nothing.
 
+mod credentials;
+mod env;
 mod image;
 mod kill;
 mod sandbox;
@@ -150,9 +152,10 @@ impl PodRuntime<'_> {
         slot: &mut StartSlot<'_>,
         report: &mut SyncReport,
     ) {
+        let secrets = if starts.is_empty() { Vec::new() } else { self.pull_secrets().await };
         for start in starts {
             let Some(name) = container_name(self.pod, start) else { continue };
-            match self.start(start, sandbox, memory, slot).await {
+            match self.start(start, sandbox, &secrets, memory, slot).await {
                 Ok(()) => {
                     report.acted = true;
                     report.failures.remove(&name);

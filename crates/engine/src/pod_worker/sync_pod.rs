@@ -62,6 +62,9 @@ impl SyncPod<'_> {
         if is_terminal(&status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
         }
+        if let Some(cluster) = &self.node.ports.cluster {
+            cluster.objects.keep(&self.pod);
+        }
         let plan = self.plan(&seen);
         if plan.is_empty() && self.memory.set_up.is_some() {
             self.memory.failures.clear();

@@ -126,6 +126,7 @@ impl Sim {
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             clock: self.wall.clone(),
             sources,
+            node: None,
         };
         let (tasks, handle) = start(parts, &cancel);
         self.running = Some((tasks, handle, cancel));
