@@ -6,6 +6,7 @@
 //! Every fake is a handle whose clones share one world, so that the world outlives a kubelet that is killed and started
 //! again. The simulation of the whole engine on these fakes has its place in `engine`'s tests (`tests/sim`).
 
+mod api;
 mod cgroups;
 mod chance;
 mod clock;
@@ -20,6 +21,7 @@ mod runtime;
 mod source;
 mod volumes;
 
+pub use api::*;
 pub use cgroups::*;
 pub use chance::*;
 pub use clock::*;
