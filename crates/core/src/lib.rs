@@ -25,6 +25,7 @@ pub mod launch;
 pub mod lifecycle;
 pub mod manifest;
 pub mod mounts;
+pub mod node;
 pub mod observe;
 pub mod plan;
 pub mod pod;

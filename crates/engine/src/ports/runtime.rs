@@ -55,6 +55,11 @@ pub trait RuntimeInfo: Send + Sync {
     async fn status(&self) -> Result<RuntimeStatus, RpcError>;
     /// The cgroup driver that it wants; `None` if it cannot tell (BOOT-05).
     async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError>;
+    /// Tells it which addresses pods of this node have (NODE-16). A runtime that has no use for it succeeds.
+    #[doc(alias = "UpdateRuntimeConfig")]
+    async fn set_pod_cidr(&self, _cidr: &str) -> Result<(), RpcError> {
+        Ok(())
+    }
 }
 
 /// Seeing what runs. What these answer is the truth; an event is only a reason to ask.
