@@ -5,6 +5,7 @@
 //! - [`Kubeconfig`] says where the server is and who we are.
 //! - [`Credentials`] say who we are, and can be replaced while watches run.
 //! - [`Reflector`] holds all objects of a kind up to date.
+//! - [`ApiSource`] gives this node's pods.
 //!
 //! What must not be here: decisions about pods and nodes. Objects come in and go out as they are.
 
@@ -23,6 +24,7 @@ mod pace;
 mod pulse;
 mod query;
 mod reflector;
+mod source;
 mod status;
 mod strip;
 
@@ -35,3 +37,4 @@ pub use limit::Rate;
 pub use pulse::Heartbeat;
 pub use query::encode;
 pub use reflector::{Key, Reflector, Set, Sink, Watched};
+pub use source::ApiSource;

@@ -7,9 +7,15 @@
 pub mod api;
 pub mod certs;
 mod decode;
+pub mod events;
 mod file;
 mod http;
+pub mod objects;
+pub mod requests;
+pub mod reviews;
 mod text;
+pub mod tokens;
+pub mod view;
 
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
