@@ -32,8 +32,6 @@ pub(super) enum WriteError {
     Yaml(#[source] serde_saphyr::ser::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("a task of ours panicked")]
-    Panicked,
 }
 
 /// Writes `kubeconfig` after `bootstrap`, for the certificate and key at `current`.
