@@ -17,3 +17,4 @@ mod roles;
 mod rows;
 mod sim;
 mod trouble;
+mod volumes;
