@@ -2,16 +2,19 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt build bench-core bench-node clean-env
+.PHONY: help demo test e2e lint fmt build bench-core bench-node clean-env
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Run the pods of examples/ on this machine, look at them, clean up (needs root)
 	@tests/env/demo.sh
 
 test: ## Install what the tests need and run them all; TIERS="fast doc node vm" chooses
 	@tests/env/test.sh
+
+e2e: ## Upstream's e2e suite on a real control plane; FOCUS=, SKIP=, NODE=upstream choose (needs root)
+	@tests/e2e/run.sh
 
 lint: ## Formatting, clippy, docs, licences and sources of dependencies, shell scripts
 	@tests/env/lint.sh

@@ -1,12 +1,15 @@
 # shellcheck shell=bash
 # The demo's node: rubelet's configuration, its start and its end. Sourced by demo.sh.
 
+# shellcheck source=tests/env/cgroup.sh
+. "$ENV_DIR/cgroup.sh"
+
 work='' rubelet_pid='' cgroup=''
 
 start_rubelet() {
   mkdir -p "$work"/{kubelet,logs}
   cgroup=rubelet-demo.$$
-  each_hierarchy make_cgroup
+  each_hierarchy make_cgroup "$cgroup"
   cat >"$work/config.yaml" <<END
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -39,25 +42,6 @@ remove_node() {
   while read -r at; do
     umount "$at" || umount -l "$at" || true
   done < <(cut -d' ' -f5 /proc/self/mountinfo | grep "^$work/" | tac)
-  [[ -z $cgroup ]] || each_hierarchy remove_cgroup
+  [[ -z $cgroup ]] || each_hierarchy remove_cgroup "$cgroup"
   rm -rf --one-file-system "$work"
 }
-
-# cgroup v2 is one tree, v1 one for each controller.
-each_hierarchy() {
-  local root
-  while read -r root; do
-    "$1" "$root/$cgroup"
-  done < <(awk '$0 ~ / - cgroup2? / { print $5 }' /proc/self/mountinfo)
-}
-
-make_cgroup() {
-  local file
-  mkdir "$1"
-  # In version 1, a new cpuset is empty and takes no process until it is filled.
-  for file in cpuset.mems cpuset.cpus; do
-    if [[ ! -e /sys/fs/cgroup/cgroup.controllers && -e $1/$file ]]; then cat "$1/../$file" >"$1/$file"; fi
-  done
-}
-
-remove_cgroup() { find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || warn "cgroup $1 is still in use"; }

@@ -23,7 +23,8 @@ main() {
   fi
   "$ENV_DIR/install.sh" runtime
   "$ENV_DIR/images.sh"
-  build
+  [[ -n ${RUBELET:-} ]] || step "building rubelet"
+  RUBELET=$(NODE_PROFILE=$DEMO_PROFILE "$ENV_DIR/rubelet.sh")
 
   work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-demo.XXXXXX")
   trap clean EXIT
@@ -37,18 +38,6 @@ main() {
   show_logs
   show_explain
   say "${GREEN}That was it.${RESET} The manifests are in examples/: change one, and run this again."
-}
-
-build() {
-  local target
-  if [[ -z ${RUBELET:-} ]]; then
-    type -P cargo >/dev/null || die "cargo is not there: install Rust (rustup, or your distribution's packages)"
-    step "building rubelet"
-    cargo build --quiet --locked --profile "$DEMO_PROFILE" -p rubelet
-    target=$(cargo metadata --format-version 1 --no-deps --offline | jq -r .target_directory)
-    # cargo calls the directory of the profile "dev" "debug".
-    RUBELET=$target/${DEMO_PROFILE/#dev/debug}/rubelet
-  fi
 }
 
 pods() { "$RUBELET" pods --root-dir "$work/kubelet" "$@" 2>/dev/null; }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|vm|tools|lint|all]`
+# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|cluster|vm|tools|lint|all]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
+#   cluster  what a control plane needs beside the programs of k8s.sh: etcd, kubectl (unpacked), openssl
 #   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
 #   lint     cargo-deny and shellcheck, if not on PATH
@@ -24,6 +25,11 @@ runc           bookworm runc                        usr/sbin/runc
 cni            bookworm containernetworking-plugins usr/lib/cni/bridge
 busybox        bookworm busybox-static              bin/busybox
 "
+# The etcd of Debian 12 is too old for Kubernetes 1.36.
+UNPACK_CLUSTER="
+etcd           trixie   etcd-server                 usr/bin/etcd
+kubectl        forky    kubectl                     usr/bin/kubectl
+"
 
 main() {
   mkdir -p "$CACHE"
@@ -32,11 +38,12 @@ main() {
   flock 9
   case ${1:-all} in
     runtime) runtime ;;
+    cluster) runtime && cluster ;;
     vm) vm ;;
     tools) nextest ;;
     lint) lint ;;
-    all) runtime && vm && nextest && lint ;;
-    *) die "usage: install.sh [runtime|vm|tools|lint|all]" ;;
+    all) runtime && cluster && vm && nextest && lint ;;
+    *) die "usage: install.sh [runtime|cluster|vm|tools|lint|all]" ;;
   esac
 }
 
@@ -71,6 +78,11 @@ runtime() {
   # runc's only library beside libc.
   ldconfig -p | grep -q 'libseccomp\.so\.2' || packages libseccomp2
   unpack_missing <<<"$UNPACK"
+}
+
+cluster() {
+  programs openssl:openssl
+  unpack_missing <<<"$UNPACK_CLUSTER"
 }
 
 # Reads lines as in UNPACK.

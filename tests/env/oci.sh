@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs a directory as an OCI image archive, with neither an engine nor a registry:
-#   oci.sh NAME ROOTFS OUT.tar [CONFIG-JSON]
+#   oci.sh NAME[,NAME…] ROOTFS OUT.tar [CONFIG-JSON]
 # CONFIG-JSON is the image's "config" object: {"User": …, "Cmd": […], "Entrypoint": […], "Env": […]}.
 # The same input gives the same bytes: no clock, no owner, no order of a directory gets in.
 set -euo pipefail
@@ -46,12 +46,12 @@ jq -cn --arg conf "$conf" --argjson conf_size "$conf_size" --arg layer "$layer" 
   >"$work/manifest"
 read -r manifest manifest_size < <(store "$work/manifest")
 
-jq -cn --arg name "$name" --arg digest "$manifest" --argjson size "$manifest_size" --arg arch "$arch" '{
+jq -cn --arg names "$name" --arg digest "$manifest" --argjson size "$manifest_size" --arg arch "$arch" '{
   schemaVersion: 2, mediaType: "application/vnd.oci.image.index.v1+json",
-  manifests: [{
+  manifests: [$names | split(",")[] | {
     mediaType: "application/vnd.oci.image.manifest.v1+json", digest: $digest, size: $size,
     platform: {architecture: $arch, os: "linux"},
-    annotations: {"io.containerd.image.name": $name, "org.opencontainers.image.ref.name": ($name | split(":") | last)}}]}' \
+    annotations: {"io.containerd.image.name": ., "org.opencontainers.image.ref.name": (split(":") | last)}}]}' \
   >"$work/index.json"
 printf '{"imageLayoutVersion":"1.0.0"}' >"$work/oci-layout"
 

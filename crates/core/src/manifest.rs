@@ -36,6 +36,7 @@ mod validation;
 pub use field::{FieldError, FieldReason, Warning};
 pub use gates::{Gate, Gates};
 use schema::Schema;
+pub(crate) use validation::is_dns_subdomain;
 
 /// Where a manifest came from. It is part of the pod's identity: the same text in two files is two pods.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -36,6 +36,7 @@ mod sandbox_remove;
 mod sandbox_run;
 mod sandbox_stop;
 mod status;
+mod streams;
 mod to_wire;
 mod version;
 

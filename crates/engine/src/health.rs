@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rubelet_core::node::RuntimeContact;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -33,6 +34,10 @@ pub struct RuntimeHealth {
     pub problem: Option<String>,
     /// What the runtime last said of itself.
     pub status: RuntimeStatus,
+    /// It has said something of itself.
+    pub answered: bool,
+    /// When it last said that it is ready.
+    pub contact: RuntimeContact,
 }
 
 impl RuntimeHealth {
@@ -69,20 +74,33 @@ pub async fn watch_runtime(
             // A question to the runtime has no effect: dropping it loses nothing.
             answer = ask(runtime.as_ref()) => answer,
         };
+        if matches!(&answer, Ok(status) if status.runtime.ready) {
+            last_good = Some(asked);
+        }
+        let contact = match last_good {
+            None => RuntimeContact::Never,
+            Some(good) if clock.mono().since(good) < GRACE => RuntimeContact::Recent,
+            Some(_) => RuntimeContact::Long,
+        };
         let (health, pause) = match answer {
             Ok(status) if status.runtime.ready => {
-                last_good = Some(asked);
                 retry = RETRY_FIRST;
-                (RuntimeHealth { up: true, problem: None, status }, PERIOD)
+                (RuntimeHealth { up: true, problem: None, status, answered: true, contact }, PERIOD)
             }
             Ok(status) => {
                 let problem = format!("the runtime says that it is not ready: {}", status.runtime.message);
-                (RuntimeHealth { up: false, problem: Some(problem), status }, next_retry(&mut retry))
+                let problem = Some(problem);
+                let health = RuntimeHealth { up: false, problem, status, answered: true, contact };
+                (health, next_retry(&mut retry))
             }
             Err(err) => {
-                let status = tell.borrow().status.clone();
-                let up = last_good.is_some_and(|good| clock.mono().since(good) < GRACE);
-                (RuntimeHealth { up, problem: Some(err.to_string()), status }, next_retry(&mut retry))
+                let (status, answered) = {
+                    let before = tell.borrow();
+                    (before.status.clone(), before.answered)
+                };
+                let up = contact == RuntimeContact::Recent;
+                let health = RuntimeHealth { up, problem: Some(err.to_string()), status, answered, contact };
+                (health, next_retry(&mut retry))
             }
         };
         publish(&tell, health);

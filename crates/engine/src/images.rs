@@ -63,23 +63,24 @@ pub struct PullerHandle {
 #[derive(Debug)]
 struct Request {
     image: ImageSpec,
-    auth: Option<RegistryAuth>,
+    auths: Vec<RegistryAuth>,
     sandbox: SandboxConfig,
     asked: Instant,
     reply: oneshot::Sender<Result<Pulled, PullError>>,
 }
 
 impl PullerHandle {
-    /// Pulls `image` and waits for it. Dropping the future gives up.
+    /// Pulls `image` and waits for it, with one of `auths` after another until one is good; with none, anonymously.
+    /// Dropping the future gives up.
     pub async fn pull(
         &self,
         image: ImageSpec,
-        auth: Option<RegistryAuth>,
+        auths: Vec<RegistryAuth>,
         sandbox: SandboxConfig,
         asked: Instant,
     ) -> Result<Pulled, PullError> {
         let (reply, answer) = oneshot::channel();
-        let request = Request { image, auth, sandbox, asked, reply };
+        let request = Request { image, auths, sandbox, asked, reply };
         self.ask.send(request).await.map_err(|_| PullError::Gone)?;
         answer.await.map_err(|_| PullError::Gone)?
     }
@@ -177,7 +178,7 @@ async fn pull(images: Arc<dyn Images>, clock: Clock, mut request: Request) {
         biased;
         () = request.reply.closed() => return,
         // Dropping it tells the runtime to give up; what it fetched so far stays and is used by the next pull.
-        result = images.pull_image(&request.image, request.auth.as_ref(), Some(&request.sandbox)) => result,
+        result = try_all(images.as_ref(), &request.image, &request.auths, &request.sandbox) => result,
     };
     let ended = clock.mono();
     let pulled = result.map_err(PullError::from).map(|image_ref| Pulled {
@@ -186,4 +187,39 @@ async fn pull(images: Arc<dyn Images>, clock: Clock, mut request: Request) {
         with_waiting: ended.since(request.asked),
     });
     let _gone = request.reply.send(pulled);
+}
+
+async fn try_all(
+    images: &dyn Images,
+    image: &ImageSpec,
+    auths: &[RegistryAuth],
+    sandbox: &SandboxConfig,
+) -> Result<String, RpcError> {
+    let Some((first, rest)) = auths.split_first() else {
+        return images.pull_image(image, None, Some(sandbox)).await;
+    };
+    let mut failures = Vec::new();
+    for auth in std::iter::once(first).chain(rest) {
+        match images.pull_image(image, Some(auth), Some(sandbox)).await {
+            Ok(image_ref) => return Ok(image_ref),
+            Err(err) => failures.push(err),
+        }
+    }
+    Err(all_of(failures))
+}
+
+/// One failure that says what all of them say, each thing once: `[a, b]`, as upstream writes several.
+#[doc(alias = "NewAggregate")]
+fn all_of(mut failures: Vec<RpcError>) -> RpcError {
+    let mut details: Vec<String> = Vec::new();
+    for failure in &failures {
+        if !details.contains(&failure.detail) {
+            details.push(failure.detail.clone());
+        }
+    }
+    let mut last = failures.pop().expect("there was one login, so there is one failure");
+    if details.len() > 1 {
+        last.detail = format!("[{}]", details.join(", "));
+    }
+    last
 }

@@ -1,5 +1,7 @@
 //! Carries out a plan on the runtime, step by step, and reports every step. Decides nothing.
 
+mod credentials;
+mod env;
 mod image;
 mod kill;
 mod sandbox;
@@ -18,12 +20,13 @@ use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer};
 use rubelet_core::pod::Role;
 use rubelet_core::reason::StartFailure;
+use rubelet_core::status::Ending;
 
 pub(crate) use kill::{kill_pod, remove_sandbox};
 
 use crate::look::look;
 use crate::node::Node;
-use crate::pod_worker::{JobLine, PodMemory, tell};
+use crate::pod_worker::{JobLine, PodMemory, tell, tell_status};
 use crate::ports::EventKind;
 use crate::slots::{Queue, StartSlot};
 
@@ -89,7 +92,12 @@ impl PodRuntime<'_> {
             SandboxPlan::Keep(id) => self.kept_sandbox(id, seen),
             SandboxPlan::Create { attempt, replaces } => {
                 report.acted = true;
-                self.new_sandbox(*attempt, *replaces, memory, &mut slot).await
+                let made = self.new_sandbox(*attempt, *replaces, memory, &mut slot).await;
+                // Its addresses are told before images are pulled, which may take long (RT-05).
+                if let (Ok(_), Some(seen)) = (&made, memory.seen.clone()) {
+                    tell_status(self.node, self.pod, memory, &seen, Ending::No, self.line).await;
+                }
+                made
             }
         };
         match sandbox {
@@ -144,9 +152,10 @@ impl PodRuntime<'_> {
         slot: &mut StartSlot<'_>,
         report: &mut SyncReport,
     ) {
+        let secrets = if starts.is_empty() { Vec::new() } else { self.pull_secrets().await };
         for start in starts {
             let Some(name) = container_name(self.pod, start) else { continue };
-            match self.start(start, sandbox, memory, slot).await {
+            match self.start(start, sandbox, &secrets, memory, slot).await {
                 Ok(()) => {
                     report.acted = true;
                     report.failures.remove(&name);

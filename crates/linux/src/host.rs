@@ -4,6 +4,7 @@ pub mod addresses;
 pub mod chance;
 pub mod facts;
 pub mod lock_file;
+pub mod machine;
 mod netlink;
 pub mod node_files;
 pub mod process;

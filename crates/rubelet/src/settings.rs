@@ -93,6 +93,7 @@ fn launch_context(
         gates: LaunchGates {
             stop_signals: loaded.gates.enabled(Gate::ContainerStopSignals),
             hostname_override: loaded.gates.enabled(Gate::HostnameOverride),
+            runtime_class_in_images: loaded.gates.enabled(Gate::RuntimeClassInImageCriApi),
         },
     })
 }

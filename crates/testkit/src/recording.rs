@@ -8,12 +8,18 @@ use tokio::sync::watch;
 
 /// Remembers every event. Clones share the memory.
 #[derive(Clone, Default)]
-pub struct RecordingEvents(Arc<Mutex<Vec<PodEvent>>>);
+pub struct RecordingEvents(Arc<Mutex<Vec<PodEvent>>>, Arc<Mutex<Vec<NodeEvent>>>);
 
 impl RecordingEvents {
     /// Every event, in order.
     pub fn all(&self) -> Vec<PodEvent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Events about the node, in order, as lines: `Normal NodeReady: Node web status is now: NodeReady`.
+    pub fn node_lines(&self) -> Vec<String> {
+        let events = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        events.iter().map(|event| format!("{:?} {}: {}", event.kind, event.reason, event.message)).collect()
     }
 
     /// Events of the pod called `pod` as lines: `Warning BackOff spec.containers{app}: Back-off restarting …`.
@@ -36,7 +42,9 @@ impl Events for RecordingEvents {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
-    fn record_node(&self, _event: NodeEvent) {}
+    fn record_node(&self, event: NodeEvent) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
 }
 
 /// Remembers every status report. Clones share the memory.

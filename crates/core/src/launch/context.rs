@@ -88,12 +88,14 @@ pub struct LaunchGates {
     pub stop_signals: bool,
     /// `HostnameOverride`.
     pub hostname_override: bool,
+    /// `RuntimeClassInImageCriApi`: images are asked for by runtime handler.
+    pub runtime_class_in_images: bool,
 }
 
 impl Default for LaunchGates {
     /// As in 1.36.
     fn default() -> Self {
-        Self { stop_signals: false, hostname_override: true }
+        Self { stop_signals: false, hostname_override: true, runtime_class_in_images: false }
     }
 }
 

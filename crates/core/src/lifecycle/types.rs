@@ -193,6 +193,12 @@ pub enum Event {
         /// Whether it is new to its source.
         how: Arrival,
     },
+    /// The API shows another status of it; what is wanted of the node is the same.
+    #[doc(alias = "HandlePodReconcile")]
+    Refreshed {
+        /// The pod.
+        pod: Arc<Pod>,
+    },
     /// No other pod of its name is left: it may start.
     NameFree,
     /// Its source no longer has it.

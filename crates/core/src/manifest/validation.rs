@@ -34,6 +34,11 @@ mod volumes;
 
 use faults::Faults;
 
+/// It may be the name of an object.
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
+    names::dns_subdomain(text).is_ok()
+}
+
 /// Everything that is wrong with a defaulted pod of this node; empty means valid.
 #[doc(alias = "ValidatePodCreate")]
 pub(super) fn validate(pod: &Pod, gates: &Gates) -> Vec<FieldError> {

@@ -59,6 +59,7 @@ impl World {
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             clock: Clock::virtual_from(self.sim.clock.now().wall),
             sources: vec![Arc::new(source)],
+            node: None,
             object_changes: None,
         };
         let (tasks, handle) = start(parts, &CancellationToken::new());

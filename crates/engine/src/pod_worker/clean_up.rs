@@ -33,6 +33,10 @@ async fn clean_up(node: &Node, subject: &Subject, cause: Cause, line: &JobLine) 
     let mut problems = Vec::new();
     line.step("its volumes to be unmounted").await;
     problems.extend(volumes::unmount_all(node, uid).await);
+    if let Some(cluster) = &node.ports.cluster {
+        cluster.objects.release(uid);
+        cluster.tokens.forget(uid);
+    }
     line.step("its cgroup to be removed").await;
     if let Err(err) = resources::remove_pod(node, subject.pod().map(AsRef::as_ref), uid).await {
         problems.push(Chain(&err).to_string());

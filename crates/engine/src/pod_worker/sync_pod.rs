@@ -13,7 +13,8 @@ use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::status::{
-    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_terminal, pod_status,
+    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal,
+    pod_status,
 };
 
 use super::{JobError, JobLine, JobResult, Note, PodMemory, tell};
@@ -61,6 +62,9 @@ impl SyncPod<'_> {
         let status = self.decide_status(&seen).await;
         if is_terminal(&status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
+        }
+        if let Some(cluster) = &self.node.ports.cluster {
+            cluster.objects.keep(&self.pod);
         }
         let plan = self.plan(&seen);
         if plan.is_empty() && self.memory.set_up.is_some() {
@@ -256,6 +260,11 @@ impl SyncPod<'_> {
 
 /// The status of `pod`, from what was seen and remembered.
 pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObservation, ending: Ending) -> PodStatus {
+    // What others have been told to be final is not told otherwise.
+    if is_settled(pod) {
+        let told = || pod.status.clone().unwrap_or_default();
+        return if is_terminal(&memory.status) { (*memory.status).clone() } else { told() };
+    }
     let view = StatusView {
         pod,
         previous: &memory.status,

@@ -41,3 +41,15 @@ pub trait HostFiles: Send + Sync {
     /// The node's `/etc/hosts`, for pods on its network (HOST-01).
     async fn hosts(&self) -> Result<String, FileError>;
 }
+
+/// The node's addresses now: unlike its other facts they may change, and may not be there yet when the node starts.
+#[async_trait]
+pub trait NodeAddresses: Send + Sync {
+    /// The addresses, primary family first (NODE-12).
+    async fn addresses(&self) -> Result<Vec<IpAddr>, AddressesUnknown>;
+}
+
+/// The node's addresses could not be told. The text is for people only.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct AddressesUnknown(pub String);

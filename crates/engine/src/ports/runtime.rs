@@ -9,6 +9,8 @@ use rubelet_core::launch::{ContainerConfig, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 
+use super::Streams;
+
 pub use rubelet_core::qos::CgroupDriver;
 
 /// A call to the runtime that did not succeed.
@@ -53,6 +55,11 @@ pub trait RuntimeInfo: Send + Sync {
     async fn status(&self) -> Result<RuntimeStatus, RpcError>;
     /// The cgroup driver that it wants; `None` if it cannot tell (BOOT-05).
     async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError>;
+    /// Tells it which addresses pods of this node have (NODE-16). A runtime that has no use for it succeeds.
+    #[doc(alias = "UpdateRuntimeConfig")]
+    async fn set_pod_cidr(&self, _cidr: &str) -> Result<(), RpcError> {
+        Ok(())
+    }
 }
 
 /// Seeing what runs. What these answer is the truth; an event is only a reason to ask.
@@ -101,9 +108,9 @@ pub trait Containers: Send + Sync {
 }
 
 /// All of the runtime but its images.
-pub trait Runtime: RuntimeInfo + RuntimeView + Sandboxes + Containers {}
+pub trait Runtime: RuntimeInfo + RuntimeView + Sandboxes + Containers + Streams {}
 
-impl<T: RuntimeInfo + RuntimeView + Sandboxes + Containers> Runtime for T {}
+impl<T: RuntimeInfo + RuntimeView + Sandboxes + Containers + Streams> Runtime for T {}
 
 /// Who answers on the runtime's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,16 +1,20 @@
 //! Makes a container's image present, as its pull policy says (section 8.1).
 
-use k8s_openapi::api::core::v1::Container;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Secret};
 use rubelet_core::image::{self, ImageName, PullDecision, PullPolicy, should_pull};
+use rubelet_core::keyring::KeyringError;
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::reason::{StartFailure, WaitingReason};
 use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
+use super::credentials::logins;
 use super::{NotStarted, PodRuntime};
 use crate::images::PullError;
 use crate::pod_worker::{PodMemory, tell};
-use crate::ports::{EventKind, Image};
+use crate::ports::{EventKind, Image, RegistryAuth};
 use crate::slots::StartSlot;
 
 /// An image that is here.
@@ -20,6 +24,14 @@ pub(super) struct ImageHere {
     pub(super) username: String,
 }
 
+/// A pull that is to be made.
+struct Request<'a> {
+    spec: ImageSpec,
+    /// Logins to try; none is an anonymous pull.
+    auths: Result<Vec<RegistryAuth>, KeyringError>,
+    sandbox: &'a SandboxConfig,
+}
+
 impl PodRuntime<'_> {
     /// Makes the image present, or says why not.
     #[doc(alias = "EnsureImageExists")]
@@ -27,19 +39,20 @@ impl PodRuntime<'_> {
         &self,
         container: &Container,
         sandbox: &SandboxConfig,
+        secrets: &[Arc<Secret>],
         memory: &mut PodMemory,
         slot: &mut StartSlot<'_>,
     ) -> Result<ImageHere, NotStarted> {
         let written = container.image.as_deref().unwrap_or_default();
         let name = match ImageName::parse(written) {
-            Ok(name) => name.with_tag(),
+            Ok(name) => name,
             Err(err) => {
                 let message = image::invalid_name(&err);
                 self.image_event(container, EventKind::Warning, "InspectFailed", &message).await;
                 return Err(not_started(WaitingReason::InvalidImageName, message, Retry::Later));
             }
         };
-        let spec = ImageSpec { image: name, user_specified_image: written.to_owned(), ..ImageSpec::default() };
+        let spec = self.image_spec(&name, written, &sandbox.runtime_handler);
         let policy = PullPolicy::of(container);
         let present = if policy.asks_presence() { self.find(container, &spec).await? } else { None };
         match (should_pull(policy, present.is_some()), present) {
@@ -57,7 +70,8 @@ impl PodRuntime<'_> {
             (PullDecision::Pull | PullDecision::UsePresent, _) => {
                 // A pull may take minutes and others may wait before it: nobody else's start has to wait for it.
                 slot.give_back();
-                self.pull(container, spec, sandbox, memory).await
+                let request = Request { spec, auths: logins(&name, secrets), sandbox };
+                self.pull(container, request, memory).await
             }
         }
     }
@@ -77,11 +91,11 @@ impl PodRuntime<'_> {
     async fn pull(
         &self,
         container: &Container,
-        spec: ImageSpec,
-        sandbox: &SandboxConfig,
+        request: Request<'_>,
         memory: &mut PodMemory,
     ) -> Result<ImageHere, NotStarted> {
         let written = container.image.as_deref().unwrap_or_default();
+        let Request { spec, auths, sandbox } = request;
         let key = format!("{}_{}", self.line.pod.uid, spec.image);
         let now = self.node.clock.wall();
         if let Some(left) = memory.pulls.wait_left_since_update(&key, now) {
@@ -90,11 +104,15 @@ impl PodRuntime<'_> {
             self.image_event(container, EventKind::Normal, "BackOff", &image::back_off(written, None)).await;
             return Err(not_started(WaitingReason::ImagePullBackOff, message, Retry::In(left)));
         }
+        let auths = match auths {
+            Ok(auths) => auths,
+            Err(err) => return Err(self.pull_failed(container, &key, &err.to_string(), memory).await),
+        };
         self.image_event(container, EventKind::Normal, "Pulling", &image::pulling(written)).await;
         self.line.step(format!("image {written} to be pulled")).await;
         let asked = self.node.clock.mono();
         // A pull that is dropped is given up by the puller; what was fetched so far is kept by the runtime.
-        match self.node.puller.pull(spec.clone(), None, sandbox.clone(), asked).await {
+        match self.node.puller.pull(spec.clone(), auths, sandbox.clone(), asked).await {
             Ok(pulled) => {
                 memory.pulls.reset(&key);
                 memory.pull_errors.remove(&key);
@@ -108,17 +126,39 @@ impl PodRuntime<'_> {
                     PullError::Runtime(rpc) => rpc.detail.clone(),
                     PullError::RateExceeded | PullError::Gone => err.to_string(),
                 };
-                let text = cut(&text, MAX_MESSAGE_BYTES);
-                let (reason, message) = image::pull_failure(written, text);
-                self.image_event(container, EventKind::Warning, "Failed", &image::pull_failed(written, text)).await;
-                self.image_event(container, EventKind::Warning, "Failed", &format!("Error: {reason}")).await;
-                memory.pulls.gc(now);
-                memory.pull_errors.retain(|key, _| !memory.pulls.delay(key).is_zero());
-                memory.pulls.next(&key, now, now);
-                memory.pull_errors.insert(key, (reason, message.clone()));
-                // The next look finds the back-off and says so; people expect to see both words.
-                Err(not_started(reason, message, Retry::Soon))
+                Err(self.pull_failed(container, &key, &text, memory).await)
             }
+        }
+    }
+
+    /// Tells that the image could not be pulled, and when it may be tried again (IMG-04).
+    async fn pull_failed(&self, container: &Container, key: &str, why: &str, memory: &mut PodMemory) -> NotStarted {
+        let written = container.image.as_deref().unwrap_or_default();
+        let now = self.node.clock.wall();
+        let text = cut(why, MAX_MESSAGE_BYTES);
+        let (reason, message) = image::pull_failure(written, text);
+        self.image_event(container, EventKind::Warning, "Failed", &image::pull_failed(written, text)).await;
+        self.image_event(container, EventKind::Warning, "Failed", &format!("Error: {reason}")).await;
+        memory.pulls.gc(now);
+        memory.pull_errors.retain(|key, _| !memory.pulls.delay(key).is_zero());
+        memory.pulls.next(key, now, now);
+        memory.pull_errors.insert(key.to_owned(), (reason, message.clone()));
+        // The next look finds the back-off and says so; people expect to see both words.
+        not_started(reason, message, Retry::Soon)
+    }
+
+    /// What the runtime is asked for: with the pod's annotations and its handler, by which some choose how to store it
+    /// (IMG-08).
+    fn image_spec(&self, name: &ImageName, written: &str, handler: &str) -> ImageSpec {
+        ImageSpec {
+            image: name.with_tag(),
+            user_specified_image: written.to_owned(),
+            runtime_handler: if self.node.settings.launch.gates.runtime_class_in_images {
+                handler.to_owned()
+            } else {
+                String::new()
+            },
+            annotations: self.pod.metadata.annotations.clone().unwrap_or_default(),
         }
     }
 

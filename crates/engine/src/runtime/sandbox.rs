@@ -1,6 +1,5 @@
 //! The pod's sandbox: made anew, or the one that is there (RT-04, RT-05).
 
-use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::dns::{DnsView, PodDns, pod_dns};
 use rubelet_core::id::SandboxId;
 use rubelet_core::launch::{LaunchContext, SandboxConfig, SandboxInputs, sandbox_config};
@@ -18,7 +17,9 @@ impl PodRuntime<'_> {
     pub(super) fn kept_sandbox(&self, id: &SandboxId, seen: &PodObservation) -> Result<LiveSandbox, (String, Retry)> {
         let found = seen.sandboxes.iter().find(|s| s.id == *id);
         let attempt = found.map_or(0, |s| s.attempt);
-        let config = self.config(attempt, None).map_err(|problem| (problem, Retry::Later))?;
+        // Its handler is what it was made with, whatever its class says by now.
+        let handler = found.map(|s| s.runtime_handler.clone()).unwrap_or_default();
+        let config = self.config(attempt, None, handler).map_err(|problem| (problem, Retry::Later))?;
         Ok(LiveSandbox { id: id.clone(), config, ips: found.map(|s| s.ips.clone()).unwrap_or_default() })
     }
 
@@ -48,7 +49,11 @@ impl PodRuntime<'_> {
         for warning in dns.warnings {
             tell(self.node, self.line, self.pod, None, EventKind::Warning, warning.reason, warning.message).await;
         }
-        let config = match self.config(attempt, Some(dns.config)) {
+        let handler = match self.runtime_handler().await {
+            Ok(handler) => handler,
+            Err(problem) => return Err((self.sandbox_failed(problem).await, Retry::Later)),
+        };
+        let config = match self.config(attempt, Some(dns.config), handler) {
             Ok(config) => config,
             Err(problem) => return Err((self.sandbox_failed(problem).await, Retry::Later)),
         };
@@ -83,10 +88,30 @@ impl PodRuntime<'_> {
         pod_dns(self.pod, &view).map_err(|err| err.to_string())
     }
 
-    fn config(&self, attempt: u32, dns: Option<rubelet_core::launch::DnsConfig>) -> Result<SandboxConfig, String> {
-        let runtime_handler = runtime_handler(&self.node.settings.launch, self.pod)?;
+    fn config(
+        &self,
+        attempt: u32,
+        dns: Option<rubelet_core::launch::DnsConfig>,
+        runtime_handler: String,
+    ) -> Result<SandboxConfig, String> {
         let inputs = SandboxInputs { attempt, dns, runtime_handler, ..SandboxInputs::default() };
         sandbox_config(&self.node.settings.launch, self.pod, &inputs).map_err(|err| err.to_string())
+    }
+
+    /// The runtime handler that the pod's RuntimeClass stands for (RTC-01).
+    async fn runtime_handler(&self) -> Result<String, String> {
+        let class = self.pod.pod_spec().and_then(|s| s.runtime_class_name.as_deref()).unwrap_or_default();
+        if class.is_empty() {
+            return Ok(String::new());
+        }
+        match &self.node.ports.cluster {
+            Some(cluster) => match cluster.view.runtime_handler(class).await {
+                Ok(handler) => Ok(handler),
+                Err(err) if err.is_not_found() => Err(format!("runtimeclass.node.k8s.io {class:?} not found")),
+                Err(err) => Err(format!("failed to lookup RuntimeClass {class}: {err}")),
+            },
+            None => standalone_handler(&self.node.settings.launch, class),
+        }
     }
 
     /// Tells people that the sandbox failed. If the pod has been told to end meanwhile, nobody gets here (RT-04).
@@ -97,10 +122,9 @@ impl PodRuntime<'_> {
     }
 }
 
-/// The runtime handler that the pod's RuntimeClass stands for. Without an API server there are no RuntimeClass objects, so
-/// the name is taken for the handler's own; upstream, standalone, runs such a pod on the default handler without a word.
-fn runtime_handler(launch: &LaunchContext, pod: &Pod) -> Result<String, String> {
-    let Some(class) = pod.pod_spec().and_then(|s| s.runtime_class_name.as_deref()) else { return Ok(String::new()) };
+/// Without an API server there are no RuntimeClass objects, so the name is taken for the handler's own; upstream,
+/// standalone, runs such a pod on the default handler without a word.
+fn standalone_handler(launch: &LaunchContext, class: &str) -> Result<String, String> {
     // A runtime that does not tell its handlers is left to judge for itself.
     if launch.handlers.is_empty() || launch.handlers.contains_key(class) {
         return Ok(class.to_owned());

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Secret};
 use rubelet_core::backoff::{crash_event_message, crash_message};
-use rubelet_core::env::{EnvSources, EnvView, Services, container_env};
 use rubelet_core::hash::{backoff_key, container_hash};
 use rubelet_core::hostname::pod_hostname;
 use rubelet_core::hosts::hosts_file;
@@ -35,6 +35,7 @@ impl PodRuntime<'_> {
         &self,
         start: &StartContainer,
         sandbox: &LiveSandbox,
+        secrets: &[Arc<Secret>],
         memory: &mut PodMemory,
         slot: &mut StartSlot<'_>,
     ) -> Result<(), NotStarted> {
@@ -45,7 +46,7 @@ impl PodRuntime<'_> {
             self.crash_backoff(container, seen.as_deref(), memory).await?;
         }
         self.clear_unstarted(container, seen.as_deref()).await?;
-        let image = self.ensure_image(container, &sandbox.config, memory, slot).await?;
+        let image = self.ensure_image(container, &sandbox.config, secrets, memory, slot).await?;
         if let Err(err) = slot.take(self.line).await {
             let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
             return Err(NotStarted { failure, retry: err.retry });
@@ -121,15 +122,7 @@ impl PodRuntime<'_> {
         let last = started.map(|c| c.marks.restart_count).max();
         // With no record in the runtime, the logs remember how often it ran (RT-41).
         let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
-        let sources = EnvSources::default();
-        let view = EnvView {
-            services: Services::Standalone,
-            host_ips: &self.node.facts.ips,
-            pod_ips: &sandbox.ips,
-            allocatable: &self.node.settings.admission.allocatable,
-            sources: &sources,
-        };
-        let envs = container_env(self.pod, container, &view).map_err(|err| err.to_string())?;
+        let envs = self.environment(container, &sandbox.ips).await?;
         let bound = self.bind_subpaths(container, &envs).await?;
         let hosts = self.write_hosts(sandbox).await?;
         let termination = match container.termination_message_path.as_deref() {
@@ -311,7 +304,7 @@ impl PodRuntime<'_> {
 
     async fn event(&self, container: &Container, reason: &'static str, message: &str) {
         let path = self.field_path(container);
-        let pod = std::sync::Arc::clone(self.pod);
+        let pod = Arc::clone(self.pod);
         let message = message.to_owned();
         let event =
             crate::ports::PodEvent { pod, field_path: path, kind: EventKind::Normal, reason: reason.into(), message };

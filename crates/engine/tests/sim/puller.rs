@@ -37,7 +37,7 @@ impl Rig {
     async fn pull(&self, image: &str) -> Result<(Duration, Duration), PullError> {
         let spec = ImageSpec { image: image.into(), ..ImageSpec::default() };
         let asked = Instant::from_duration(self.clock.elapsed());
-        let pulled = self.ask.pull(spec, None, SandboxConfig::default(), asked).await?;
+        let pulled = self.ask.pull(spec, Vec::new(), SandboxConfig::default(), asked).await?;
         Ok((pulled.took, pulled.with_waiting))
     }
 }

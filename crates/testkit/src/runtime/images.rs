@@ -29,6 +29,8 @@ pub enum Pull {
     Takes(Duration),
     /// It fails, with what the registry says.
     Fails(RpcErrorKind, String),
+    /// It comes at once to whoever logs in by this name, and to nobody else.
+    NeedsLogin(String),
     /// It never ends.
     Hangs,
 }
@@ -67,7 +69,7 @@ impl Images for FakeRuntime {
     async fn pull_image(
         &self,
         image: &ImageSpec,
-        _auth: Option<&RegistryAuth>,
+        auth: Option<&RegistryAuth>,
         sandbox: Option<&SandboxConfig>,
     ) -> Result<String, RpcError> {
         const OP: &str = "pull_image";
@@ -79,6 +81,11 @@ impl Images for FakeRuntime {
                 Ok(())
             }
             Pull::Fails(kind, detail) => Err(fail(OP, kind, detail)),
+            Pull::NeedsLogin(user) if auth.is_some_and(|auth| auth.username == user) => Ok(()),
+            Pull::NeedsLogin(_) => {
+                let who = auth.map_or("anonymous", |auth| auth.username.as_str());
+                Err(fail(OP, RpcErrorKind::Failed, format!("{who} is not authorized")))
+            }
             Pull::Hangs => std::future::pending().await,
         };
         let pod = sandbox.map(|s| (s.name.clone(), s.uid.clone())).unwrap_or_default();

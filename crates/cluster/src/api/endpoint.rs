@@ -1,0 +1,309 @@
+//! Where the API server is and how to know that it is the right one.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http::Uri;
+use http::uri::Authority;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
+use tokio_rustls::rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
+use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::credentials::{Identity, read};
+
+/// Where distributions keep the authorities that the machine trusts, in the order in which Go looks.
+const SYSTEM_ROOTS: [&str; 6] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// A server as a kubeconfig's `cluster` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `https` or, for tests and proxies on loopback, `http`.
+    pub(super) tls: bool,
+    /// Name or address to connect to, without brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// What comes before every path; empty or `/something`, without a slash at its end.
+    pub(super) base: String,
+    /// Whom to trust.
+    pub(super) roots: Roots,
+    /// `insecure-skip-tls-verify`: trust whoever answers.
+    pub(super) trust_anybody: bool,
+    /// `tls-server-name`: the name that the certificate must have, if it is not the host's.
+    pub(super) server_name: Option<String>,
+    /// `proxy-url`: `http://host:port` of a proxy that is asked to connect us.
+    pub(super) proxy: Option<Proxy>,
+}
+
+/// Who signs the server's certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Roots {
+    /// Whoever the machine trusts.
+    System,
+    /// PEM text.
+    Pem(Vec<u8>),
+    /// A file with PEM text, read at each new connection.
+    File(PathBuf),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Proxy {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// What the `Proxy-Authorization` header says.
+    pub(super) authorization: Option<String>,
+}
+
+/// Why a server's address cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadServer {
+    /// It is no URL.
+    #[error("{url:?} is not a URL")]
+    Malformed {
+        /// What was given.
+        url: String,
+    },
+    /// Neither `https` nor `http`.
+    #[error("{url:?} is not of the form https://host[:port]")]
+    Scheme {
+        /// What was given.
+        url: String,
+    },
+    /// Credentials belong in the user, not in the URL.
+    #[error("the URL of the server holds credentials: put them in the user of the kubeconfig")]
+    Credentials,
+    /// Neither a name nor an address.
+    #[error("tls-server-name {name:?} is not a host name")]
+    ServerName {
+        /// What was given.
+        name: String,
+    },
+    /// A proxy of another kind.
+    #[error("proxy-url {url:?} is not of the form http://host:port; other proxies are not supported")]
+    Proxy {
+        /// What was given, without its credentials.
+        url: String,
+    },
+}
+
+/// Why it cannot be known whom to trust.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadTrust {
+    #[error("read {path}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{origin} holds no certificate")]
+    Empty { origin: String },
+    #[error("{origin} is not PEM")]
+    Pem { origin: String, source: pem::Error },
+    #[error("a certificate of {origin} cannot be used")]
+    Certificate { origin: String, source: rustls::Error },
+    #[error("the machine has no certificate authorities")]
+    NoSystemRoots,
+    #[error("set up verification")]
+    Verifier(#[from] VerifierBuilderError),
+    #[error("set up TLS")]
+    Tls(#[source] rustls::Error),
+    #[error("the client certificate does not go with its key")]
+    Identity(#[source] rustls::Error),
+    #[error("{host:?} is not a host name")]
+    Host { host: String, source: InvalidDnsNameError },
+}
+
+impl Endpoint {
+    /// A server at `url`, trusted if its certificate is signed by one of `roots`.
+    ///
+    /// # Errors
+    /// If the URL is not one of a server.
+    pub fn new(url: &str, roots: Roots) -> Result<Self, BadServer> {
+        let uri = absolute(url)?;
+        let tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(BadServer::Scheme { url: url.into() }),
+        };
+        let authority = uri.authority().ok_or_else(|| BadServer::Scheme { url: url.into() })?;
+        if authority.as_str().contains('@') {
+            return Err(BadServer::Credentials);
+        }
+        let (host, port) = host_port(authority, if tls { 443 } else { 80 });
+        if host.is_empty() {
+            return Err(BadServer::Scheme { url: url.into() });
+        }
+        let base = uri.path().trim_end_matches('/').to_owned();
+        Ok(Self { tls, host, port, base, roots, trust_anybody: false, server_name: None, proxy: None })
+    }
+
+    /// Trusts whoever answers (`insecure-skip-tls-verify`).
+    #[must_use]
+    pub fn trusting_anybody(mut self) -> Self {
+        self.trust_anybody = true;
+        self
+    }
+
+    /// Wants this name in the server's certificate (`tls-server-name`).
+    ///
+    /// # Errors
+    /// If it is no name.
+    pub fn with_server_name(mut self, name: &str) -> Result<Self, BadServer> {
+        ServerName::try_from(name.to_owned()).map_err(|_| BadServer::ServerName { name: name.into() })?;
+        self.server_name = Some(name.to_owned());
+        Ok(self)
+    }
+
+    /// Goes through a proxy by `CONNECT` (`proxy-url`).
+    ///
+    /// # Errors
+    /// If it is not the URL of an HTTP proxy.
+    pub fn with_proxy(mut self, url: &str) -> Result<Self, BadServer> {
+        let shown = || BadServer::Proxy { url: without_credentials(url) };
+        let uri: Uri = url.parse().map_err(|_| shown())?;
+        let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http")).ok_or_else(shown)?;
+        let (host, port) = host_port(authority, 80);
+        let user = authority.as_str().rsplit_once('@').map(|(user, _)| user);
+        let authorization = user.map(super::credentials::basic);
+        self.proxy = Some(Proxy { host, port, authorization });
+        Ok(self)
+    }
+
+    /// `https://host:port`, for people and as the start of every URI.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority())
+    }
+
+    pub(super) fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// The name that the server must prove to have.
+    pub(super) fn name(&self) -> Result<ServerName<'static>, BadTrust> {
+        let host = self.server_name.as_ref().unwrap_or(&self.host);
+        ServerName::try_from(host.clone()).map_err(|source| BadTrust::Host { host: host.clone(), source })
+    }
+
+    /// How to speak TLS with it, as `identity`. Files are read anew.
+    pub(super) async fn tls(&self, identity: Option<&Identity>) -> Result<ClientConfig, BadTrust> {
+        let provider = Arc::new(ring::default_provider());
+        let verifier: Arc<dyn ServerCertVerifier> = if self.trust_anybody {
+            Arc::new(TrustAll(Arc::clone(&provider)))
+        } else {
+            let roots = Arc::new(self.roots().await?);
+            WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build()?
+        };
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.map_err(BadTrust::Tls)?.dangerous().with_custom_certificate_verifier(verifier);
+        let mut config = match identity {
+            None => config.with_no_client_auth(),
+            Some(identity) => config
+                .with_client_auth_cert(identity.chain().to_vec(), identity.key().clone_key())
+                .map_err(BadTrust::Identity)?,
+        };
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    async fn roots(&self) -> Result<RootCertStore, BadTrust> {
+        match &self.roots {
+            Roots::Pem(pem) => store(pem, "certificate-authority-data"),
+            Roots::File(path) => {
+                let pem = read(path).await.map_err(|source| BadTrust::Read { path: path.clone(), source })?;
+                store(&pem, &path.display().to_string())
+            }
+            Roots::System => {
+                for path in SYSTEM_ROOTS {
+                    if let Ok(pem) = read(path.as_ref()).await {
+                        return Ok(store_what_can_be(&pem));
+                    }
+                }
+                Err(BadTrust::NoSystemRoots)
+            }
+        }
+    }
+}
+
+fn absolute(url: &str) -> Result<Uri, BadServer> {
+    // A kubeconfig may name a server without its scheme; upstream then takes http for a bare host.
+    let full = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+    full.parse().map_err(|_| BadServer::Malformed { url: url.into() })
+}
+
+fn host_port(authority: &Authority, default: u16) -> (String, u16) {
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    (host, authority.port_u16().unwrap_or(default))
+}
+
+fn without_credentials(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
+        _ => url.to_owned(),
+    }
+}
+
+/// Every certificate of `pem`; one that cannot be used is an error, for somebody chose it.
+fn store(pem: &[u8], origin: &str) -> Result<RootCertStore, BadTrust> {
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|source| BadTrust::Pem { origin: origin.into(), source })?;
+        store.add(certificate).map_err(|source| BadTrust::Certificate { origin: origin.into(), source })?;
+    }
+    if store.is_empty() { Err(BadTrust::Empty { origin: origin.into() }) } else { Ok(store) }
+}
+
+/// Every usable certificate of a bundle that nobody chose for us.
+fn store_what_can_be(pem: &[u8]) -> RootCertStore {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(CertificateDer::pem_slice_iter(pem).filter_map(Result::ok));
+    store
+}
+
+#[derive(Debug)]
+struct TrustAll(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustAll {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

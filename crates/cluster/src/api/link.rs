@@ -1,0 +1,318 @@
+//! One connection, and one exchange on it.
+
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::{Reason, RecvStream};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+
+use super::connector::Shared;
+use super::dial::{Dialled, Speaks};
+use super::error::WireError;
+use super::pulse::{Heartbeat, Open, OpenStream, stalled};
+
+/// How much the server may send on one stream before we have read it: lists and long objects come without a pause.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// The same for all streams together.
+const CONNECTION_WINDOW: u32 = 4 << 20;
+
+/// A request before it is put on a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) method: Method,
+    /// Path and query.
+    pub(super) path: String,
+    pub(super) content_type: &'static str,
+    pub(super) body: Option<Bytes>,
+}
+
+/// What is sent with every request.
+#[derive(Clone, Debug)]
+pub(super) struct Manners {
+    pub(super) agent: HeaderValue,
+    pub(super) authorization: Option<HeaderValue>,
+}
+
+/// A connection that may be used by many at once.
+pub(super) struct Link {
+    /// Counts connections, so that a bad one can be named.
+    pub(super) id: u64,
+    /// Of the credentials it was made with.
+    pub(super) version: u64,
+    pub(super) made: rubelet_core::time::Instant,
+    shared: Arc<Shared>,
+    kind: Kind,
+    /// Why it is over.
+    over: Arc<OnceLock<Over>>,
+}
+
+enum Kind {
+    Http2 {
+        send: SendRequest<Bytes>,
+        open: Arc<Open>,
+    },
+    /// A connection per exchange, dialled for it.
+    Http1,
+}
+
+/// How a connection came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Stalled(Heartbeat),
+    Closed(String),
+}
+
+/// The future that does a connection's work; ends when it does.
+pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What came back, its body yet to be read.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Body,
+}
+
+/// What comes bit by bit.
+pub(super) struct Body {
+    inner: Inner,
+    over: Arc<OnceLock<Over>>,
+    server: String,
+}
+
+enum Inner {
+    Http2 { stream: RecvStream, _open: OpenStream },
+    Http1 { body: Box<Incoming>, driver: Option<Driver> },
+}
+
+/// A failed exchange, and whether the request may have had an effect.
+pub(super) struct Failure {
+    pub(super) error: WireError,
+    pub(super) processed: Processed,
+}
+
+/// Whether the server may have acted on a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Processed {
+    Perhaps,
+    /// It certainly has not: to ask again is safe.
+    No,
+}
+
+impl Link {
+    /// Makes a connection. The driver must be run for it to live.
+    pub(super) async fn make(
+        id: u64,
+        dialled: Dialled,
+        shared: Arc<Shared>,
+        version: u64,
+        made: rubelet_core::time::Instant,
+    ) -> Result<(Self, Option<Driver>), WireError> {
+        let over = Arc::new(OnceLock::new());
+        let link = |kind, over| Self { id, version, made, shared: Arc::clone(&shared), kind, over };
+        if dialled.speaks == Speaks::Http1 {
+            return Ok((link(Kind::Http1, over), None));
+        }
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
+        let failed = |source| WireError::Http2 { server: shared.endpoint.url(), source };
+        let beat = shared.beat;
+        let (send, mut connection) = builder.handshake(dialled.wire).await.map_err(failed)?;
+        let open = Arc::new(Open::default());
+        let (ping, streams, end) = (connection.ping_pong(), Arc::clone(&open), Arc::clone(&over));
+        let driver = async move {
+            let result = tokio::select! {
+                biased;
+                result = connection => Over::Closed(result.err().map(|error| error.to_string()).unwrap_or_default()),
+                () = stalled(ping, streams, beat) => Over::Stalled(beat),
+            };
+            // The connection is dropped only now: whoever waits on it finds the reason.
+            let _ = end.set(result);
+        };
+        Ok((link(Kind::Http2 { send, open }, over), Some(Box::pin(driver))))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.get().is_some()
+    }
+
+    pub(super) fn over(&self) -> Option<&Over> {
+        self.over.get()
+    }
+
+    pub(super) fn server(&self) -> String {
+        self.shared.endpoint.url()
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub(super) async fn exchange(&self, ask: &Ask, manners: &Manners) -> Result<Answer, Failure> {
+        match &self.kind {
+            Kind::Http2 { send, open } => self.exchange_2(send.clone(), open, ask, manners).await,
+            Kind::Http1 => self.exchange_1(ask, manners).await,
+        }
+    }
+
+    async fn exchange_2(
+        &self,
+        send: SendRequest<Bytes>,
+        open: &Arc<Open>,
+        ask: &Ask,
+        manners: &Manners,
+    ) -> Result<Answer, Failure> {
+        let stream = open.stream();
+        let unsent = |source| Failure { error: self.lost(source), processed: Processed::No };
+        let uri = format!("{}{}{}", self.shared.endpoint.url(), self.shared.endpoint.base, ask.path);
+        let request = request(ask, manners, &uri).map_err(unmade)?.body(()).map_err(unmade)?;
+        let mut send = send.ready().await.map_err(unsent)?;
+        let body = ask.body.clone();
+        let (answer, mut out) = send.send_request(request, body.is_none()).map_err(unsent)?;
+        // Whatever does not fit the window waits in the connection: bodies are small.
+        if let Some(body) = body {
+            out.send_data(body, true).map_err(unsent)?;
+        }
+        let answer = answer.await.map_err(|source| {
+            let processed = if never_processed(&source) { Processed::No } else { Processed::Perhaps };
+            Failure { error: self.lost(source), processed }
+        })?;
+        let (head, stream_in) = answer.into_parts();
+        let inner = Inner::Http2 { stream: stream_in, _open: stream };
+        let body = Body { inner, over: Arc::clone(&self.over), server: self.server() };
+        Ok(Answer { status: head.status, headers: head.headers, body })
+    }
+
+    async fn exchange_1(&self, ask: &Ask, manners: &Manners) -> Result<Answer, Failure> {
+        let unsent = |error| Failure { error, processed: Processed::No };
+        let failed = |source| WireError::Http1 { server: self.shared.endpoint.url(), source };
+        let dialled = self.shared.dial().await.map_err(unsent)?;
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(dialled.wire)).await;
+        let (mut send, connection) = handshake.map_err(|source| unsent(failed(source)))?;
+        let path = format!("{}{}", self.shared.endpoint.base, ask.path);
+        let host =
+            HeaderValue::from_str(&self.shared.endpoint.authority()).map_err(http::Error::from).map_err(unmade)?;
+        let request = request(ask, manners, &path).map_err(unmade)?.header(HOST, host);
+        let request = request.body(Full::new(ask.body.clone().unwrap_or_default())).map_err(unmade)?;
+        let mut driver: Driver = Box::pin(async move {
+            let _ = connection.await;
+        });
+        let answer = {
+            let answer = send.send_request(request);
+            let mut answer = std::pin::pin!(answer);
+            tokio::select! {
+                biased;
+                answer = &mut answer => answer,
+                () = &mut driver => answer.await,
+            }
+        };
+        let answer: Response<Incoming> =
+            answer.map_err(|source| Failure { error: failed(source), processed: Processed::Perhaps })?;
+        let (head, body) = answer.into_parts();
+        let inner = Inner::Http1 { body: Box::new(body), driver: Some(driver) };
+        let body = Body { inner, over: Arc::clone(&self.over), server: self.server() };
+        Ok(Answer { status: head.status, headers: head.headers, body })
+    }
+
+    fn lost(&self, source: h2::Error) -> WireError {
+        lost(&self.over, self.server(), source)
+    }
+}
+
+/// A request with its headers, but for the body.
+fn request(ask: &Ask, manners: &Manners, uri: &str) -> Result<http::request::Builder, http::Error> {
+    let mut request = Request::builder().method(ask.method.clone()).uri(uri);
+    request = request.header(ACCEPT, "application/json").header(USER_AGENT, manners.agent.clone());
+    if let Some(authorization) = &manners.authorization {
+        request = request.header(AUTHORIZATION, authorization.clone());
+    }
+    if let Some(body) = &ask.body {
+        request = request.header(CONTENT_TYPE, ask.content_type).header(CONTENT_LENGTH, body.len());
+    }
+    Ok(request)
+}
+
+fn unmade(source: http::Error) -> Failure {
+    Failure { error: WireError::Request(source), processed: Processed::No }
+}
+
+fn lost(over: &OnceLock<Over>, server: String, source: h2::Error) -> WireError {
+    match over.get() {
+        Some(Over::Stalled(beat)) => WireError::Stalled { server, after: beat.every.saturating_add(beat.patience) },
+        _ => WireError::Http2 { server, source },
+    }
+}
+
+/// The server says that it has not looked at this stream.
+fn never_processed(error: &h2::Error) -> bool {
+    error.is_remote() && (error.reason() == Some(Reason::REFUSED_STREAM) || error.is_go_away())
+}
+
+impl Body {
+    /// The next piece; `None` at the end.
+    pub(super) async fn piece(&mut self) -> Option<Result<Bytes, WireError>> {
+        match &mut self.inner {
+            Inner::Http2 { stream, .. } => match stream.data().await? {
+                Ok(piece) => {
+                    // Taken: the server may send as much again. It fails only when the stream is over.
+                    let _ = stream.flow_control().release_capacity(piece.len());
+                    Some(Ok(piece))
+                }
+                Err(source) => Some(Err(lost(&self.over, self.server.clone(), source))),
+            },
+            Inner::Http1 { body, driver } => {
+                let frame = driven(body, driver).await?;
+                let frame = frame.map_err(|source| WireError::Http1 { server: self.server.clone(), source });
+                Some(frame.map(|frame| frame.into_data().unwrap_or_default()))
+            }
+        }
+    }
+
+    /// All of it, if it is not longer than `limit`.
+    pub(super) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, WireError> {
+        let mut all = Vec::new();
+        while let Some(piece) = self.piece().await {
+            let piece = piece?;
+            if all.len().saturating_add(piece.len()) > limit {
+                return Err(WireError::TooLarge { limit });
+            }
+            all.extend_from_slice(&piece);
+        }
+        Ok(all)
+    }
+}
+
+/// The next frame of `body`, whose connection is driven meanwhile.
+async fn driven(
+    body: &mut Incoming,
+    driver: &mut Option<Driver>,
+) -> Option<Result<hyper::body::Frame<Bytes>, hyper::Error>> {
+    std::future::poll_fn(|context| {
+        if let Some(work) = driver
+            && work.as_mut().poll(context).is_ready()
+        {
+            *driver = None;
+        }
+        match Pin::new(&mut body.frame()).poll(context) {
+            Poll::Ready(frame) => Poll::Ready(frame),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+impl std::fmt::Display for Over {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stalled(beat) => write!(f, "no sign of life for {:?}", beat.every.saturating_add(beat.patience)),
+            Self::Closed(why) if why.is_empty() => f.write_str("closed"),
+            Self::Closed(why) => {
+                f.write_str("closed: ")?;
+                f.write_str(why)
+            }
+        }
+    }
+}

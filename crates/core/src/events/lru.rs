@@ -1,0 +1,64 @@
+//! A map that forgets what was not used for longest.
+
+use std::collections::BTreeMap;
+
+/// Values by key; past `most`, the one that was asked for longest ago goes.
+#[derive(Debug)]
+pub(super) struct Lru<V> {
+    most: usize,
+    /// Counts uses.
+    uses: u64,
+    values: BTreeMap<String, (u64, V)>,
+    /// Keys by last use.
+    order: BTreeMap<u64, String>,
+}
+
+impl<V> Lru<V> {
+    pub(super) const fn new(most: usize) -> Self {
+        Self { most, uses: 0, values: BTreeMap::new(), order: BTreeMap::new() }
+    }
+
+    /// The value, used now.
+    pub(super) fn get(&mut self, key: &str) -> Option<&mut V> {
+        let (used, value) = self.values.get_mut(key)?;
+        if let Some(name) = self.order.remove(used) {
+            self.uses += 1;
+            *used = self.uses;
+            self.order.insert(self.uses, name);
+        }
+        Some(value)
+    }
+
+    /// The value, made if it is not there, used now.
+    pub(super) fn get_or_insert(&mut self, key: &str, make: impl FnOnce() -> V) -> &mut V {
+        if self.get(key).is_none() {
+            self.uses += 1;
+            self.order.insert(self.uses, key.to_owned());
+            self.values.insert(key.to_owned(), (self.uses, make()));
+            if self.values.len() > self.most
+                && let Some((_, oldest)) = self.order.pop_first()
+            {
+                self.values.remove(&oldest);
+            }
+        }
+        let (_, value) = self.values.get_mut(key).expect("it was there or was put there, and is the newest");
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_used_for_longest_is_forgotten() {
+        let mut lru = Lru::new(2);
+        *lru.get_or_insert("a", || 1) += 10;
+        lru.get_or_insert("b", || 2);
+        assert_eq!(lru.get("a"), Some(&mut 11), "used again");
+        lru.get_or_insert("c", || 3);
+        assert_eq!(lru.get("b"), None);
+        assert_eq!((lru.get("a").copied(), lru.get("c").copied()), (Some(11), Some(3)));
+        assert_eq!((lru.values.len(), lru.order.len()), (2, 2));
+    }
+}

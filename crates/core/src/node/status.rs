@@ -1,0 +1,205 @@
+//! What we say of the node (24.2).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{
+    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeDaemonEndpoints, NodeFeatures, NodeRuntimeHandler,
+    NodeRuntimeHandlerFeatures, NodeStatus, NodeSwapStatus, NodeSystemInfo,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::conditions::set_conditions;
+use super::register::{LABEL_ARCH, LABEL_OS, OS};
+use super::resources::{node_allocatable, node_capacity, quantity};
+use super::version::runtime_version;
+use super::view::{Cloud, NodeImage, NodeNews, NodeView};
+use crate::resources::{Amount, Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts};
+
+/// Where an external cloud controller reads which addresses were asked for (NODE-04).
+const PROVIDED_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+/// Names told of one image (NODE-14). upstream: nodestatus/setters.go MaxNamesPerImageInNodeStatus (v1.36)
+const MAX_NAMES: usize = 5;
+
+/// The object as it should be, and what there is to tell people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeUpdate {
+    /// The object.
+    pub node: Node,
+    /// Events.
+    pub news: Vec<NodeNews>,
+}
+
+/// The node's object brought up to date: all that is ours is set, all else is as it was.
+/// upstream: kubelet_node_status.go updateNode, setNodeStatus (v1.36)
+#[doc(alias = "setNodeStatus")]
+pub fn updated_node(view: &NodeView<'_>, node: &Node) -> NodeUpdate {
+    let mut node = node.clone();
+    let mut news = Vec::new();
+    require_label(&mut node, LABEL_OS, OS);
+    require_label(&mut node, LABEL_ARCH, &view.setup.machine.architecture);
+    set_provided_ip(&mut node, view);
+    let status = node.status.get_or_insert_default();
+    set_addresses(status, view);
+    set_resources(status, view);
+    news.extend(set_node_info(status, view));
+    set_images(status, view);
+    set_runtime(status, view);
+    let endpoint = DaemonEndpoint { port: view.setup.port };
+    status.daemon_endpoints = Some(NodeDaemonEndpoints { kubelet_endpoint: Some(endpoint) });
+    if let Some(features) = &view.setup.declared_features {
+        status.declared_features = list(features.clone());
+    }
+    let missing = missing_capacity(status, view);
+    news.extend(set_conditions(status.conditions.get_or_insert_default(), view, &missing));
+    if let Some(volumes) = view.volumes_in_use {
+        status.volumes_in_use = list(volumes.to_vec());
+    }
+    NodeUpdate { node, news }
+}
+
+/// An empty list is not told apart from none.
+fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
+    (!items.is_empty()).then_some(items)
+}
+
+/// Wrong labels for system and architecture are put back (NODE-02).
+fn require_label(node: &mut Node, key: &str, value: &str) {
+    let labels = node.metadata.labels.get_or_insert_default();
+    if labels.get(key).is_none_or(|label| label != value) {
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+}
+
+/// upstream: nodestatus/setters.go NodeAddress (v1.36)
+fn set_provided_ip(node: &mut Node, view: &NodeView<'_>) {
+    let given = given_ips(view);
+    let first_given = view.setup.asked_ips.first().is_some_and(|ip| !ip.is_unspecified());
+    if view.setup.cloud == Cloud::External && first_given {
+        let text = given.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",");
+        node.metadata.annotations.get_or_insert_default().insert(PROVIDED_IP.to_owned(), text);
+    } else if let Some(annotations) = &mut node.metadata.annotations {
+        annotations.remove(PROVIDED_IP);
+    }
+}
+
+fn given_ips(view: &NodeView<'_>) -> Vec<IpAddr> {
+    view.setup.asked_ips.iter().copied().filter(|ip| !ip.is_unspecified()).collect()
+}
+
+/// Without an address of its own a node keeps those it had (NODE-12). An external cloud controller's are not touched.
+fn set_addresses(status: &mut NodeStatus, view: &NodeView<'_>) {
+    let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
+    let hostname = || address("Hostname", view.setup.hostname.clone());
+    if view.setup.cloud == Cloud::External {
+        if status.addresses.as_ref().is_some_and(|known| !known.is_empty()) {
+            return;
+        }
+        if view.setup.asked_ips.is_empty() {
+            status.addresses = Some(vec![hostname()]);
+            return;
+        }
+    }
+    if view.ips.is_empty() {
+        return;
+    }
+    let ips = view.ips.iter().take(2).map(|ip| address("InternalIP", ip.to_string()));
+    status.addresses = Some(ips.chain([hostname()]).collect());
+}
+
+/// Capacity of what is ours; what others advertise stays. Allocatable of all that has a capacity.
+/// upstream: nodestatus/setters.go MachineInfo (v1.36)
+fn set_resources(status: &mut NodeStatus, view: &NodeView<'_>) {
+    let mut capacity = amounts(status.capacity.as_ref());
+    capacity.extend(node_capacity(&view.setup.machine, view.setup.pods));
+    let allocatable = node_allocatable(&capacity, &view.setup.reserved);
+    let mut kept = amounts(status.allocatable.as_ref());
+    kept.retain(|name, _| allocatable.contains_key(name) || !is_extended(name));
+    kept.extend(allocatable);
+    write(&mut status.capacity, &capacity);
+    write(&mut status.allocatable, &kept);
+}
+
+/// An equal amount keeps the notation that it has.
+fn write(list: &mut Option<BTreeMap<String, Quantity>>, wanted: &Amounts) {
+    let list = list.get_or_insert_default();
+    list.retain(|name, _| wanted.contains_key(name));
+    for (name, amount) in wanted {
+        if list.get(name).is_none_or(|known| Amount::of(known) != *amount) {
+            list.insert(name.clone(), quantity(name, *amount));
+        }
+    }
+}
+
+/// A resource that is not Kubernetes' own. upstream: core/v1/helper/helpers.go IsExtendedResourceName (v1.36)
+pub(super) fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
+}
+
+fn set_node_info(status: &mut NodeStatus, view: &NodeView<'_>) -> Option<NodeNews> {
+    let setup = view.setup;
+    let machine = &setup.machine;
+    let old = status.node_info.take().unwrap_or_default();
+    let rebooted = !old.boot_id.is_empty() && old.boot_id != machine.boot_id;
+    let version = view.runtime_version.map_or_else(|| "Unknown".to_owned(), runtime_version);
+    let swap = (machine.swap_bytes != 0).then_some(NodeSwapStatus { capacity: Some(machine.swap_bytes) });
+    status.node_info = Some(NodeSystemInfo {
+        architecture: machine.architecture.clone(),
+        boot_id: machine.boot_id.clone(),
+        container_runtime_version: format!("{}://{version}", view.runtime_name),
+        kernel_version: machine.kernel.clone(),
+        // Nobody knows: the field is deprecated and kept empty (gate DisableNodeKubeProxyVersion, locked).
+        kube_proxy_version: String::new(),
+        kubelet_version: setup.kubelet_version.clone(),
+        machine_id: machine.machine_id.clone(),
+        operating_system: OS.to_owned(),
+        os_image: machine.os_image.clone(),
+        // Swap that was switched off meanwhile stays written, as upstream has it.
+        swap: swap.or(old.swap),
+        system_uuid: machine.system_uuid.clone(),
+        ..old
+    });
+    rebooted.then(|| NodeNews {
+        reason: "Rebooted",
+        warning: true,
+        message: format!("Node {} has been rebooted, boot id: {}", setup.name, machine.boot_id),
+    })
+}
+
+/// The largest images, a few names of each, those with digests first (NODE-14).
+/// upstream: nodestatus/setters.go Images; util/sliceutils ByImageSize (v1.36)
+fn set_images(status: &mut NodeStatus, view: &NodeView<'_>) {
+    let Some(images) = view.images else { return };
+    let mut images: Vec<&NodeImage> = images.iter().collect();
+    images.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| b.id.cmp(&a.id)));
+    images.truncate(view.setup.max_images.unwrap_or(usize::MAX));
+    let image = |image: &NodeImage| ContainerImage {
+        names: list(image.digests.iter().chain(&image.tags).take(MAX_NAMES).cloned().collect()),
+        // The API leaves a size of nothing out: what it gives back must not look like a change.
+        size_bytes: Some(i64::try_from(image.size).unwrap_or(i64::MAX)).filter(|size| *size != 0),
+    };
+    status.images = list(images.into_iter().map(image).collect());
+}
+
+fn set_runtime(status: &mut NodeStatus, view: &NodeView<'_>) {
+    if let Some(handlers) = view.handlers {
+        let handler = |(name, features): (&String, &crate::launch::HandlerFeatures)| NodeRuntimeHandler {
+            name: Some(name.clone()),
+            features: Some(NodeRuntimeHandlerFeatures {
+                recursive_read_only_mounts: Some(features.recursive_read_only_mounts),
+                user_namespaces: Some(features.user_namespaces),
+            }),
+        };
+        status.runtime_handlers = list(handlers.iter().map(handler).collect());
+    }
+    if let Some(supported) = view.supplemental_groups_policy {
+        status.features = Some(NodeFeatures { supplemental_groups_policy: Some(supported) });
+    }
+}
+
+/// Resources without a capacity that a node must have (NODE-20).
+fn missing_capacity(status: &NodeStatus, view: &NodeView<'_>) -> Vec<&'static str> {
+    let storage = view.setup.local_storage.then_some(EPHEMERAL_STORAGE);
+    let has = |name: &str| status.capacity.as_ref().is_some_and(|capacity| capacity.contains_key(name));
+    [CPU, MEMORY, PODS].into_iter().chain(storage).filter(|name| !has(name)).collect()
+}

@@ -1,0 +1,158 @@
+//! What the node object is made from.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
+
+use super::health::NodeHealth;
+use crate::launch::HandlerFeatures;
+use crate::resources::Amounts;
+
+/// What the machine is. Read once at start: nothing of it changes while the machine is up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "MachineInfo")]
+pub struct Machine {
+    /// `/etc/machine-id`.
+    pub machine_id: String,
+    /// What the firmware calls the machine.
+    pub system_uuid: String,
+    /// New with every boot.
+    pub boot_id: String,
+    /// Release of the kernel, such as `6.1.0-13-amd64`.
+    pub kernel: String,
+    /// Such as `Debian GNU/Linux 13 (trixie)`.
+    pub os_image: String,
+    /// As the API spells it, such as `amd64`.
+    pub architecture: String,
+    /// CPUs in thousandths.
+    pub cpu_millis: i64,
+    /// Memory in bytes.
+    pub memory_bytes: i64,
+    /// Swap in bytes.
+    pub swap_bytes: i64,
+    /// How many huge pages are set aside, by their size in bytes.
+    pub hugepages: BTreeMap<u64, u64>,
+    /// Size of the file system that holds the root directory; `None` if it could not be told, or is not counted
+    /// (`localStorageCapacityIsolation`).
+    pub storage_bytes: Option<i64>,
+}
+
+/// Who else has a say about the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cloud {
+    /// Nobody.
+    #[default]
+    None,
+    /// A cloud controller sets addresses and takes the first taint away: `--cloud-provider=external`.
+    External,
+}
+
+/// What configuration, flags and the machine say of the node. Made once, at start-up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeSetup {
+    /// Name of the node.
+    pub name: String,
+    /// Name of the machine, or what `--hostname-override` says.
+    pub hostname: String,
+    /// `--node-labels`.
+    pub labels: BTreeMap<String, String>,
+    /// `registerWithTaints`.
+    pub taints: Vec<Taint>,
+    /// `providerID`; empty for none.
+    pub provider_id: String,
+    /// `enableControllerAttachDetach`.
+    pub controller_attach_detach: bool,
+    /// `--cloud-provider`.
+    pub cloud: Cloud,
+    /// `--node-ip` as given, unspecified addresses included.
+    pub asked_ips: Vec<IpAddr>,
+    /// Port of the node's own API.
+    pub port: i32,
+    /// `nodeStatusMaxImages`; `None` is no limit.
+    pub max_images: Option<usize>,
+    /// `localStorageCapacityIsolation`: without a figure for `ephemeral-storage` the node is not ready.
+    pub local_storage: bool,
+    /// Features that the scheduler may count on; `None` with the gate off.
+    pub declared_features: Option<Vec<String>>,
+    /// No device plugin of this node is remembered: what the object says of extended resources is stale (NODE-05).
+    pub reset_extended_resources: bool,
+    /// Version that we report, such as `v1.36.4`.
+    pub kubelet_version: String,
+    /// The machine.
+    pub machine: Machine,
+    /// `maxPods`, or what `podsPerCore` leaves of it.
+    pub pods: i64,
+    /// What is kept from pods, eviction thresholds included (CG-20).
+    pub reserved: Amounts,
+}
+
+/// An image on the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeImage {
+    /// The runtime's id: decides between images of one size.
+    pub id: String,
+    /// Names with digests.
+    pub digests: Vec<String>,
+    /// Names with tags.
+    pub tags: Vec<String>,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+/// What the node is short of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// Memory.
+    pub memory: bool,
+    /// Room on a disk.
+    pub disk: bool,
+    /// Process ids.
+    pub pid: bool,
+}
+
+/// The node as it is now.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeView<'a> {
+    /// What does not change.
+    pub setup: &'a NodeSetup,
+    /// Its addresses, primary family first; empty if none is known.
+    pub ips: &'a [IpAddr],
+    /// Who answers on the runtime's socket, such as `containerd`.
+    pub runtime_name: &'a str,
+    /// Its version as it told it; `None` if it could not be asked.
+    pub runtime_version: Option<&'a str>,
+    /// What its handlers can do, by name; `None` before it told.
+    pub handlers: Option<&'a BTreeMap<String, HandlerFeatures>>,
+    /// It can set supplementary groups strictly; `None` before it told.
+    pub supplemental_groups_policy: Option<bool>,
+    /// Images, in any order; `None` before they were listed.
+    pub images: Option<&'a [NodeImage]>,
+    /// How it fares.
+    pub health: &'a NodeHealth,
+    /// What it is short of.
+    pub pressure: Pressure,
+    /// Attachable volumes that pods use; `None` leaves what is there.
+    pub volumes_in_use: Option<&'a [String]>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// Something to tell people about the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeNews {
+    /// Upstream's word, such as `NodeReady`.
+    pub reason: &'static str,
+    /// Someone may have to act.
+    pub warning: bool,
+    /// The sentence.
+    pub message: String,
+}
+
+impl NodeNews {
+    /// The node is now as the reason says.
+    pub(super) fn is_now(node: &str, reason: &'static str) -> Self {
+        Self { reason, warning: false, message: format!("Node {node} status is now: {reason}") }
+    }
+}

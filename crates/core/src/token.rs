@@ -1,0 +1,54 @@
+//! When the token of a service account is to be replaced (TOK-01).
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// A token is replaced when it is this old, however long it is good.
+#[doc(alias = "maxTTL")]
+const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
+/// The nodes of a cluster must not all ask at once: each asks up to this much earlier.
+#[doc(alias = "maxJitter")]
+pub const MAX_JITTER: Duration = Duration::from_secs(10);
+
+/// When a token that was asked for `seconds` and expires at `expires` is to be replaced: at four fifths of its life or
+/// after a day, whichever comes first, `jitter` earlier.
+///
+/// upstream: kubelet/token/token_manager.go requiresRefresh (v1.36)
+#[doc(alias = "requiresRefresh")]
+pub fn renew_at(expires: Timestamp, seconds: i64, jitter: Duration) -> Timestamp {
+    let jitter = SignedDuration::try_from(jitter).unwrap_or_default();
+    let life = SignedDuration::from_secs(seconds);
+    let margin = SignedDuration::from_secs(seconds.saturating_mul(20) / 100);
+    let by_age = expires.checked_sub(life).and_then(|made| made.checked_add(MAX_AGE)).unwrap_or(expires);
+    let by_life = expires.checked_sub(margin).unwrap_or(expires);
+    by_age.min(by_life).checked_sub(jitter).unwrap_or(expires)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// upstream: kubelet/token/token_manager_test.go TestRequiresRefresh (v1.36)
+    #[test]
+    fn tok_01_when_a_token_is_replaced() {
+        let made = Timestamp::from_second(1_767_225_600).expect("a time");
+        let hours = |n: i64| n * 3600;
+        let table = [
+            // seconds good for, jitter, seconds after it was made
+            (hours(1), 0, 2880),
+            (hours(1), 10, 2870),
+            (600, 0, 480),
+            (hours(24), 0, hours(24) * 4 / 5),
+            (hours(30), 0, hours(24)),
+            (hours(24 * 365), 10, hours(24) - 10),
+        ];
+        for (seconds, jitter, expected) in table {
+            let expires = made + SignedDuration::from_secs(seconds);
+            let due = renew_at(expires, seconds, Duration::from_secs(jitter));
+            assert_eq!(due.as_second() - made.as_second(), expected, "{seconds} s, jitter {jitter} s");
+        }
+        renew_at(Timestamp::MIN, i64::MAX, MAX_JITTER);
+        renew_at(Timestamp::MAX, i64::MIN, MAX_JITTER);
+    }
+}

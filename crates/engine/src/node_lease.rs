@@ -1,0 +1,191 @@
+//! Keeps the node's lease: the heartbeat by which the control plane knows that the node is alive (NODE-30).
+//!
+//! Nothing but the API server can hold it up: it has a connection and a task of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use rubelet_core::node::{node_lease, renewed_lease};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::clock::Clock;
+use crate::ports::{ApiError, ApiErrorKind, Chance, LeaseApi};
+
+/// How often a renewal is tried in one go. upstream: lease/controller.go maxUpdateRetries (v1.36)
+const ATTEMPTS: u32 = 5;
+/// A lease that cannot be read or made is asked for again after this, doubling.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// … up to this.
+const RETRY_MAX: Duration = Duration::from_secs(7);
+/// A lease is renewed four times in its life. upstream: kubelet.go nodeLeaseRenewIntervalFraction (v1.36)
+const RENEWALS: u32 = 4;
+/// By how much renewals are spread, so that nodes started together drift apart.
+const JITTER: f64 = 0.04;
+
+/// The task.
+#[doc(alias = "nodeLeaseController")]
+pub struct LeaseKeeper {
+    name: String,
+    seconds: i32,
+    api: Arc<dyn LeaseApi>,
+    /// The node's object: the lease belongs to it. `None` while there is none.
+    node: watch::Receiver<Option<Arc<Node>>>,
+    clock: Clock,
+    chance: Arc<dyn Chance>,
+    latest: Option<Lease>,
+    /// The last renewal did not succeed: said once.
+    failing: bool,
+}
+
+impl LeaseKeeper {
+    /// A keeper of the lease of the node called `name`, which lasts for `seconds`.
+    pub fn new(
+        name: String,
+        seconds: i32,
+        api: Arc<dyn LeaseApi>,
+        node: watch::Receiver<Option<Arc<Node>>>,
+        clock: Clock,
+        chance: Arc<dyn Chance>,
+    ) -> Self {
+        Self { name, seconds, api, node, clock, chance, latest: None, failing: false }
+    }
+
+    /// Runs until cancelled. The lease is not given up then: pods go on running.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            // A renewal cut off in the middle was made or was not; the next start reads the lease again.
+            () = self.keep() => {}
+        }
+    }
+
+    async fn keep(&mut self) {
+        let period = Duration::from_secs(u64::try_from(self.seconds).unwrap_or_default()) / RENEWALS;
+        loop {
+            self.renew().await;
+            let pause = period.mul_f64(1.0 + JITTER * self.chance.fraction());
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Renews what was last seen, without reading it first: nobody else writes it. If that fails, it is read or made
+    /// again, however long that takes.
+    async fn renew(&mut self) {
+        if let Some(latest) = self.latest.take()
+            && self.try_renew(latest).await
+        {
+            return;
+        }
+        match self.ensure().await {
+            Ensured::Made(lease) => {
+                self.latest = Some(lease);
+                self.says_well();
+            }
+            Ensured::Found(lease) => {
+                self.try_renew(lease).await;
+            }
+        }
+    }
+
+    async fn try_renew(&mut self, mut base: Lease) -> bool {
+        for _ in 0..ATTEMPTS {
+            let node = self.node.borrow().clone();
+            let renewed = renewed_lease(base.clone(), node.as_deref(), self.seconds, self.clock.wall());
+            match self.api.update(&renewed).await {
+                Ok(lease) => {
+                    self.latest = Some(lease);
+                    self.says_well();
+                    return true;
+                }
+                Err(err) => {
+                    self.says_failed(&err);
+                    match err.kind {
+                        ApiErrorKind::Conflict => match self.ensure().await {
+                            Ensured::Made(lease) => {
+                                self.latest = Some(lease);
+                                self.says_well();
+                                return true;
+                            }
+                            Ensured::Found(lease) => base = lease,
+                        },
+                        // Somebody removed it: it is made again at once.
+                        ApiErrorKind::NotFound => return false,
+                        ApiErrorKind::Busy { retry_after } => {
+                            tokio::time::sleep(retry_after.unwrap_or(RETRY_FIRST).min(RETRY_MAX)).await;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// The lease as it is, or a new one; tries until it is there.
+    #[doc(alias = "backoffEnsureLease")]
+    async fn ensure(&mut self) -> Ensured {
+        let mut pause = RETRY_FIRST;
+        loop {
+            match self.try_ensure().await {
+                Ok(Some(ensured)) => return ensured,
+                Ok(None) => debug!("The lease waits for its node to be registered"),
+                Err(err) => self.says_failed(&err),
+            }
+            pause = (pause * 2).min(RETRY_MAX);
+            let (node, cancelled) = (&mut self.node, tokio::time::sleep(pause));
+            tokio::select! {
+                biased;
+                () = cancelled => {}
+                () = appeared(node) => {}
+            }
+        }
+    }
+
+    /// `None` if there is neither a lease nor a node that a new one could belong to.
+    async fn try_ensure(&mut self) -> Result<Option<Ensured>, ApiError> {
+        match self.api.get(&self.name).await {
+            Ok(lease) => return Ok(Some(Ensured::Found(lease))),
+            Err(err) if err.is_not_found() => {}
+            Err(err) => return Err(err),
+        }
+        let node = self.node.borrow_and_update().clone();
+        let Some(node) = node else { return Ok(None) };
+        let lease = node_lease(&node, self.seconds, self.clock.wall());
+        Ok(Some(Ensured::Made(self.api.create(&lease).await?)))
+    }
+
+    fn says_well(&mut self) {
+        if self.failing {
+            info!("The node's lease is renewed again");
+        }
+        self.failing = false;
+    }
+
+    fn says_failed(&mut self, err: &ApiError) {
+        if self.failing {
+            debug!(%err, "Could not renew the node's lease");
+        } else {
+            warn!(%err, "Could not renew the node's lease; trying again");
+        }
+        self.failing = true;
+    }
+}
+
+enum Ensured {
+    /// It was just made: nothing is left to renew.
+    Made(Lease),
+    /// It was there.
+    Found(Lease),
+}
+
+/// Waits until the node is another than the one that was last looked at; for ever if nobody will tell.
+async fn appeared(node: &mut watch::Receiver<Option<Arc<Node>>>) {
+    if node.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

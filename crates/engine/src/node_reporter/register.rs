@@ -1,0 +1,74 @@
+//! Making the node's object, or finding it (NODE-01).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_core::node::{initial_node, node_patch, reconcile_existing, seems_foreign};
+use tracing::{info, warn};
+
+use super::Registration;
+use super::task::NodeReporter;
+use crate::ports::{ApiError, ApiErrorKind};
+
+/// A registration that failed is tried again after this, doubling.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// … up to this, for ever.
+const RETRY_MAX: Duration = Duration::from_secs(7);
+
+impl NodeReporter {
+    /// Tries until the node is registered. It is done once: an object that is deleted later is not made again
+    /// (as upstream), for whoever deletes a node means it.
+    #[doc(alias = "registerWithAPIServer")]
+    pub(super) async fn register(&mut self) {
+        let mut pause = RETRY_FIRST;
+        loop {
+            let Err(err) = self.try_register().await else { return };
+            self.complain(&err);
+            let asked = match err.kind {
+                ApiErrorKind::Busy { retry_after } => retry_after.unwrap_or_default(),
+                _ => Duration::ZERO,
+            };
+            tokio::time::sleep(pause.max(asked.min(RETRY_MAX))).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    async fn try_register(&mut self) -> Result<(), ApiError> {
+        let first = self.sight.with_view(&self.setup, &self.world.clock, initial_node);
+        let refused = match self.api.create(&first.node).await {
+            Ok(node) => {
+                info!(node = %self.setup.name, "Registered the node");
+                self.tell(first.news);
+                self.remember(Arc::new(node));
+                return Ok(());
+            }
+            Err(err) => err,
+        };
+        match (refused.kind, self.registration) {
+            (ApiErrorKind::AlreadyExists, _) | (ApiErrorKind::Forbidden, Registration::Ours) => {}
+            _ => return Err(refused),
+        }
+        let existing = match self.api.get(&self.setup.name, true).await {
+            Ok(existing) => existing,
+            // We may neither make it nor is it there: the first refusal says why.
+            Err(err) if err.is_not_found() => return Err(refused),
+            Err(err) => return Err(err),
+        };
+        if seems_foreign(&self.setup.machine, &existing) {
+            warn!(
+                node = %self.setup.name,
+                uid = existing.metadata.uid.as_deref().unwrap_or_default(),
+                "The node's object was last reported by another machine. If that one still runs, both will take turns at \
+                 it: give one of them another name with --hostname-override"
+            );
+        }
+        let wanted = self.sight.with_view(&self.setup, &self.world.clock, |view| reconcile_existing(view, &existing));
+        let node = match node_patch(&existing, &wanted) {
+            Some(patch) => self.api.patch_status(&self.setup.name, &patch).await?,
+            None => existing,
+        };
+        info!(node = %self.setup.name, "The node was registered before");
+        self.remember(Arc::new(node));
+        Ok(())
+    }
+}

@@ -1,0 +1,391 @@
+//! The task that reports.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use rubelet_core::launch::HandlerFeatures;
+use rubelet_core::node::{
+    NetworkState, NodeHealth, NodeNews, NodeSetup, NodeView, PlegState, ReportPace, condition_text, node_patch,
+    status_changed, updated_node,
+};
+use rubelet_core::time::Instant;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
+
+use super::{NodeTiming, Registration, Sight};
+use crate::clock::Clock;
+use crate::health::RuntimeHealth;
+use crate::pleg::PlegHealth;
+use crate::ports::{ApiError, ApiErrorKind, Chance, EventKind, Events, NodeApi, NodeEvent, ReadyCondition, Runtime};
+
+/// How often a report is tried in one go. upstream: kubelet.go nodeStatusUpdateRetry (v1.36)
+const ATTEMPTS: u32 = 5;
+/// The pause before an attempt that did not fail on a conflict is repeated, doubling. Upstream has none.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// By how much looks are spread. upstream: kubelet.go Run (v1.36)
+const JITTER: f64 = 0.04;
+/// How long the first report waits for the runtime, the generator and the images to have been looked at once: they
+/// mostly are within milliseconds, and a node that is ready at once need not be reported as not ready first.
+const FIRST_LOOK: Duration = Duration::from_millis(500);
+/// A change by somebody else is answered this long after our last report at the earliest: two who do not agree about a
+/// field must not write as fast as they can.
+const ANSWER_PACE: Duration = Duration::from_secs(1);
+
+/// What the reporter works with besides the API.
+pub(crate) struct World {
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) events: Arc<dyn Events>,
+    pub(crate) chance: Arc<dyn Chance>,
+    pub(crate) clock: Clock,
+}
+
+/// The task. It alone writes the node's object.
+pub struct NodeReporter {
+    pub(super) setup: NodeSetup,
+    pub(super) registration: Registration,
+    pub(super) api: Arc<dyn NodeApi>,
+    pub(super) sight: Sight,
+    pub(super) world: World,
+    timing: NodeTiming,
+    pace: ReportPace,
+    /// The object as last known, and what others are told of it.
+    pub(super) known: watch::Sender<Option<Arc<Node>>>,
+    last_sent: Option<Instant>,
+    memory: Memory,
+}
+
+/// What was told, so that it is told once.
+#[derive(Default)]
+struct Memory {
+    /// `spec.unschedulable` of the last report.
+    unschedulable: bool,
+    /// Addresses of pods that the runtime knows of.
+    pod_cidrs: String,
+    /// The last failure.
+    problem: Option<ApiErrorKind>,
+}
+
+impl NodeReporter {
+    pub(crate) fn new(
+        setup: NodeSetup,
+        timing: NodeTiming,
+        registration: Registration,
+        api: Arc<dyn NodeApi>,
+        sight: Sight,
+        world: World,
+    ) -> Self {
+        let pace = ReportPace::new(timing.report_every);
+        let (known, memory) = (watch::Sender::new(None), Memory::default());
+        Self { setup, registration, api, sight, world, timing, pace, known, last_sent: None, memory }
+    }
+
+    /// The object as last known; `None` before it is registered, and once it is gone.
+    pub(crate) fn known(&self) -> watch::Receiver<Option<Arc<Node>>> {
+        self.known.subscribe()
+    }
+
+    /// Tells that we are here (NODE-21, CG-22).
+    #[doc(alias = "BirthCry")]
+    pub(crate) fn announce(&self, allocatable_enforced: bool) {
+        self.record("Starting", "Starting kubelet.".to_owned());
+        if allocatable_enforced {
+            self.record("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods".to_owned());
+        }
+    }
+
+    fn record(&self, reason: &'static str, message: String) {
+        self.world.events.record_node(NodeEvent { kind: EventKind::Normal, reason: reason.into(), message });
+    }
+
+    /// Runs until cancelled.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            // A report cut off in the middle was made or was not; the next start begins with the object as it is.
+            () = self.report() => {}
+        }
+    }
+
+    async fn report(&mut self) {
+        self.sight.first_look().await;
+        if self.registration != Registration::ByOthers {
+            self.register().await;
+        }
+        loop {
+            self.update().await;
+            let pause = self.timing.update_every.mul_f64(1.0 + JITTER * self.world.chance.fraction());
+            let tick = self.world.clock.mono() + pause;
+            self.sight.wait(&self.world.clock, tick, self.last_sent).await;
+        }
+    }
+
+    /// Brings the object up to date, if there is anything to tell or a report is due (NODE-10).
+    /// upstream: kubelet_node_status.go updateNodeStatus, tryUpdateNodeStatus (v1.36)
+    #[doc(alias = "syncNodeStatus")]
+    async fn update(&mut self) {
+        let mut pause = RETRY_FIRST;
+        for attempt in 0..ATTEMPTS {
+            match self.try_update(attempt).await {
+                Ok(()) => {
+                    if self.memory.problem.take().is_some() {
+                        info!("The node is reported again");
+                    }
+                    return;
+                }
+                Err(err) => {
+                    self.complain(&err);
+                    match err.kind {
+                        ApiErrorKind::Conflict => {}
+                        ApiErrorKind::NotFound if attempt > 0 => return,
+                        ApiErrorKind::NotFound => {}
+                        ApiErrorKind::Busy { retry_after: Some(asked) } => {
+                            tokio::time::sleep(asked.min(self.timing.update_every)).await;
+                        }
+                        _ => tokio::time::sleep(pause).await,
+                    }
+                    pause *= 2;
+                }
+            }
+        }
+    }
+
+    async fn try_update(&mut self, attempt: u32) -> Result<(), ApiError> {
+        let old = self.current(attempt).await?;
+        let cidr_changed = self.pass_on_cidr(&old).await;
+        let wanted = self.sight.with_view(&self.setup, &self.world.clock, |view| updated_node(view, &old));
+        let now = self.world.clock.mono();
+        let changed = status_changed(&old, &wanted.node) || cidr_changed;
+        if !changed && !self.pace.is_due(now) {
+            self.remember(old);
+            return Ok(());
+        }
+        let node = match node_patch(&old, &wanted.node) {
+            Some(patch) => Arc::new(self.api.patch_status(&self.setup.name, &patch).await?),
+            None => old,
+        };
+        self.pace.sent(changed, self.world.chance.fraction(), now);
+        self.last_sent = Some(now);
+        debug!(changed, "Reported the node");
+        self.tell(wanted.news);
+        self.tell_schedulable(&node);
+        self.remember(node);
+        Ok(())
+    }
+
+    /// The object to start from: what the watch or our last report gave, whichever is newer; after a failure the API
+    /// server's own.
+    async fn current(&mut self, attempt: u32) -> Result<Arc<Node>, ApiError> {
+        if attempt == 0 {
+            let watched = self.sight.watched.borrow_and_update().clone();
+            let known = self.known.borrow().clone();
+            if let Some(node) = newer(watched, known) {
+                return Ok(node);
+            }
+        }
+        let node = self.api.get(&self.setup.name, attempt > 0).await;
+        if node.as_ref().is_err_and(ApiError::is_not_found) {
+            self.known.send_if_modified(|known| known.take().is_some());
+        }
+        node.map(Arc::new)
+    }
+
+    pub(super) fn remember(&self, node: Arc<Node>) {
+        self.known.send_if_modified(|known| {
+            let same = |a: &Node, b: &Node| a.metadata.resource_version == b.metadata.resource_version;
+            if known.as_ref().is_some_and(|known| same(known, &node)) {
+                return false;
+            }
+            *known = Some(node);
+            true
+        });
+    }
+
+    pub(super) fn tell(&self, news: Vec<NodeNews>) {
+        for NodeNews { reason, warning, message } in news {
+            let kind = if warning { EventKind::Warning } else { EventKind::Normal };
+            info!(reason, "{message}");
+            self.world.events.record_node(NodeEvent { kind, reason: reason.into(), message });
+        }
+    }
+
+    /// upstream: kubelet_node_status.go recordNodeSchedulableEvent (v1.36)
+    fn tell_schedulable(&mut self, node: &Node) {
+        let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default();
+        if self.memory.unschedulable == unschedulable {
+            return;
+        }
+        self.memory.unschedulable = unschedulable;
+        let reason = if unschedulable { "NodeNotSchedulable" } else { "NodeSchedulable" };
+        self.record(reason, format!("Node {} status is now: {reason}", self.setup.name));
+    }
+
+    /// Tells the runtime which addresses pods have, when that changes (NODE-16). Whether it did.
+    #[doc(alias = "updatePodCIDR")]
+    async fn pass_on_cidr(&mut self, node: &Node) -> bool {
+        let cidrs = node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default().join(",");
+        if cidrs.is_empty() || cidrs == self.memory.pod_cidrs {
+            return false;
+        }
+        match self.world.runtime.set_pod_cidr(&cidrs).await {
+            Ok(()) => {
+                info!(cidrs, "Pods have these addresses");
+                self.memory.pod_cidrs = cidrs;
+            }
+            Err(err) => warn!(%err, cidrs, "Could not tell the runtime the addresses of pods"),
+        }
+        true
+    }
+
+    /// Says what is wrong once, in words that tell what to do.
+    pub(super) fn complain(&mut self, err: &ApiError) {
+        if self.memory.problem == Some(err.kind) {
+            debug!(%err, "Could not report the node");
+            return;
+        }
+        self.memory.problem = Some(err.kind);
+        let node = &self.setup.name;
+        match err.kind {
+            ApiErrorKind::NotFound => warn!(
+                node,
+                "The node has no object in the API: it was deleted, or nobody has made it. Start again to register it"
+            ),
+            ApiErrorKind::Forbidden => error!(
+                node, %err,
+                "The API server refuses what we say of the node: are these credentials those of system:node:{node} in \
+                 group system:nodes, and its labels such as a node may set?"
+            ),
+            ApiErrorKind::Unauthorized => {
+                error!(node, %err, "The API server does not know us: is the certificate or token still good?");
+            }
+            ApiErrorKind::Conflict => debug!(node, %err, "The node changed meanwhile"),
+            ApiErrorKind::Invalid => error!(node, %err, "The API server does not accept the node's object"),
+            _ => warn!(node, %err, "Could not report the node; trying again"),
+        }
+    }
+}
+
+/// The one with the greater version. One whose version is no number is believed if it comes from the watch.
+fn newer(watched: Option<Arc<Node>>, known: Option<Arc<Node>>) -> Option<Arc<Node>> {
+    let version = |node: &Node| node.metadata.resource_version.as_ref().and_then(|text| text.parse::<u64>().ok());
+    match (watched, known) {
+        (Some(watched), Some(known)) if version(&known) > version(&watched) => Some(known),
+        (Some(watched), _) => Some(watched),
+        (None, known) => known,
+    }
+}
+
+impl Sight {
+    /// Waits until all that a report tells has been looked at once, but not for long.
+    async fn first_look(&mut self) {
+        let looked = async {
+            // Whoever is gone will tell nothing more: there is nothing to wait for.
+            drop(self.runtime.wait_for(|health| health.answered).await);
+            drop(self.pleg.wait_for(|pleg| pleg.last_list.is_some()).await);
+            drop(self.told.wait_for(|told| told.images.is_some()).await);
+        };
+        drop(tokio::time::timeout(FIRST_LOOK, looked).await);
+    }
+
+    /// Waits until something that a report tells may have changed, at most until `tick`.
+    async fn wait(&mut self, clock: &Clock, tick: Instant, last_sent: Option<Instant>) {
+        let was_well = pleg_state(&self.pleg.borrow_and_update(), clock.mono()).is_well();
+        let answer_at = last_sent.map_or(clock.mono(), |sent| sent + ANSWER_PACE);
+        let Self { runtime, pleg, told, ips, watched, pressure } = self;
+        let by_others = async {
+            changed(watched).await;
+            clock.sleep_until(Some(answer_at)).await;
+        };
+        // The generator tells of every event; only its turn from well to sick or back is of interest.
+        let turned = async {
+            let gone = pleg.wait_for(|pleg| pleg_state(pleg, clock.mono()).is_well() != was_well).await.is_err();
+            if gone {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = changed(runtime) => {}
+            () = turned => {}
+            () = changed(pressure) => {}
+            () = changed(ips) => {}
+            () = changed(told) => {}
+            () = clock.sleep_until(Some(tick)) => {}
+            // Dropped while it paces itself, it has seen the change; whoever comes next reads the newest anyway.
+            () = by_others => {}
+        }
+    }
+
+    /// The node as it is now, for as long as `look` lasts.
+    pub(super) fn with_view<R>(
+        &mut self,
+        setup: &NodeSetup,
+        clock: &Clock,
+        look: impl FnOnce(&NodeView<'_>) -> R,
+    ) -> R {
+        let now = clock.now();
+        let runtime = self.runtime.borrow_and_update().clone();
+        let told = self.told.borrow_and_update().clone();
+        let ips = self.ips.borrow_and_update().clone();
+        let pressure = *self.pressure.borrow_and_update();
+        let health = node_health(&runtime, pleg_state(&self.pleg.borrow(), now.mono));
+        let handlers = runtime.answered.then(|| handlers(&runtime));
+        let version = told.version.as_ref();
+        look(&NodeView {
+            setup,
+            ips: &ips,
+            runtime_name: version.map_or("remote", |version| version.name.as_str()),
+            runtime_version: version.map(|version| version.version.as_str()),
+            handlers: handlers.as_ref(),
+            supplemental_groups_policy: runtime.answered.then_some(runtime.status.supplemental_groups_policy),
+            images: told.images.as_deref().map(Vec::as_slice),
+            health: &health,
+            pressure,
+            // Nothing is attached here yet; what an agent before us attached is not ours to give up.
+            volumes_in_use: None,
+            now: now.wall,
+        })
+    }
+}
+
+/// Waits for a change; for ever if there will be none.
+async fn changed<T>(of: &mut watch::Receiver<T>) {
+    if of.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn handlers(runtime: &RuntimeHealth) -> BTreeMap<String, HandlerFeatures> {
+    let features = |handler: &crate::ports::RuntimeHandler| HandlerFeatures {
+        recursive_read_only_mounts: handler.recursive_read_only_mounts,
+        user_namespaces: handler.user_namespaces,
+    };
+    runtime.status.handlers.iter().map(|handler| (handler.name.clone(), features(handler))).collect()
+}
+
+fn pleg_state(pleg: &PlegHealth, now: Instant) -> PlegState {
+    pleg.last_list.map_or(PlegState::Never, |began| PlegState::Listed(now.since(began)))
+}
+
+fn node_health(runtime: &RuntimeHealth, pleg: PlegState) -> NodeHealth {
+    let text = |name: &str, condition: &ReadyCondition| {
+        condition_text(name, condition.ready, &condition.reason, &condition.message)
+    };
+    let status = &runtime.status;
+    NodeHealth {
+        contact: runtime.contact,
+        runtime: (runtime.answered && !status.runtime.ready).then(|| text("RuntimeReady", &status.runtime)),
+        network: match (runtime.answered, status.network.ready) {
+            (false, _) => NetworkState::Unknown,
+            (true, true) => NetworkState::Ready,
+            (true, false) => NetworkState::NotReady(text("NetworkReady", &status.network)),
+        },
+        pleg,
+        storage: None,
+        shutdown: None,
+        warning: None,
+    }
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# The images that upstream's e2e suite asks for, under its names, made of Debian's busybox and curl and of upstream's
+# agnhost, as OCI archives in the cache. No registry is asked. The suite's list: test/utils/image/manifest.go.
+#
+#   agnhost      the suite's own tool; busybox, curl, a key pair of localhost, a user and a group that specs look for,
+#                and a registry's files, which its fake-registry-server serves
+#   busybox, ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx (busybox's web server)
+#   pause
+#
+# Built again only when these scripts, or what goes in, change.
+set -euo pipefail
+# shellcheck source=tests/env/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+umask 022
+FROM=registry.k8s.io/e2e-test-images
+out=$CACHE/e2e-images
+agnhost=$("$ENV_DIR/k8s-build.sh" agnhost)/agnhost
+curl=$(type -P curl)
+"$ENV_DIR/images.sh"
+recipe=$(cat "$ENV_DIR/e2e-images.sh" "$CACHE/images/recipe" "$agnhost" "$curl" | sha256sum)
+exec 9>"$CACHE/images.lock"
+flock 9
+if [[ -e $out/recipe && $(<"$out/recipe") == "$recipe" ]]; then
+  exit 0
+fi
+
+step "building the images of upstream's e2e suite"
+rm -rf "$out"
+mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# `base DIR`: busybox with all its applets.
+base() {
+  local applet
+  mkdir -p "$1"/{bin,etc,home,root,tmp,run,usr/bin,usr/local/bin,var/log,www}
+  ln -s ../run "$1/var/run"
+  cp "$CACHE/busybox/bin/busybox" "$1/bin/busybox"
+  while read -r applet; do
+    [[ $applet == busybox ]] || ln -s busybox "$1/bin/$applet"
+  done < <("$CACHE/busybox/bin/busybox" --list)
+  cat >"$1/etc/passwd" <<'END'
+root:x:0:0:root:/root:/bin/sh
+user-defined-in-image:x:1000:1000::/home:/bin/sh
+nobody:x:65534:65534:nobody:/:/bin/false
+END
+  cat >"$1/etc/group" <<'END'
+root:x:0:
+user-defined-in-image:x:1000:
+group-defined-in-image:x:50000:user-defined-in-image
+nogroup:x:65534:
+END
+  echo 'passwd: files' >"$1/etc/nsswitch.conf"
+  echo 'hello from a pod' >"$1/www/index.html"
+  # A layer's modes must not follow the caller's umask.
+  chmod -R u=rwX,go=rX "$1"
+  chmod 1777 "$1/tmp"
+}
+
+# `put PROGRAM DIR`: with the libraries that it is linked to.
+put() {
+  local lib
+  cp -L "$1" "$2/usr/bin/"
+  while read -r lib; do
+    mkdir -p "$2/$(dirname "$lib")"
+    cp -L "$lib" "$2/$lib"
+  done < <(ldd "$1" | grep -o '/[^ ]*\.so[^ ]*' | sort -u)
+}
+
+# `registry DIR`: one image, pause:testing, as agnhost's fake-registry-server wants it laid out.
+registry() {
+  local at=$1/pause tag file kind
+  mkdir -p "$work/pause-image" "$at/manifests"
+  tar -C "$work/pause-image" -xf "$CACHE/images/pause.tar"
+  # The names that an archive carries inside are no part of an image in a registry.
+  jq -c 'del(.manifests[].annotations)' "$work/pause-image/index.json" >"$work/index"
+  tag=$(sha256sum "$work/index" | cut -d' ' -f1)
+  cp "$work/index" "$work/pause-image/blobs/sha256/$tag"
+  echo "sha256:$tag" >"$at/manifests/testing"
+  for file in "$work"/pause-image/blobs/sha256/*; do
+    for kind in manifests blobs; do
+      tag=$(basename "$file")
+      mkdir -p "$at/$kind/sha256/${tag:0:2}/$tag"
+      cp "$file" "$at/$kind/sha256/${tag:0:2}/$tag/data"
+    done
+  done
+}
+
+# `image FILE DIR CONFIG NAME…`
+image() {
+  local file=$1 root=$2 config=$3 names
+  shift 3
+  names=$(printf ",$FROM/%s" "$@")
+  names=${names//$FROM\/pause/registry.k8s.io/pause}
+  "$ENV_DIR/oci.sh" "${names#,}" "$work/$root" "$out/$file.tar" "$config"
+  say "    $*"
+}
+
+base "$work/busybox"
+base "$work/agnhost"
+put "$curl" "$work/agnhost"
+cp "$agnhost" "$work/agnhost/agnhost"
+ln -s agnhost "$work/agnhost/agnhost-2"
+mkdir "$work/agnhost/uploads"
+openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+  -keyout "$work/agnhost/localhost.key" -out "$work/agnhost/localhost.crt" 2>/dev/null
+chmod 644 "$work/agnhost/localhost.key"
+registry "$work/agnhost/var/registry"
+
+base "$work/nonewprivs"
+cat >"$work/nnp.c" <<'END'
+#include <stdio.h>
+#include <unistd.h>
+int main(void) { return printf("Effective uid: %d\n", (int)geteuid()) < 0; }
+END
+cc -static -Os -s -Wall -Wextra -Werror -o "$work/nonewprivs/usr/local/bin/nnp" "$work/nnp.c"
+chmod 6755 "$work/nonewprivs/usr/local/bin/nnp"
+
+mkdir "$work/pause"
+cc -static -Os -s -Wall -Wextra -Werror -o "$work/pause/pause" "$ENV_DIR/pause.c"
+
+path='"Env":["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]'
+image agnhost agnhost "{$path,\"Entrypoint\":[\"/agnhost\"],\"Cmd\":[\"pause\"]}" agnhost:2.63.0 agnhost:2.55
+image busybox busybox "{$path,\"Cmd\":[\"sh\"]}" busybox:1.37.0-1 ipc-utils:1.4
+image nonroot busybox "{$path,\"Cmd\":[\"sh\"],\"User\":\"1234\"}" nonroot:1.5
+image nonewprivs nonewprivs "{$path,\"Cmd\":[\"nnp\"]}" nonewprivs:1.4
+image nginx busybox "{$path,\"Cmd\":[\"httpd\",\"-f\",\"-p\",\"80\",\"-h\",\"/www\"]}" nginx:1.15-4 nginx:1.27-0
+image pause pause '{"Entrypoint":["/pause"]}' pause:3.10.2
+echo "$recipe" >"$out/recipe"
