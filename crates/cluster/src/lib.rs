@@ -8,11 +8,13 @@ pub mod api;
 mod decode;
 mod file;
 mod http;
+mod node_api;
 mod text;
 
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
+pub use node_api::ApiNode;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///
