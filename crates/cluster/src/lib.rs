@@ -4,11 +4,18 @@
 //! is `core::desired`'s business. Neither decides what a valid pod is: they turn text into JSON and hand it to a [`Decode`].
 //! [`api`] is the way to the API server: a client, and pods as it has them.
 
+pub mod certs;
 pub mod api;
 mod decode;
+pub mod events;
 mod file;
 mod http;
+pub mod objects;
+pub mod requests;
+pub mod reviews;
 mod text;
+pub mod tokens;
+pub mod view;
 
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;

@@ -55,6 +55,8 @@ pub(crate) struct Sim {
     wall: Clock,
     wrong: jiff::SignedDuration,
     running: Option<(TaskGroup, EngineHandle, CancellationToken)>,
+    /// Tells the engine of pods that use an object that has changed.
+    pub(crate) object_changes: Option<tokio::sync::mpsc::Sender<rubelet_core::id::PodUid>>,
 }
 
 impl Sim {
@@ -103,6 +105,7 @@ impl Sim {
             wall: Clock::virtual_from(clock.now().wall),
             wrong: jiff::SignedDuration::ZERO,
             running: None,
+            object_changes: None,
         }
     }
 
@@ -116,6 +119,8 @@ impl Sim {
         if let Some(more) = &self.more {
             sources.push(Arc::new(more.clone()));
         }
+        let (tell_changes, changes) = tokio::sync::mpsc::channel(8);
+        self.object_changes = Some(tell_changes);
         if let Some(api) = &self.api {
             sources.push(Arc::new(api.clone()));
         }
@@ -127,6 +132,7 @@ impl Sim {
             clock: self.wall.clone(),
             sources,
             node: None,
+            object_changes: Some(changes),
         };
         let (tasks, handle) = start(parts, &cancel);
         self.running = Some((tasks, handle, cancel));
