@@ -10,12 +10,11 @@
 #   env                      what a script needs, to be sourced: NODE_NAME, PORT_KUBELET, PORT_HEALTHZ, KUBECONFIG, …
 #   admin.conf, node.conf    kubeconfigs: cluster admin; the node's (system:node:NAME in system:nodes)
 #   bootstrap-kubelet.conf   a kubeconfig with a bootstrap token, as kubeadm writes it, for TLS bootstrap
-#   pki/                     ca, apiserver, sa, …; kubelet.crt and .key are for the node's own API (its name, 127.0.0.1)
+#   pki/                     ca, apiserver, sa, …; kubelet.crt and .key are for the node's own API
 #   *.log                    of the programs
 #   kubectl                  kubectl as admin of this cluster, as in: DIR/kubectl get pods -A
 #
-# The node is called node-N and its name is 127.0.0.1 in /etc/hosts while the cluster is up: a kubelet refuses a loopback
-# address, and the API server must still reach it on loopback. Without kube-proxy, Services have addresses that lead
+# The node is called node-N, and its name is 127.0.0.1 in /etc/hosts while the cluster is up. Without kube-proxy, Services have addresses that lead
 # nowhere. The programs are those of k8s-build.sh.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
@@ -151,7 +150,7 @@ run_all() {
     --service-account-key-file="$dir/pki/sa.pub" --service-account-signing-key-file="$dir/pki/sa.key" \
     --kubelet-client-certificate="$dir/pki/apiserver-kubelet-client.crt" \
     --kubelet-client-key="$dir/pki/apiserver-kubelet-client.key" \
-    --kubelet-certificate-authority="$dir/pki/ca.crt" --kubelet-preferred-address-types=Hostname,InternalIP \
+    --kubelet-certificate-authority="$dir/pki/ca.crt" --kubelet-preferred-address-types=InternalIP,Hostname \
     --requestheader-client-ca-file="$dir/pki/front-proxy-ca.crt" --requestheader-allowed-names=front-proxy-client \
     --requestheader-extra-headers-prefix=X-Remote-Extra- --requestheader-group-headers=X-Remote-Group \
     --requestheader-username-headers=X-Remote-User --proxy-client-cert-file="$dir/pki/front-proxy-client.crt" \

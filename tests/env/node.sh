@@ -17,6 +17,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/env/cgroup.sh
 . "$ENV_DIR/cgroup.sh"
+# shellcheck source=tests/env/k8s-pki.sh
+. "$ENV_DIR/k8s-pki.sh"
 # shellcheck source=tests/env/containerd-stop.sh
 . "$ENV_DIR/containerd-stop.sh"
 
@@ -67,6 +69,7 @@ start_node() {
   mkdir -p "$cluster"/{kubelet,pod-logs,manifests}
   echo 'nameserver 127.0.0.53' >"$cluster/resolv.conf"
   config >"$cluster/config.yaml"
+  serving_certificate
   if [[ ${JOIN:-} != token ]]; then cp "$cluster/node.conf" "$cluster/kubelet.conf"; fi
   agent_node "$1"
   until_true "$READY_SECONDS" ready_or_dead || true
@@ -127,6 +130,12 @@ END
   [[ -z ${NODE_CONFIG:-} ]] || cat "$NODE_CONFIG"
 }
 
+# For the address that this node has now.
+serving_certificate() {
+  dir=$cluster
+  server kubelet "system:node:$NODE_NAME/O=system:nodes" "IP:$(bridge_address),IP:127.0.0.1,DNS:$NODE_NAME"
+}
+
 agent_node() {
   local program flags=(--config "$cluster/config.yaml" --kubeconfig "$cluster/kubelet.conf" --root-dir "$cluster/kubelet"
     --hostname-override "$NODE_NAME" --node-ip "$(bridge_address)" --cert-dir "$cluster/kubelet/pki" --v=2)
@@ -148,7 +157,8 @@ program_of() {
   esac
 }
 
-# The host's address on the bridge of the pods: it is there on any machine, and is not loopback.
+# The host's address on the bridge of the pods: it is there on any machine, leads nowhere else, and is not loopback, which
+# a kubelet refuses for its node and the API server for what it proxies to.
 bridge_address() {
   local name
   name=$(bridges_of "$cluster/containerd")
