@@ -7,6 +7,7 @@
 # AGENT is rubelet or upstream (Kubernetes' own kubelet, of k8s-build.sh). Both get the same flags and the same file.
 #   RUBELET=PROGRAM      a rubelet that is already built; else cargo builds one of the profile NODE_PROFILE (dev)
 #   JOIN=token           by TLS bootstrap with DIR/bootstrap-kubelet.conf, not with the certificate in DIR/node.conf
+#   NODE_TLS=bootstrap   the serving certificate by a CSR, which somebody has to approve, not the one in DIR/pki
 #   NODE_CONFIG=FILE     lines to add to the KubeletConfiguration
 #   NODE_FLAGS="…"       flags to add
 #   E2E_IMAGES=0         without the images of upstream's e2e suite
@@ -109,8 +110,7 @@ rotateCertificates: true
 staticPodPath: $cluster/manifests
 # Ours, from here on.
 port: $PORT_KUBELET
-tlsCertFile: $cluster/pki/kubelet.crt
-tlsPrivateKeyFile: $cluster/pki/kubelet.key
+$(serving)
 cgroupRoot: /$cgroup
 failCgroupV1: false
 failSwapOn: false
@@ -128,6 +128,14 @@ evictionHard:
   nodefs.inodesFree: 0%
 END
   [[ -z ${NODE_CONFIG:-} ]] || cat "$NODE_CONFIG"
+}
+
+serving() {
+  if [[ ${NODE_TLS:-} == bootstrap ]]; then
+    echo "serverTLSBootstrap: true"
+  else
+    printf '%s\n' "tlsCertFile: $cluster/pki/kubelet.crt" "tlsPrivateKeyFile: $cluster/pki/kubelet.key"
+  fi
 }
 
 # For the address that this node has now.
