@@ -4,7 +4,7 @@
 #   FOCUS=REGEX SKIP=REGEX  which specs; by default [NodeConformance] without those of SKIPPED below
 #   PROCS=14                how many specs at a time: most wait rather than work
 #   RETRY=0                 specs that fail are not tried a second time
-#   SCENARIOS="swap outage" which scenarios follow; with FOCUS or NODE=upstream none, unless said
+#   SCENARIOS="join …"      which scenarios follow (join restart swap outage); with FOCUS or NODE=upstream none, unless said
 #   SUITE=0                 only the scenarios
 #   RECORD=1                with NODE=upstream: notes in upstream-passes.txt what passed and what did not
 #   OUT=DIR                 where the report goes (target/e2e/NODE): junit.xml, report.json, results.tsv, logs/
@@ -59,7 +59,7 @@ prepare() {
   K8S_BIN=$("$ENV_DIR/k8s-build.sh") || cannot_run "Kubernetes' own programs could not be had, see above"
   export K8S_BIN
   "$ENV_DIR/e2e-images.sh" || cannot_run "the images could not be made, see above"
-  [[ -n ${SCENARIOS+set} || $NODE == upstream || -n ${FOCUS:-} ]] || SCENARIOS='swap outage'
+  [[ -n ${SCENARIOS+set} || $NODE == upstream || -n ${FOCUS:-} ]] || SCENARIOS='join restart swap outage'
   if [[ $NODE == rubelet || -n ${SCENARIOS:-} ]]; then
     [[ -n ${RUBELET:-} ]] || step "building rubelet"
     RUBELET=$("$ENV_DIR/rubelet.sh")
