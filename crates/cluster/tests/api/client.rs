@@ -151,7 +151,6 @@ async fn a_connection_that_stalls_is_given_up_and_said_so() {
     assert_eq!(error.kind, ApiErrorKind::Unavailable);
     assert!(error.detail.ends_with("stalled: no sign of life for 300ms"), "{error}");
     // And the next request does not use it.
-    fake.thaw();
     fake.reply(Reply::ok("{}"));
     get(&client).await.unwrap();
     assert_eq!(fake.seen().await.connection, 2);

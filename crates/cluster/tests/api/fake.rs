@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -79,8 +80,8 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weather {
     Fine,
-    /// Nothing is read or written any more, but nobody is told.
-    Frozen,
+    /// On connections up to this one nothing is read or written any more, but nobody is told.
+    Frozen(usize),
     /// Cut as many times as this.
     Cut(usize),
     /// Told to go away as many times as this.
@@ -91,6 +92,7 @@ struct Shared {
     replies: Mutex<VecDeque<Reply>>,
     seen: mpsc::Sender<Seen>,
     weather: watch::Receiver<Weather>,
+    connections: AtomicUsize,
 }
 
 pub(crate) struct Fake {
@@ -116,7 +118,12 @@ impl Fake {
         let address = listener.local_addr().unwrap();
         let (seen_in, seen) = mpsc::channel(1_000);
         let (weather, weather_out) = watch::channel(Weather::Fine);
-        let shared = Arc::new(Shared { replies: Mutex::default(), seen: seen_in, weather: weather_out });
+        let shared = Arc::new(Shared {
+            replies: Mutex::default(),
+            seen: seen_in,
+            weather: weather_out,
+            connections: AtomicUsize::new(0),
+        });
         let acceptor = acceptor(&authority, server);
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, acceptor, Arc::clone(&shared)));
@@ -160,12 +167,9 @@ impl Fake {
         seen.expect("a request comes in time").expect("the server runs")
     }
 
+    /// Stalls every connection that there is.
     pub(crate) fn freeze(&self) {
-        self.weather.send_replace(Weather::Frozen);
-    }
-
-    pub(crate) fn thaw(&self) {
-        self.weather.send_replace(Weather::Fine);
+        self.weather.send_replace(Weather::Frozen(self.shared.connections.load(Ordering::Relaxed)));
     }
 
     /// Cuts every connection.
@@ -195,31 +199,28 @@ fn acceptor(authority: &Authority, server: &Signed) -> TlsAcceptor {
 
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
-    let mut count = 0;
     loop {
         let (tcp, _) = listener.accept().await.unwrap();
-        count += 1;
-        connections.spawn(serve(tcp, acceptor.clone(), Arc::clone(&shared), count));
+        let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        connections.spawn(serve(tcp, acceptor.clone(), Arc::clone(&shared), connection));
     }
 }
 
 async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, connection: usize) {
     let Ok(tls) = acceptor.accept(tcp).await else { return };
-    let certificate = tls.get_ref().1.peer_certificates().map(|chain| chain[0].to_vec());
+    let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| Some(chain.first()?.to_vec()));
     let Ok(mut http) = h2::server::handshake(tls).await else { return };
     let mut streams = JoinSet::new();
     let mut weather = shared.weather.clone();
     weather.mark_unchanged();
     loop {
-        if *weather.borrow() == Weather::Frozen {
-            weather.wait_for(|weather| *weather != Weather::Frozen).await.unwrap();
-        }
         tokio::select! {
             biased;
-            _ = weather.changed() => match *weather.borrow_and_update() {
+            _ = weather.changed() => match { *weather.borrow_and_update() } {
                 Weather::Cut(_) => return,
                 Weather::GoAway(_) => http.graceful_shutdown(),
-                Weather::Fine | Weather::Frozen => {}
+                Weather::Frozen(last) if connection <= last => std::future::pending().await,
+                Weather::Fine | Weather::Frozen(_) => {}
             },
             stream = http.accept() => {
                 let Some(Ok((request, respond))) = stream else { return };

@@ -227,9 +227,9 @@ fn contexts() {
     "#]],
     );
     check(
-        &good.replace("current-context: x", "current-context: y"),
+        &good.replace("current-context: x", "current-context: other"),
         expect![[r#"
-            current-context must be a text
+            contexts has none with the name "other"; there are [x]
         "#]],
     );
     check(
