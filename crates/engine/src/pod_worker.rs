@@ -31,6 +31,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{EventKind, PodEvent};
+use crate::volumes::VolumeMemory;
 pub use view::WorkerView;
 pub use workers::{Outcome, PodWorkers};
 
@@ -54,6 +55,8 @@ pub struct PodMemory {
     pub probes: Arc<ProbeView>,
     /// Directories, cgroup and volumes were made ready by this process; where the volumes are.
     pub set_up: Option<Arc<BTreeMap<String, PathBuf>>>,
+    /// How its volumes fare.
+    pub(crate) volumes: VolumeMemory,
 }
 
 impl PodMemory {
@@ -68,6 +71,7 @@ impl PodMemory {
             pull_errors: BTreeMap::new(),
             probes: Arc::default(),
             set_up: None,
+            volumes: VolumeMemory::default(),
         }
     }
 }

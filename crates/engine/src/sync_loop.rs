@@ -72,6 +72,8 @@ struct Inputs {
     deliveries: mpsc::Receiver<Delivery>,
     pleg: mpsc::Receiver<PlegNews>,
     probes: mpsc::Receiver<ProbeNews>,
+    /// Pods that use an object that has changed.
+    objects: Option<mpsc::Receiver<PodUid>>,
     notes: mpsc::Receiver<(PodUid, Note)>,
     requests: mpsc::Receiver<Request>,
     health: watch::Receiver<RuntimeHealth>,
@@ -91,12 +93,21 @@ enum Event {
     Delivery(Delivery),
     Pleg(PlegNews),
     Probed(ProbeNews),
+    ObjectChanged(PodUid),
     Note(PodUid, Note),
     JobEnded(Box<JobResult>),
     ChoreEnded(ChoreEnd),
     Request(Request),
     HealthChanged,
     Due,
+}
+
+/// The next pod whose objects changed; never, on a node without any. Cancel-safe, as `recv` is.
+async fn next_change(objects: &mut Option<mpsc::Receiver<PodUid>>) -> Option<PodUid> {
+    match objects {
+        Some(objects) => objects.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl SyncLoop {
@@ -108,6 +119,7 @@ impl SyncLoop {
         pleg: mpsc::Receiver<PlegNews>,
         prober: ProberLine,
         mirrors: Option<watch::Sender<Arc<Mirrors>>>,
+        object_changes: Option<mpsc::Receiver<PodUid>>,
     ) -> (Self, SyncLoopHandle) {
         let (note, notes) = mpsc::channel(NOTES);
         let (ask, requests) = mpsc::channel(REQUESTS);
@@ -122,7 +134,7 @@ impl SyncLoop {
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
             listing: None,
-            inputs: Inputs { deliveries, pleg, probes: prober.news, notes, requests, health },
+            inputs: Inputs { deliveries, pleg, probes: prober.news, objects: object_changes, notes, requests, health },
             beat,
             well: false,
             node,
@@ -163,6 +175,7 @@ impl SyncLoop {
             Some(news) = self.inputs.probes.recv(), if up => Event::Probed(news),
             Some(delivery) = self.inputs.deliveries.recv(), if up && self.listing.is_some() => Event::Delivery(delivery),
             Some(news) = self.inputs.pleg.recv(), if up => Event::Pleg(news),
+            Some(uid) = next_change(&mut self.inputs.objects), if up => Event::ObjectChanged(uid),
             () = self.node.clock.sleep_until(due) => Event::Due,
         }
     }
@@ -174,6 +187,7 @@ impl SyncLoop {
             Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, PodEventKind::Hint),
             Event::Pleg(PlegNews::Listed(listing)) => self.listed(listing),
             Event::Probed(news) => self.workers.probed(news),
+            Event::ObjectChanged(uid) => self.workers.event(&uid, PodEventKind::Referred),
             Event::Note(uid, note) => self.workers.note(&uid, note),
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
