@@ -12,7 +12,7 @@ use rubelet_engine::ports::{
     MemoryFs, MountedFs, Payload, PayloadWriter, VolumeDirs, VolumeError, VolumePlace, VolumeRequest, Written,
 };
 
-use crate::empty_dir;
+use crate::empty_dir::{self, EmptyDir};
 use crate::files::{Files, checked, mount_points};
 
 /// Where the content of volumes goes.
@@ -35,6 +35,11 @@ impl Content {
     /// memory is larger.
     pub fn new(dirs: Arc<dyn VolumeDirs>, writer: Arc<dyn PayloadWriter>, node_memory: u64) -> Self {
         Self { dirs, writer, node_memory }
+    }
+
+    /// The plugin for empty directories in the same place.
+    pub(crate) fn empty_dir(&self) -> EmptyDir {
+        EmptyDir::new(Arc::clone(&self.dirs), self.node_memory)
     }
 
     /// Makes the volume hold exactly `files`.
