@@ -149,7 +149,7 @@ fn publish(credentials: Credentials) -> Publish {
 }
 
 /// The kubeconfig to use, and whether it was written just now.
-fn load(options: &ClientCertificate, now: Timestamp) -> Result<(Kubeconfig, bool), ClientError> {
+pub(super) fn load(options: &ClientCertificate, now: Timestamp) -> Result<(Kubeconfig, bool), ClientError> {
     let path = &options.kubeconfig;
     let Some(bootstrap) = &options.bootstrap else { return Ok((Kubeconfig::load(path)?, false)) };
     let there = path.try_exists().map_err(|source| ClientError::Look { path: path.clone(), source })?;
