@@ -13,6 +13,7 @@ mod http;
 pub mod objects;
 pub mod requests;
 pub mod reviews;
+mod node_api;
 mod text;
 pub mod tokens;
 pub mod view;
@@ -20,6 +21,7 @@ pub mod view;
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
+pub use node_api::ApiNode;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///
