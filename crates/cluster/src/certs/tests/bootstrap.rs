@@ -127,7 +127,9 @@ fn check_written(node: &Node, expected: &Expect) {
 #[test]
 fn tls_04_the_kubeconfig_that_is_written_is_upstreams() {
     let node = Node::new();
-    check_written(&node, &expect![[r#"
+    check_written(
+        &node,
+        &expect![[r#"
         apiVersion: v1
         clusters:
         - cluster:
@@ -147,14 +149,17 @@ fn tls_04_the_kubeconfig_that_is_written_is_upstreams() {
           user:
             client-certificate: DIR/pki/kubelet-client-current.pem
             client-key: DIR/pki/kubelet-client-current.pem
-    "#]]);
+    "#]],
+    );
     assert_eq!(mode(&node.path("kubelet.conf")), 0o600);
     // What is relative is not relative to the new file; what the server needs to be found stays.
     let node = Node::new();
     let text = fs::read_to_string(node.path("bootstrap-kubelet.conf")).expect("text");
     let other = "certificate-authority: ca.crt\n    tls-server-name: api";
     node.write("bootstrap-kubelet.conf", text.replace("certificate-authority-data: QQ==", other));
-    check_written(&node, &expect![[r#"
+    check_written(
+        &node,
+        &expect![[r#"
         apiVersion: v1
         clusters:
         - cluster:
@@ -175,7 +180,8 @@ fn tls_04_the_kubeconfig_that_is_written_is_upstreams() {
           user:
             client-certificate: DIR/pki/kubelet-client-current.pem
             client-key: DIR/pki/kubelet-client-current.pem
-    "#]]);
+    "#]],
+    );
 }
 
 fn mode(path: &Path) -> u32 {
