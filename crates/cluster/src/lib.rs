@@ -4,8 +4,8 @@
 //! is `core::desired`'s business. Neither decides what a valid pod is: they turn text into JSON and hand it to a [`Decode`].
 //! [`api`] is the way to the API server: a client, and pods as it has them.
 
-pub mod certs;
 pub mod api;
+pub mod certs;
 mod decode;
 pub mod events;
 mod file;
