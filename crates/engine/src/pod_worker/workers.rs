@@ -54,6 +54,8 @@ pub(super) struct PodWorker {
     pub(super) problem: Option<(String, Instant)>,
     /// It was ended to make room: its status says so, whatever a job that did not know makes of it.
     pub(super) preempted: bool,
+    /// What its mirror said when it first came, while a job that does not know of it is in flight.
+    pub(super) shown_before: Option<Arc<Pod>>,
     /// What was reported last: an idle pod is not reported again and again.
     pub(super) reported: Option<StatusReport>,
     /// When its life was over, if it is.
@@ -152,6 +154,7 @@ impl PodWorkers {
             timeline: Timeline::default(),
             problem: None,
             preempted: false,
+            shown_before: None,
             reported: None,
             over_since: None,
         }
@@ -319,6 +322,8 @@ impl PodWorkers {
                 probed_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
                 worker.memory = PodMemory { probes, ..memory };
                 worker.apply_preemption();
+                worker.take_over(&self.node);
+                worker.shown_before = None;
             } else {
                 self.panics += 1;
                 error!(%pod, "The job on this pod panicked");
@@ -392,6 +397,7 @@ impl PodWorkers {
                 debug!(pod = %worker.life.subject().reference(), phase, "The status changed");
                 worker.memory.status = status;
                 worker.apply_preemption();
+                worker.take_over(&self.node);
                 self.report(uid);
             }
         }

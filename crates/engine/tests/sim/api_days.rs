@@ -108,7 +108,7 @@ async fn happen(sim: &mut Sim, api: &FakeApi) {
         }
         6..=8 => api.delete(&name, 5),
         9 => api.force_delete(&name),
-        10 => sim.runtime.end_container(&name, "app", 1),
+        10 => drop(sim.runtime.end_container(&name, "app", 1)),
         11 => api.go_away(Duration::from_secs(sim.chance.below(30))),
         12 => api.stall_watch(true),
         13 | 14 => api.stall_watch(false),
