@@ -68,8 +68,9 @@ spec:
 END
 }
 
-ready_count() { k get deployment "$1" -o jsonpath='{.status.readyReplicas}' 2>/dev/null || true; }
-at_least_ready() { (($(ready_count "$1" | sed 's/^$/0/') >= $2)); }
+# The field is left out when there are none.
+ready_count() { k get deployment "$1" -o json 2>/dev/null | jq '.status.readyReplicas // 0'; }
+at_least_ready() { (($(ready_count "$1") >= $2)); }
 # `rolled_out NAME REPLICAS`: all of the newest version, all ready, and no other pod of it left.
 rolled_out() {
   k get deployment "$1" -o json 2>/dev/null | jq -e --argjson n "$2" \

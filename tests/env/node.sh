@@ -179,6 +179,9 @@ stop_node() {
   [[ ! -e $cluster/containerd ]] || "$ENV_DIR/containerd.sh" stop "$cluster/containerd"
   dir=$cluster
   unmount_below
+  # A runtime that was interrupted may have forgotten a process.
+  # shellcheck disable=SC2046  # a list of words
+  kill_hard $(find /sys/fs/cgroup -path "*/$cgroup/*" -name cgroup.procs -exec cat {} + 2>/dev/null | sort -u)
   each_hierarchy remove_cgroup "$cgroup"
   find /var/log/containers -lname "$cluster/*" -delete 2>/dev/null || true
   rm -rf --one-file-system "$cluster"/{kubelet,pod-logs,manifests,volume-plugins,config.yaml,kubelet.conf,resolv.conf}

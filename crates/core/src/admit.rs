@@ -1,7 +1,7 @@
 //! Whether a pod may run here (section 15).
 //!
 //! Each check is a function of the node, the pod and the other active pods; the first refusal counts. Eviction, topology
-//! and node shutdown have their places in this order and come with their owners; so does preemption.
+//! and node shutdown have their places in this order and come with their owners.
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
 
@@ -11,6 +11,7 @@ use crate::resources::Amounts;
 mod affinity;
 mod apparmor;
 mod fit;
+mod preempt;
 mod sysctl;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use fit::Shortage;
+pub use preempt::{PREEMPTED, PREEMPTING, preempted, victims};
 pub use sysctl::{SysctlAllowlist, SysctlError};
 
 /// The operating system that this kubelet is for.

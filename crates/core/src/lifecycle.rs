@@ -115,6 +115,7 @@ impl PodLifecycle {
     pub fn step(&mut self, event: Event, now: Instant, jitter: f64) -> Vec<Command> {
         match event {
             Event::Desired { pod, how } => self.desired(pod, how, now),
+            Event::Refreshed { pod } => self.refreshed(pod, now),
             Event::NameFree => self.name_free(now),
             Event::Removed => {
                 self.reborn = None;
@@ -122,6 +123,7 @@ impl PodLifecycle {
             }
             Event::Kill { cause, grace } => self.terminate(cause, grace, now),
             Event::Hint => self.look_sooner(now),
+            Event::Referred => self.referred(),
             Event::Deadline => self.deadline(now),
             Event::Done(end) => self.done(end, now, jitter),
         }
@@ -165,6 +167,17 @@ impl PodLifecycle {
             Some(cause) => self.terminate(cause, None, now),
             None => Vec::new(),
         }
+    }
+
+    /// Nothing is to be done for a status, unless it says that the pod has ended: others may fail a pod.
+    fn refreshed(&mut self, pod: Arc<Pod>, now: Instant) -> Vec<Command> {
+        let ended = pod.is_terminal() && !self.stage.is_past_syncing();
+        match (&mut self.reborn, &self.subject) {
+            (Some(reborn), _) => *reborn = pod,
+            (None, Subject::Pod(_)) => self.subject = Subject::Pod(pod),
+            (None, Subject::Orphan(_)) => return Vec::new(),
+        }
+        if ended { self.terminate(Cause::Ended, None, now) } else { Vec::new() }
     }
 
     fn name_free(&mut self, now: Instant) -> Vec<Command> {
@@ -216,6 +229,18 @@ impl PodLifecycle {
                 Vec::new()
             }
             (_, None) => self.start_job(),
+        }
+    }
+
+    /// As good as another spec: a job in flight may have read what was there before, and no failure puts off the next.
+    fn referred(&mut self) -> Vec<Command> {
+        match (&self.stage, &mut self.job) {
+            (Stage::Syncing { .. }, Some(flight)) => {
+                flight.stale = true;
+                Vec::new()
+            }
+            (Stage::Syncing { .. }, None) => self.start_job(),
+            (Stage::Waiting | Stage::Terminating { .. } | Stage::Terminated { .. } | Stage::Finished, _) => Vec::new(),
         }
     }
 

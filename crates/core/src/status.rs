@@ -4,18 +4,22 @@
 //! takes a terminal phase back, and deciding again from its own answer changes nothing.
 //! upstream: `kubelet_pods.go` `generateAPIPodStatus`, `status/generate.go` (v1.36)
 
+mod adopt;
 mod conditions;
 mod containers;
 mod deadline;
 mod finish;
 mod instance;
 mod ips;
+mod merge;
 mod message;
 mod normalise;
+mod patch;
 mod phase;
 mod readiness;
 mod rejected;
 mod resources;
+mod write;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -28,16 +32,21 @@ use crate::plan::{PlanGates, ProbeView, restarts_all};
 use crate::qos::qos_class;
 use crate::reason::StartFailure;
 
+pub use adopt::adopt;
+pub use conditions::foreign_conditions;
 pub use containers::ContainerList;
 pub use deadline::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left};
 pub use finish::finish;
+pub use merge::merge;
 pub use message::{
     MAX_LOG_BYTES, MAX_LOG_LINES, MAX_MESSAGE_BYTES, MAX_POD_MESSAGE_BYTES, complete_message, cut, message_share,
     wants_log_tail,
 };
 pub use normalise::normalise;
+pub use patch::status_patch;
 pub use phase::{Phase, PhaseFacts, pod_phase};
-pub use rejected::{is_terminal, rejected};
+pub use rejected::{is_settled, is_terminal, rejected};
+pub use write::{End, Telling, Write, next_write};
 
 /// What a status is made from, besides what was seen.
 #[derive(Clone, Copy, Debug)]

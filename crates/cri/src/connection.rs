@@ -115,7 +115,7 @@ impl Connection {
     {
         // What may hold secrets (environments, credentials, commands) is not shown, whatever the log level.
         match operation {
-            Operation::CreateContainer | Operation::PullImage | Operation::ExecSync => {
+            Operation::CreateContainer | Operation::PullImage | Operation::ExecSync | Operation::Exec => {
                 tracing::trace!(operation = operation.as_str(), "Calling the runtime");
             }
             _ => tracing::trace!(operation = operation.as_str(), request = ?message, "Calling the runtime"),

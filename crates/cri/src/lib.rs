@@ -37,6 +37,7 @@ mod sandbox_remove;
 mod sandbox_run;
 mod sandbox_stop;
 mod status;
+mod streams;
 mod to_wire;
 mod version;
 

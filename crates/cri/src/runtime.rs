@@ -1,4 +1,4 @@
-//! The ports of the runtime: `RuntimeInfo`, `RuntimeView`, `Sandboxes`, `Containers`.
+//! The ports of the runtime: `RuntimeInfo`, `RuntimeView`, `Sandboxes`, `Containers`, `Streams`.
 
 use std::time::Duration;
 
@@ -10,13 +10,14 @@ use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
     CgroupDriver, Containers, ExecOutput, RpcError, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
+    StdStreams, Streams,
 };
 
 use crate::connection::Connection;
 use crate::version::VersionCache;
 use crate::{
     cgroup_driver, container_create, container_remove, container_start, container_stop, exec_sync, hints, inspect,
-    list, log_reopen, runtime_config_update, sandbox_remove, sandbox_run, sandbox_stop, status,
+    list, log_reopen, runtime_config_update, sandbox_remove, sandbox_run, sandbox_stop, status, streams,
 };
 
 /// A CRI runtime.
@@ -111,5 +112,20 @@ impl Containers for CriRuntime {
 
     async fn reopen_log(&self, id: &ContainerId) -> Result<(), RpcError> {
         log_reopen::reopen_log(&self.connection, id).await
+    }
+}
+
+#[async_trait]
+impl Streams for CriRuntime {
+    async fn exec(&self, id: &ContainerId, command: &[String], wanted: StdStreams) -> Result<String, RpcError> {
+        streams::exec(&self.connection, id, command, wanted).await
+    }
+
+    async fn attach(&self, id: &ContainerId, wanted: StdStreams) -> Result<String, RpcError> {
+        streams::attach(&self.connection, id, wanted).await
+    }
+
+    async fn port_forward(&self, id: &SandboxId, ports: &[u16]) -> Result<String, RpcError> {
+        streams::port_forward(&self.connection, id, ports).await
     }
 }

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node as ApiNode;
+use rubelet_core::id::PodUid;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::health::{RuntimeHealth, watch_runtime};
 use crate::images::{PullLimits, Puller};
+use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
 use crate::node_reporter::{self, NodeParts};
 use crate::pleg::{Pleg, PlegHealth};
 use crate::ports::{NodeFacts, PodSource};
 use crate::prober::Prober;
 use crate::slots::StartSlots;
+use crate::status::StatusWriter;
 use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle};
 use crate::task::TaskGroup;
 
@@ -47,12 +50,14 @@ pub struct Parts {
     pub sources: Vec<Arc<dyn PodSource>>,
     /// The node's object and lease, for a node in a cluster.
     pub node: Option<NodeParts>,
+    /// Pods that use a config map, secret or the like that has changed; `None` on a node without an API server.
+    pub object_changes: Option<mpsc::Receiver<PodUid>>,
 }
 
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
-    let Parts { ports, facts, settings, pulls, clock, sources, node: node_parts } = parts;
+    let Parts { mut ports, facts, settings, pulls, clock, sources, node: node_parts, object_changes } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
@@ -82,12 +87,24 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         tasks.start("pod-source", async move { source.run(deliver, cancel).await });
     }
 
+    let mirrors = ports.cluster.clone().map(|cluster| {
+        let (tell, mirrors) = watch::channel(Arc::new(Mirrors::default()));
+        let also = Arc::clone(&ports.status);
+        let (writer, mail) = StatusWriter::new(Arc::clone(&cluster.pods), clock.clone(), mirrors.clone(), also);
+        ports.status = Arc::new(mail);
+        tasks.start("status-writer", writer.run(cancel.clone()));
+        let keeper = MirrorPods::new(cluster.pods, cluster.view, clock.clone(), mirrors);
+        tasks.start("mirror-pods", keeper.run(cancel.clone()));
+        tell
+    });
+
     let starts = StartSlots::new(settings.parallel_starts);
     let runtime = health.clone();
     let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, health });
     let (prober, prober_line) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
-    let (sync_loop, handle) = SyncLoop::new(node, source_kinds, deliveries, pleg_news, prober_line);
+    let (sync_loop, handle) =
+        SyncLoop::new(node, source_kinds, deliveries, pleg_news, prober_line, mirrors, object_changes);
     tasks.start("sync-loop", sync_loop.run(cancel));
 
     (tasks, EngineHandle { sync_loop: handle, runtime, pleg: pleg_health, node: reported })

@@ -11,7 +11,7 @@ use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::LaunchContext;
 use rubelet_core::lifecycle::Pace;
 use rubelet_core::plan::PlanGates;
-use rubelet_core::resources::Amounts;
+use rubelet_core::resources::{Amount, Amounts};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
@@ -110,16 +110,44 @@ pub struct Node {
     pub health: watch::Receiver<RuntimeHealth>,
 }
 
+/// What the API says of the node, or, until it says something, what its configuration says.
+pub(crate) struct NodeNow {
+    labels: BTreeMap<String, String>,
+    taints: Vec<Taint>,
+    allocatable: Amounts,
+}
+
 impl Node {
+    /// The node as it is now: people change its labels and taints, and others add resources to it.
+    #[doc(alias = "getNodeAnyWay")]
+    pub(crate) fn now(&self) -> NodeNow {
+        let own = &self.settings.admission;
+        let mut now = NodeNow {
+            labels: own.labels.clone(),
+            taints: own.taints.clone(),
+            allocatable: own.allocatable.clone(),
+        };
+        let Some(node) = self.ports.cluster.as_ref().and_then(|cluster| cluster.view.node()) else { return now };
+        if let Some(labels) = &node.metadata.labels {
+            now.labels.clone_from(labels);
+        }
+        now.taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+        let status = node.status.as_ref();
+        for (name, quantity) in status.and_then(|status| status.allocatable.as_ref()).into_iter().flatten() {
+            // Of its own resources the node itself knows best.
+            now.allocatable.entry(name.clone()).or_insert_with(|| Amount::of(quantity));
+        }
+        now
+    }
+
     /// What admission knows of the node.
-    pub(crate) fn admit_view(&self) -> AdmitView<'_> {
-        let admission = &self.settings.admission;
+    pub(crate) fn admit_view<'a>(&'a self, now: &'a NodeNow) -> AdmitView<'a> {
         AdmitView {
             node_name: &self.facts.name,
-            labels: &admission.labels,
-            taints: &admission.taints,
-            allocatable: &admission.allocatable,
-            sysctls: &admission.sysctls,
+            labels: &now.labels,
+            taints: &now.taints,
+            allocatable: &now.allocatable,
+            sysctls: &self.settings.admission.sysctls,
             apparmor: self.facts.apparmor,
             supplemental_groups_policy: self.health.borrow().status.supplemental_groups_policy,
         }

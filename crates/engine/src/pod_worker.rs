@@ -7,6 +7,7 @@
 mod clean_up;
 mod names;
 mod probes;
+mod reports;
 mod sync_pod;
 mod terminate;
 mod view;
@@ -25,10 +26,12 @@ use rubelet_core::lifecycle::{JobEnd, Retry};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::ProbeView;
 use rubelet_core::reason::{StartFailure, WaitingReason};
+use rubelet_core::status::Ending;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{EventKind, PodEvent};
+use crate::volumes::VolumeMemory;
 pub use view::WorkerView;
 pub use workers::{Outcome, PodWorkers};
 
@@ -52,20 +55,23 @@ pub struct PodMemory {
     pub probes: Arc<ProbeView>,
     /// Directories, cgroup and volumes were made ready by this process; where the volumes are.
     pub set_up: Option<Arc<BTreeMap<String, PathBuf>>>,
+    /// How its volumes fare.
+    pub(crate) volumes: VolumeMemory,
 }
 
 impl PodMemory {
-    /// Of a pod that is new here.
-    pub fn new(pod: Option<&Pod>, crashes: BackoffPolicy) -> Self {
+    /// Of a pod that is new here; `before` is its status as it was told before.
+    pub fn new(before: PodStatus, crashes: BackoffPolicy) -> Self {
         Self {
             seen: None,
-            status: Arc::new(pod.and_then(|p| p.status.clone()).unwrap_or_default()),
+            status: Arc::new(before),
             failures: BTreeMap::new(),
             crashes: Backoffs::new(crashes),
             pulls: Backoffs::new(BackoffPolicy::image()),
             pull_errors: BTreeMap::new(),
             probes: Arc::default(),
             set_up: None,
+            volumes: VolumeMemory::default(),
         }
     }
 }
@@ -132,6 +138,22 @@ impl JobLine {
     pub(crate) async fn note(&self, note: Note) {
         // Fails only when the loop has gone, and then nobody listens.
         let _gone = self.notes.send((self.pod.uid.clone(), note)).await;
+    }
+}
+
+/// Decides the status from what was seen and tells it, if it changed.
+pub(crate) async fn tell_status(
+    node: &crate::node::Node,
+    pod: &Pod,
+    memory: &mut PodMemory,
+    seen: &PodObservation,
+    ending: Ending,
+    line: &JobLine,
+) {
+    let new = sync_pod::decide(node, pod, memory, seen, ending);
+    if *memory.status != new {
+        memory.status = Arc::new(new);
+        line.note(Note::Status { status: Arc::clone(&memory.status) }).await;
     }
 }
 

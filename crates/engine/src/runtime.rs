@@ -20,12 +20,13 @@ use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer};
 use rubelet_core::pod::Role;
 use rubelet_core::reason::StartFailure;
+use rubelet_core::status::Ending;
 
 pub(crate) use kill::{kill_pod, remove_sandbox};
 
 use crate::look::look;
 use crate::node::Node;
-use crate::pod_worker::{JobLine, PodMemory, tell};
+use crate::pod_worker::{JobLine, PodMemory, tell, tell_status};
 use crate::ports::EventKind;
 use crate::slots::{Queue, StartSlot};
 
@@ -91,7 +92,12 @@ impl PodRuntime<'_> {
             SandboxPlan::Keep(id) => self.kept_sandbox(id, seen),
             SandboxPlan::Create { attempt, replaces } => {
                 report.acted = true;
-                self.new_sandbox(*attempt, *replaces, memory, &mut slot).await
+                let made = self.new_sandbox(*attempt, *replaces, memory, &mut slot).await;
+                // Its addresses are told before images are pulled, which may take long (RT-05).
+                if let (Ok(_), Some(seen)) = (&made, memory.seen.clone()) {
+                    tell_status(self.node, self.pod, memory, &seen, Ending::No, self.line).await;
+                }
+                made
             }
         };
         match sandbox {

@@ -5,21 +5,20 @@
 //! work is a job, and comes back as an event. While the runtime is away it dispatches nothing (LOOP-02) but still answers
 //! questions and takes in jobs that come to rest.
 
+mod admission;
 mod handle;
 mod housekeeping;
+mod mirrors;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rubelet_core::admit::{Admitted, Rejection, admit};
 use rubelet_core::desired::{DeltaOp, DesiredPods};
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_core::lifecycle::{Arrival, Event as PodEventKind};
+use rubelet_core::lifecycle::Event as PodEventKind;
 use rubelet_core::pod::{PodExt, Source};
-use rubelet_core::status::rejected;
 use rubelet_core::time::Instant;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -28,11 +27,13 @@ use tracing::{info, warn};
 pub use handle::{NodeView, SyncLoopHandle};
 
 use crate::health::RuntimeHealth;
+use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::pleg::{Listing, PlegNews};
 use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
-use crate::ports::{BadPod, Delivery, EndProgress, EventKind, PodEvent, StatusReport};
+use crate::ports::{BadPod, Delivery, EventKind};
 use crate::prober::{ProbeNews, ProberLine};
+use admission::{Door, Preemptor};
 use handle::Request;
 use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
 
@@ -54,6 +55,10 @@ pub struct SyncLoop {
     desired: DesiredPods,
     workers: PodWorkers,
     rejected: BTreeMap<PodUid, Rejected>,
+    /// Critical pods that wait for room.
+    preemptors: BTreeMap<PodUid, Preemptor>,
+    /// Tells which static pods and mirrors there are; `None` without an API server.
+    mirrors: Option<watch::Sender<Arc<Mirrors>>>,
     bad: BTreeMap<Source, Vec<BadPod>>,
     housekeeping: Housekeeping,
     listing: Option<Arc<Listing>>,
@@ -67,6 +72,8 @@ struct Inputs {
     deliveries: mpsc::Receiver<Delivery>,
     pleg: mpsc::Receiver<PlegNews>,
     probes: mpsc::Receiver<ProbeNews>,
+    /// Pods that use an object that has changed.
+    objects: Option<mpsc::Receiver<PodUid>>,
     notes: mpsc::Receiver<(PodUid, Note)>,
     requests: mpsc::Receiver<Request>,
     health: watch::Receiver<RuntimeHealth>,
@@ -86,12 +93,21 @@ enum Event {
     Delivery(Delivery),
     Pleg(PlegNews),
     Probed(ProbeNews),
+    ObjectChanged(PodUid),
     Note(PodUid, Note),
     JobEnded(Box<JobResult>),
     ChoreEnded(ChoreEnd),
     Request(Request),
     HealthChanged,
     Due,
+}
+
+/// The next pod whose objects changed; never, on a node without any. Cancel-safe, as `recv` is.
+async fn next_change(objects: &mut Option<mpsc::Receiver<PodUid>>) -> Option<PodUid> {
+    match objects {
+        Some(objects) => objects.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl SyncLoop {
@@ -102,6 +118,8 @@ impl SyncLoop {
         deliveries: mpsc::Receiver<Delivery>,
         pleg: mpsc::Receiver<PlegNews>,
         prober: ProberLine,
+        mirrors: Option<watch::Sender<Arc<Mirrors>>>,
+        object_changes: Option<mpsc::Receiver<PodUid>>,
     ) -> (Self, SyncLoopHandle) {
         let (note, notes) = mpsc::channel(NOTES);
         let (ask, requests) = mpsc::channel(REQUESTS);
@@ -111,10 +129,12 @@ impl SyncLoop {
             desired: DesiredPods::sources(sources),
             workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
             rejected: BTreeMap::new(),
+            preemptors: BTreeMap::new(),
+            mirrors,
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
             listing: None,
-            inputs: Inputs { deliveries, pleg, probes: prober.news, notes, requests, health },
+            inputs: Inputs { deliveries, pleg, probes: prober.news, objects: object_changes, notes, requests, health },
             beat,
             well: false,
             node,
@@ -155,6 +175,7 @@ impl SyncLoop {
             Some(news) = self.inputs.probes.recv(), if up => Event::Probed(news),
             Some(delivery) = self.inputs.deliveries.recv(), if up && self.listing.is_some() => Event::Delivery(delivery),
             Some(news) = self.inputs.pleg.recv(), if up => Event::Pleg(news),
+            Some(uid) = next_change(&mut self.inputs.objects), if up => Event::ObjectChanged(uid),
             () = self.node.clock.sleep_until(due) => Event::Due,
         }
     }
@@ -166,6 +187,7 @@ impl SyncLoop {
             Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, PodEventKind::Hint),
             Event::Pleg(PlegNews::Listed(listing)) => self.listed(listing),
             Event::Probed(news) => self.workers.probed(news),
+            Event::ObjectChanged(uid) => self.workers.event(&uid, PodEventKind::Referred),
             Event::Note(uid, note) => self.workers.note(&uid, note),
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
@@ -195,14 +217,16 @@ impl SyncLoop {
             info!(source = changes.source.as_str(), pods = changes.deltas.len(), "A source has been read");
             self.housekeeping.soon(self.node.clock.mono());
         }
-        let mut others = None;
+        // Before anything begins: a static pod takes over what its mirror says of it.
+        self.tell_mirrors();
+        let mut door = Door::default();
         for delta in changes.deltas {
             // A mirror is the API's picture of a pod that another source owns: nothing is run for it.
             if delta.pod.is_mirror() || (delta.op != DeltaOp::Remove && self.is_shadowed(&delta.pod)) {
                 continue;
             }
             match delta.op {
-                DeltaOp::Add => self.add(delta.pod, &mut others),
+                DeltaOp::Add => self.add(delta.pod, &mut door),
                 DeltaOp::Update | DeltaOp::Delete => self.update(delta.pod),
                 DeltaOp::Reconcile => self.reconcile(delta.pod),
                 DeltaOp::Remove => self.remove(&delta.pod),
@@ -220,102 +244,6 @@ impl SyncLoop {
         warn!(pod = %PodRef::of(pod), "{message}");
         self.record(pod, EventKind::Warning, "FailedValidation", message);
         true
-    }
-
-    /// `others` are the pods that count for admission, carried from one addition of a delivery to the next: with a
-    /// thousand pods at once, to sum them all up for each would hold up the loop for a second.
-    #[doc(alias = "HandlePodAdditions")]
-    fn add(&mut self, pod: Arc<Pod>, others: &mut Option<Vec<Admitted>>) {
-        let uid = PodRef::of(&pod).uid;
-        self.rejected.remove(&uid);
-        let is_new = !self.workers.knows(&uid);
-        if !is_new {
-            // It is here already and may be among them: it does not stand in its own way.
-            *others = None;
-        }
-        let admitted = if pod.is_terminal() || pod.is_deleted() {
-            None
-        } else {
-            let rest = || self.workers.active().filter(|other| PodRef::of(other).uid != uid);
-            let beside = others.get_or_insert_with(|| rest().cloned().map(Admitted::new).collect());
-            if let Err(rejection) = admit(&self.node.admit_view(), &pod, beside) {
-                self.reject(pod, rejection);
-                return;
-            }
-            Some(Admitted::new(Arc::clone(&pod)))
-        };
-        self.workers.desired(pod, Arrival::Added);
-        match (others.as_mut(), admitted) {
-            (Some(others), Some(admitted)) if is_new => others.push(admitted),
-            // Whoever was known before may count otherwise now: sum up anew for the next.
-            _ => *others = None,
-        }
-    }
-
-    #[doc(alias = "HandlePodUpdates")]
-    fn update(&mut self, pod: Arc<Pod>) {
-        let uid = PodRef::of(&pod).uid;
-        if let Some(rejected) = self.rejected.get_mut(&uid) {
-            rejected.pod = pod;
-            return;
-        }
-        self.workers.desired(pod, Arrival::Updated);
-    }
-
-    /// The API server shows a status that is not ours: ours is told again (SRC-08).
-    #[doc(alias = "HandlePodReconcile")]
-    fn reconcile(&mut self, pod: Arc<Pod>) {
-        let Some(rejected) = self.rejected.get_mut(&PodRef::of(&pod).uid) else {
-            self.workers.reconcile(pod);
-            return;
-        };
-        rejected.pod = Arc::clone(&pod);
-        let status = Arc::clone(&rejected.status);
-        self.node.ports.status.report(StatusReport { pod, status, progress: EndProgress::Finished });
-    }
-
-    #[doc(alias = "HandlePodRemoves")]
-    fn remove(&mut self, pod: &Pod) {
-        let uid = PodRef::of(pod).uid;
-        // Another source may have asked for the same UID in vain so far.
-        let heir = self.desired.get(&uid).filter(|heir| heir.source() != pod.source()).cloned();
-        if heir.as_ref().is_some_and(|heir| heir.source() < pod.source()) {
-            return;
-        }
-        self.rejected.remove(&uid);
-        // Before every source has been read, a pod that one of them no longer has may be another's (LOOP-07);
-        // housekeeping ends it when that is known.
-        if heir.is_none() && !self.desired.all_sources_seen() {
-            return;
-        }
-        if let Outcome::Forgotten(_) = self.workers.removed(&uid) {
-            self.housekeeping.soon(self.node.clock.mono());
-        }
-        if let Some(heir) = heir {
-            self.add(heir, &mut None);
-        }
-    }
-
-    /// Refuses a pod at the door: it is `Failed`, and people are told why (LOOP-05).
-    #[doc(alias = "rejectPod")]
-    fn reject(&mut self, pod: Arc<Pod>, rejection: Rejection) {
-        let message = format!("Pod was rejected: {}", rejection.message);
-        warn!(pod = %PodRef::of(&pod), reason = %rejection.reason, "{message}");
-        self.record(&pod, EventKind::Warning, rejection.reason.clone(), rejection.message);
-        let status = Arc::new(rejected(&pod, &rejection.reason, &message, self.node.clock.wall()));
-        let report =
-            StatusReport { pod: Arc::clone(&pod), status: Arc::clone(&status), progress: EndProgress::Finished };
-        self.node.ports.status.report(report);
-        let uid = PodRef::of(&pod).uid;
-        // It may run already: a definition that no longer fits, or another configuration of the node. Then it ends.
-        self.workers.removed(&uid);
-        self.housekeeping.soon(self.node.clock.mono());
-        self.rejected.insert(uid, Rejected { pod, status });
-    }
-
-    fn record(&self, pod: &Arc<Pod>, kind: EventKind, reason: impl Into<Cow<'static, str>>, message: String) {
-        let (pod, reason) = (Arc::clone(pod), reason.into());
-        self.node.ports.events.record(PodEvent { pod, field_path: None, kind, reason, message });
     }
 
     /// Logs what is newly bad, and what is bad no longer.
@@ -351,13 +279,19 @@ impl SyncLoop {
     }
 
     fn job_ended(&mut self, result: JobResult) {
-        let wanted = self.is_wanted(&result.uid);
+        let uid = result.uid.clone();
+        let wanted = self.is_wanted(&uid);
         match self.workers.job_ended(result, wanted) {
             Outcome::GoesOn => {}
             Outcome::Over(_) | Outcome::Forgotten(_) => {
+                self.report_rejected(&uid, None);
+                self.tell_mirrors();
                 self.housekeeping.pods_changed(&self.node, &self.workers);
                 self.housekeeping.soon(self.node.clock.mono());
             }
+        }
+        if !self.preemptors.is_empty() {
+            self.room_made();
         }
     }
 

@@ -4,6 +4,8 @@
 //! `<containers>/<name>_<namespace>_<container>-<id>.log` to it (LOG-02).
 
 mod format;
+mod lines;
+mod read;
 mod tail;
 
 use std::io;

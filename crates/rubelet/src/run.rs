@@ -153,7 +153,8 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
     };
     let sources = sources::sources(loaded, &facts.name)?;
     let pulls = settings::pull_limits(config);
-    let parts = Parts { ports, facts, settings, pulls, clock: clock.clone(), sources, node: None };
+    let parts =
+        Parts { ports, facts, settings, pulls, clock: clock.clone(), sources, node: None, object_changes: None };
     let (tasks, handle) = assemble::start(parts, cancel);
     let servers = serve(loaded, &root, handle, clock, cancel).await?;
     Ok(Running { tasks, servers, _root_lock: root_lock, _lock_file: lock_file })

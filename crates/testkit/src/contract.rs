@@ -55,6 +55,7 @@ pub const RUNTIME_LAWS: &[(&str, Law)] = laws![
     exec_sync_reports_exit_code,
     exec_sync_reports_output,
     exec_sync_ends_in_time,
+    a_session_needs_what_runs,
     restart_count_and_hash_marks_roundtrip,
     stop_is_idempotent,
     stop_of_unknown_succeeds,

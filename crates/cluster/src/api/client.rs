@@ -19,6 +19,7 @@ use super::limit::{Limiter, Rate};
 use super::link::{Answer, Ask, Body, Failure, Link, Manners, Processed};
 use super::pulse::Heartbeat;
 use super::status;
+use super::strip::without_managed_fields;
 
 /// How long a request may take, unless said otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -139,7 +140,7 @@ impl Client {
         clock: Clock,
         tasks: &mut TaskGroup,
     ) -> Self {
-        let shared = Shared { endpoint: Arc::new(endpoint), credentials, beat: options.heartbeat, clock };
+        let shared = Shared { endpoint, credentials, beat: options.heartbeat, clock };
         let (connector, task) = Connector::new(shared, tasks.cancel_token());
         tasks.start("api-connection", task);
         let agent = HeaderValue::from_str(&options.user_agent).unwrap_or(HeaderValue::from_static("kubelet"));
@@ -245,6 +246,11 @@ impl Client {
         answer.unwrap_or_else(|_| Err(late(&ask, self.deadline)))
     }
 
+    /// Waits until there is a connection that was not there before.
+    pub(super) async fn reconnected(&self) {
+        self.connector.reconnected().await;
+    }
+
     pub(super) fn clock(&self) -> &Clock {
         &self.connector.shared().clock
     }
@@ -282,12 +288,12 @@ impl Client {
         let mut bad = None;
         let mut attempt = 1;
         loop {
-            let authorization = shared.credentials.authorization(shared.clock.mono()).await;
+            let authorization = shared.credentials.authorization(shared.clock.now()).await;
             let server = shared.endpoint.url();
             let authorization = authorization.map_err(|source| WireError::Credentials { server, source })?;
             let manners = Manners { agent: self.agent.clone(), authorization };
             let link = self.connector.link(bad).await?;
-            match link.exchange(ask, &manners, async || self.connector.dial().await).await {
+            match link.exchange(ask, &manners).await {
                 Ok(answer) => return Ok((answer, link)),
                 Err(failure) if attempt < ATTEMPTS && again(ask, &failure) => {
                     bad = Some(link.id);
@@ -319,8 +325,10 @@ fn encode<T: Serialize>(body: &T) -> Result<Bytes, ApiError> {
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(body).map_err(|error| ApiError {
+    let garbage = |error: &dyn std::fmt::Display| ApiError {
         kind: ApiErrorKind::Garbage,
         detail: format!("the answer cannot be read: {error}"),
-    })
+    };
+    let text = std::str::from_utf8(body).map_err(|error| garbage(&error))?;
+    serde_json::from_str(&without_managed_fields(text)).map_err(|error| garbage(&error))
 }

@@ -32,10 +32,17 @@ pub(super) struct Connector {
 }
 
 pub(super) struct Shared {
-    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) endpoint: Endpoint,
     pub(super) credentials: Credentials,
     pub(super) beat: Heartbeat,
     pub(super) clock: Clock,
+}
+
+impl Shared {
+    /// A connection on which nothing has been said yet.
+    pub(super) async fn dial(&self) -> Result<Dialled, WireError> {
+        dial(&self.endpoint, &self.credentials, self.clock.now()).await
+    }
 }
 
 /// Somebody wants a connection other than this one.
@@ -81,9 +88,18 @@ impl Connector {
         answer.await.map_err(|_| stopped())?
     }
 
-    /// A connection for one exchange, where each needs its own.
-    pub(super) async fn dial(&self) -> Result<Dialled, WireError> {
-        dial(&self.shared.endpoint, &self.shared.credentials, self.shared.clock.mono()).await
+    /// Waits until there is a connection that was not there before.
+    pub(super) async fn reconnected(&self) {
+        let mut current = self.current.clone();
+        current.mark_unchanged();
+        loop {
+            if current.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            if current.borrow().is_some() {
+                return;
+            }
+        }
     }
 }
 
@@ -160,8 +176,8 @@ impl Task {
             // Read before the certificate is: should it change meanwhile, the connection counts as old.
             let version = shared.credentials.version();
             let now = shared.clock.mono();
-            let dialled = dial(&shared.endpoint, &shared.credentials, now).await?;
-            Link::make(id, dialled, shared.beat, Arc::clone(&shared.endpoint), version, now).await
+            let dialled = shared.dial().await?;
+            Link::make(id, dialled, shared, version, now).await
         });
     }
 

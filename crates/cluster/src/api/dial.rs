@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_core::time::Instant;
+use rubelet_core::time::Now;
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -40,13 +40,13 @@ pub(super) enum Speaks {
     Http1,
 }
 
-pub(super) async fn dial(endpoint: &Endpoint, credentials: &Credentials, now: Instant) -> Result<Dialled, WireError> {
+pub(super) async fn dial(endpoint: &Endpoint, credentials: &Credentials, now: Now) -> Result<Dialled, WireError> {
     let work = connect(endpoint, credentials, now);
     let late = |_| WireError::ConnectTimeout { server: endpoint.url(), after: CONNECT };
     tokio::time::timeout(CONNECT, work).await.map_err(late)?
 }
 
-async fn connect(endpoint: &Endpoint, credentials: &Credentials, now: Instant) -> Result<Dialled, WireError> {
+async fn connect(endpoint: &Endpoint, credentials: &Credentials, now: Now) -> Result<Dialled, WireError> {
     let server = || endpoint.url();
     let refused = |source| WireError::Connect { server: server(), source };
     let tcp = match &endpoint.proxy {

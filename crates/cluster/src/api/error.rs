@@ -31,8 +31,6 @@ pub(super) enum WireError {
     Proxy { proxy: String, server: String, answer: String },
     #[error("the connection to {server} stalled: no sign of life for {after:?}")]
     Stalled { server: String, after: Duration },
-    #[error("the connection to {server} was closed")]
-    Closed { server: String },
     #[error("the request cannot be made")]
     Request(#[from] http::Error),
     #[error("the answer is larger than {limit} bytes")]

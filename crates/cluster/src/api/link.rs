@@ -13,8 +13,8 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 
+use super::connector::Shared;
 use super::dial::{Dialled, Speaks};
-use super::endpoint::Endpoint;
 use super::error::WireError;
 use super::pulse::{Heartbeat, Open, OpenStream, stalled};
 
@@ -47,7 +47,7 @@ pub(super) struct Link {
     /// Of the credentials it was made with.
     pub(super) version: u64,
     pub(super) made: rubelet_core::time::Instant,
-    endpoint: Arc<Endpoint>,
+    shared: Arc<Shared>,
     kind: Kind,
     /// Why it is over.
     over: Arc<OnceLock<Over>>,
@@ -58,7 +58,7 @@ enum Kind {
         send: SendRequest<Bytes>,
         open: Arc<Open>,
     },
-    /// A connection per exchange. The first is at hand; others are dialled.
+    /// A connection per exchange, dialled for it.
     Http1,
 }
 
@@ -110,19 +110,19 @@ impl Link {
     pub(super) async fn make(
         id: u64,
         dialled: Dialled,
-        beat: Heartbeat,
-        endpoint: Arc<Endpoint>,
+        shared: Arc<Shared>,
         version: u64,
         made: rubelet_core::time::Instant,
     ) -> Result<(Self, Option<Driver>), WireError> {
         let over = Arc::new(OnceLock::new());
-        let link = |kind, over| Self { id, version, made, endpoint: Arc::clone(&endpoint), kind, over };
+        let link = |kind, over| Self { id, version, made, shared: Arc::clone(&shared), kind, over };
         if dialled.speaks == Speaks::Http1 {
             return Ok((link(Kind::Http1, over), None));
         }
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
-        let failed = |source| WireError::Http2 { server: endpoint.url(), source };
+        let failed = |source| WireError::Http2 { server: shared.endpoint.url(), source };
+        let beat = shared.beat;
         let (send, mut connection) = builder.handshake(dialled.wire).await.map_err(failed)?;
         let open = Arc::new(Open::default());
         let (ping, streams, end) = (connection.ping_pong(), Arc::clone(&open), Arc::clone(&over));
@@ -147,19 +147,14 @@ impl Link {
     }
 
     pub(super) fn server(&self) -> String {
-        self.endpoint.url()
+        self.shared.endpoint.url()
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(super) async fn exchange(
-        &self,
-        ask: &Ask,
-        manners: &Manners,
-        redial: impl AsyncFn() -> Result<Dialled, WireError>,
-    ) -> Result<Answer, Failure> {
+    pub(super) async fn exchange(&self, ask: &Ask, manners: &Manners) -> Result<Answer, Failure> {
         match &self.kind {
             Kind::Http2 { send, open } => self.exchange_2(send.clone(), open, ask, manners).await,
-            Kind::Http1 => self.exchange_1(ask, manners, redial).await,
+            Kind::Http1 => self.exchange_1(ask, manners).await,
         }
     }
 
@@ -172,7 +167,7 @@ impl Link {
     ) -> Result<Answer, Failure> {
         let stream = open.stream();
         let unsent = |source| Failure { error: self.lost(source), processed: Processed::No };
-        let uri = format!("{}{}{}", self.endpoint.url(), self.endpoint.base, ask.path);
+        let uri = format!("{}{}{}", self.shared.endpoint.url(), self.shared.endpoint.base, ask.path);
         let request = request(ask, manners, &uri).map_err(unmade)?.body(()).map_err(unmade)?;
         let mut send = send.ready().await.map_err(unsent)?;
         let body = ask.body.clone();
@@ -191,19 +186,15 @@ impl Link {
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
-    async fn exchange_1(
-        &self,
-        ask: &Ask,
-        manners: &Manners,
-        redial: impl AsyncFn() -> Result<Dialled, WireError>,
-    ) -> Result<Answer, Failure> {
+    async fn exchange_1(&self, ask: &Ask, manners: &Manners) -> Result<Answer, Failure> {
         let unsent = |error| Failure { error, processed: Processed::No };
-        let failed = |source| WireError::Http1 { server: self.endpoint.url(), source };
-        let dialled = redial().await.map_err(unsent)?;
+        let failed = |source| WireError::Http1 { server: self.shared.endpoint.url(), source };
+        let dialled = self.shared.dial().await.map_err(unsent)?;
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(dialled.wire)).await;
         let (mut send, connection) = handshake.map_err(|source| unsent(failed(source)))?;
-        let path = format!("{}{}", self.endpoint.base, ask.path);
-        let host = HeaderValue::from_str(&self.endpoint.authority()).map_err(http::Error::from).map_err(unmade)?;
+        let path = format!("{}{}", self.shared.endpoint.base, ask.path);
+        let host =
+            HeaderValue::from_str(&self.shared.endpoint.authority()).map_err(http::Error::from).map_err(unmade)?;
         let request = request(ask, manners, &path).map_err(unmade)?.header(HOST, host);
         let request = request.body(Full::new(ask.body.clone().unwrap_or_default())).map_err(unmade)?;
         let mut driver: Driver = Box::pin(async move {

@@ -37,10 +37,10 @@ pub(super) fn error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Api
 }
 
 /// The error that a watch's ERROR event is.
-pub(super) fn event_error(said: Status) -> ApiError {
+pub(super) fn event_error(said: &Status) -> ApiError {
     let detail =
         if said.message.is_empty() { format!("the watch failed with {}", said.code) } else { said.message.clone() };
-    ApiError { kind: kind(said.code, &said, None), detail }
+    ApiError { kind: kind(said.code, said, None), detail }
 }
 
 fn kind(code: u16, said: &Status, retry_after: Option<Duration>) -> ApiErrorKind {

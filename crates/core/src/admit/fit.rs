@@ -85,7 +85,7 @@ fn no_room(pod: &Pod, others: &[Admitted], shortages: Vec<Shortage>) -> Rejectio
 
 /// upstream: types/pod_update.go Preemptable (v1.36)
 #[doc(alias = "Preemptable")]
-fn can_preempt(pod: &Pod, other: &Pod) -> bool {
+pub(super) fn can_preempt(pod: &Pod, other: &Pod) -> bool {
     let priority = |pod: &Pod| pod.pod_spec().and_then(|spec| spec.priority);
     let higher = priority(pod).zip(priority(other)).is_some_and(|(own, other)| own > other);
     (is_critical(pod) && !is_critical(other)) || higher
@@ -123,7 +123,7 @@ pub(super) fn requests(pod: &Pod) -> Amounts {
     list
 }
 
-fn request(list: &Amounts, name: &str) -> i64 {
+pub(super) fn request(list: &Amounts, name: &str) -> i64 {
     in_units(name, list.get(name).copied().unwrap_or_default())
 }
 

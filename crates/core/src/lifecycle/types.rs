@@ -193,6 +193,12 @@ pub enum Event {
         /// Whether it is new to its source.
         how: Arrival,
     },
+    /// The API shows another status of it; what is wanted of the node is the same.
+    #[doc(alias = "HandlePodReconcile")]
+    Refreshed {
+        /// The pod.
+        pod: Arc<Pod>,
+    },
     /// No other pod of its name is left: it may start.
     NameFree,
     /// Its source no longer has it.
@@ -207,6 +213,8 @@ pub enum Event {
     },
     /// Look at it sooner than planned.
     Hint,
+    /// Something that its spec refers to has changed: what waits for it, or is made from it, is due at once.
+    Referred,
     /// [`PodLifecycle::next_deadline`](super::PodLifecycle::next_deadline) has come.
     Deadline,
     /// The job in flight has come to rest.

@@ -9,19 +9,29 @@ use crate::pod::{PodExt, is_sidecar};
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
 const INITIALIZED: &str = "Initialized";
-const READY: &str = "Ready";
-const CONTAINERS_READY: &str = "ContainersReady";
+pub(super) const READY: &str = "Ready";
+pub(super) const CONTAINERS_READY: &str = "ContainersReady";
 const SCHEDULED: &str = "PodScheduled";
 const RESIZE_PENDING: &str = "PodResizePending";
 const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
 const RESTARTING: &str = "AllContainersRestarting";
 /// Not ours alone: eviction, preemption and shutdown set it once, and it is kept.
-const DISRUPTION_TARGET: &str = "DisruptionTarget";
+pub(super) const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Conditions that nobody but the kubelet writes.
 #[doc(alias = "PodConditionByKubelet")]
 const OWNED: [&str; 8] =
     [READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, RESIZE_PENDING, RESIZE_IN_PROGRESS, RESTARTING];
+
+/// Nobody but the kubelet writes this condition.
+pub(super) fn is_owned(name: &str) -> bool {
+    OWNED.contains(&name)
+}
+
+/// Conditions of the API's status of `pod` that others write: readiness gates among them.
+pub fn foreign_conditions(pod: &Pod) -> impl Iterator<Item = &PodCondition> {
+    pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).filter(|c| !is_owned(&c.type_))
+}
 
 /// All conditions of the pod: others' as read from the API, then ours.
 pub(super) fn of(
@@ -34,7 +44,7 @@ pub(super) fn of(
     let phase = status.phase.as_deref().and_then(Phase::parse);
     let before = view.previous.conditions.as_deref().unwrap_or_default();
     let from_api = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
-    let mut all: Vec<PodCondition> = from_api.iter().filter(|c| !OWNED.contains(&c.type_.as_str())).cloned().collect();
+    let mut all: Vec<PodCondition> = from_api.iter().filter(|c| !is_owned(&c.type_)).cloned().collect();
     let resize = |c: &&PodCondition| [RESIZE_PENDING, RESIZE_IN_PROGRESS].contains(&c.type_.as_str());
     if view.ending != Ending::Terminal {
         all.extend(before.iter().filter(resize).cloned());
@@ -100,7 +110,7 @@ impl Verdict {
 /// The time changes only with the status (PST-20). Conditions of others keep theirs.
 fn set_transition_time(condition: &mut PodCondition, before: &[PodCondition], view: &StatusView<'_>) {
     let name = condition.type_.as_str();
-    if !OWNED.contains(&name) && name != DISRUPTION_TARGET {
+    if !is_owned(name) && name != DISRUPTION_TARGET {
         return;
     }
     let old = before.iter().find(|old| old.type_ == name && old.status == condition.status);

@@ -12,6 +12,14 @@ pub fn is_terminal(status: &PodStatus) -> bool {
     status.phase.as_deref().and_then(Phase::parse).is_some_and(Phase::is_terminal)
 }
 
+/// The API's status of `pod` is final: terminal, and it shows no container that runs. There is nothing left to say.
+pub fn is_settled(pod: &Pod) -> bool {
+    let Some(status) = pod.status.as_ref().filter(|status| is_terminal(status)) else { return false };
+    let lists = [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+    let mut all = lists.into_iter().flatten().flatten();
+    !all.any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
+}
+
 /// The status of a pod that was refused at the door (LOOP-05).
 #[doc(alias = "rejectPod")]
 pub fn rejected(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> PodStatus {

@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) deadline: Option<String>,
     pub(crate) image_status: Option<cri::Image>,
     pub(crate) exec: cri::ExecSyncResponse,
+    /// Where the streaming server is said to be.
+    pub(crate) session: String,
 }
 
 #[derive(Clone)]
@@ -247,6 +249,24 @@ impl RuntimeService for Fake {
     async fn exec_sync(&self, r: Request<cri::ExecSyncRequest>) -> Result<Response<cri::ExecSyncResponse>, Status> {
         self.enter("exec_sync", &r, &format!("{:?} {}", r.get_ref().cmd, r.get_ref().timeout)).await?;
         Ok(Response::new(self.read(|world| world.exec.clone())))
+    }
+
+    async fn exec(&self, r: Request<cri::ExecRequest>) -> Result<Response<cri::ExecResponse>, Status> {
+        self.enter("exec", &r, &format!("{:?}", r.get_ref())).await?;
+        Ok(Response::new(cri::ExecResponse { url: self.read(|world| world.session.clone()) }))
+    }
+
+    async fn attach(&self, r: Request<cri::AttachRequest>) -> Result<Response<cri::AttachResponse>, Status> {
+        self.enter("attach", &r, &format!("{:?}", r.get_ref())).await?;
+        Ok(Response::new(cri::AttachResponse { url: self.read(|world| world.session.clone()) }))
+    }
+
+    async fn port_forward(
+        &self,
+        r: Request<cri::PortForwardRequest>,
+    ) -> Result<Response<cri::PortForwardResponse>, Status> {
+        self.enter("port_forward", &r, &format!("{:?}", r.get_ref())).await?;
+        Ok(Response::new(cri::PortForwardResponse { url: self.read(|world| world.session.clone()) }))
     }
 
     async fn get_container_events(

@@ -10,6 +10,7 @@ use rubelet_core::time::Instant;
 use rubelet_cri::ListMode;
 use rubelet_engine::ports::{
     CgroupDriver, Containers, Images, RegistryAuth, RpcError, RpcErrorKind, RuntimeInfo, RuntimeView, Sandboxes,
+    StdStreams, Streams,
 };
 use rubelet_proto::cri;
 use tonic::Status;
@@ -452,4 +453,32 @@ async fn every_call_is_counted_cri_04() {
     let counts: Vec<_> = setup.metrics.snapshot().into_iter().map(|c| (c.operation, c.total, c.errors)).collect();
     // Upstream counts the error before it is forgiven.
     assert_eq!(counts, [("start_container", 1, 0), ("stop_container", 1, 1)]);
+}
+
+#[tokio::test]
+async fn a_session_is_asked_for_with_its_streams_http_03() {
+    let setup = Setup::up();
+    let (runtime, id) = (&setup.runtime, "c".into());
+    let wanted = StdStreams { stdin: true, stdout: true, stderr: false, tty: true };
+    check(runtime.attach(&id, wanted).await, expect!["Garbage / attach: the runtime gave no address to connect to"]);
+    setup.change(|world| world.session = "http://127.0.0.1:1/token".to_owned());
+    let command = ["sh".to_owned(), "-c".to_owned()];
+    let quiet = StdStreams { stderr: true, ..StdStreams::default() };
+    for address in [
+        runtime.exec(&id, &command, wanted).await,
+        runtime.exec(&id, &command, quiet).await,
+        runtime.attach(&id, wanted).await,
+        runtime.port_forward(&"s".into(), &[]).await,
+        runtime.port_forward(&"s".into(), &[80, 65535]).await,
+    ] {
+        assert_eq!(address.as_deref(), Ok("http://127.0.0.1:1/token"));
+    }
+    expect![[r#"
+        attach AttachRequest { container_id: "c", stdin: true, tty: true, stdout: true, stderr: false }
+        exec ExecRequest { container_id: "c", cmd: ["sh", "-c"], tty: true, stdin: true, stdout: true, stderr: false }
+        exec ExecRequest { container_id: "c", cmd: ["sh", "-c"], tty: false, stdin: false, stdout: false, stderr: true }
+        attach AttachRequest { container_id: "c", stdin: true, tty: true, stdout: true, stderr: false }
+        port_forward PortForwardRequest { pod_sandbox_id: "s", port: [] }
+        port_forward PortForwardRequest { pod_sandbox_id: "s", port: [80, 65535] }"#]]
+    .assert_eq(&setup.calls());
 }

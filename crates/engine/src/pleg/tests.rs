@@ -12,6 +12,7 @@ use rubelet_core::observe::{HintKind, PodObservation, SandboxState, SandboxSumma
 use super::*;
 use crate::ports::{
     CgroupDriver, Containers, ExecOutput, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
+    StdStreams, Streams,
 };
 
 fn failure(kind: RpcErrorKind) -> RpcError {
@@ -112,6 +113,19 @@ impl Containers for Scripted {
     }
     async fn reopen_log(&self, _id: &ContainerId) -> Result<(), RpcError> {
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Streams for Scripted {
+    async fn exec(&self, _id: &ContainerId, _words: &[String], _wanted: StdStreams) -> Result<String, RpcError> {
+        Err(failure(RpcErrorKind::Failed))
+    }
+    async fn attach(&self, _id: &ContainerId, _wanted: StdStreams) -> Result<String, RpcError> {
+        Err(failure(RpcErrorKind::Failed))
+    }
+    async fn port_forward(&self, _id: &SandboxId, _ports: &[u16]) -> Result<String, RpcError> {
+        Err(failure(RpcErrorKind::Failed))
     }
 }
 

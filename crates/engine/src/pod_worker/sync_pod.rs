@@ -13,7 +13,8 @@ use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::status::{
-    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_terminal, pod_status,
+    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal,
+    pod_status,
 };
 
 use super::{JobError, JobLine, JobResult, Note, PodMemory, tell};
@@ -22,6 +23,7 @@ use crate::look::look;
 use crate::node::Node;
 use crate::ports::EventKind;
 use crate::runtime::{PodRuntime, SyncReport, container_name};
+use crate::volumes::{MountAllError, Tell};
 use crate::{resources, volumes};
 
 /// Runs the job.
@@ -66,6 +68,7 @@ impl SyncPod<'_> {
         }
         let plan = self.plan(&seen);
         if plan.is_empty() && self.memory.set_up.is_some() {
+            self.refresh().await;
             self.memory.failures.clear();
             return Ok(self.at_rest(&seen, None));
         }
@@ -143,7 +146,8 @@ impl SyncPod<'_> {
     fn at_rest(&self, seen: &PodObservation, again_in: Option<Duration>) -> JobEnd {
         let started = self.memory.status.start_time.as_ref().map(|t| t.0);
         let deadline = deadline_left(&self.pod, started, self.node.clock.wall());
-        let again_in = [again_in, deadline].into_iter().flatten().min();
+        let volumes = self.memory.volumes.due_in(self.node.clock.now());
+        let again_in = [again_in, deadline, volumes].into_iter().flatten().min();
         JobEnd::Synced { looked_at: seen.at, again_in, terminal: false }
     }
 
@@ -187,10 +191,13 @@ impl SyncPod<'_> {
     /// Cgroup, directories and volumes (SYNC-07, SYNC-09, SYNC-10). Once done by this process they are not done again
     /// for every restart of a container.
     async fn set_up(&mut self, seen: &PodObservation) -> Result<Arc<BTreeMap<String, PathBuf>>, JobError> {
-        if let Some(mounted) = &self.memory.set_up
+        if let Some(mounted) = self.memory.set_up.clone()
             && !seen.is_stopped()
+            // A container to debug with may use one that no other does.
+            && volumes::has_all(&self.pod, &mounted)
         {
-            return Ok(Arc::clone(mounted));
+            self.refresh().await;
+            return Ok(mounted);
         }
         self.line.step("its cgroup, directories and volumes").await;
         if let Err(err) = resources::ensure_pod(self.node, &self.pod).await {
@@ -205,15 +212,45 @@ impl SyncPod<'_> {
         }
         match volumes::mount_all(self.node, &self.pod).await {
             Ok(mounted) => {
-                let mounted = Arc::new(mounted);
-                self.memory.set_up = Some(Arc::clone(&mounted));
-                Ok(mounted)
+                self.memory.volumes.well(mounted.renew_at);
+                let paths = Arc::new(mounted.paths);
+                self.memory.set_up = Some(Arc::clone(&paths));
+                Ok(paths)
             }
             Err(err) => {
-                self.tell(EventKind::Warning, "FailedMount", err.to_string()).await;
-                Err(JobError::later(err.to_string()))
+                let tell = self.tell_trouble(&err.problems).await;
+                if tell == Tell::Timeout {
+                    let timeout = MountAllError {
+                        unmounted: err.unmounted.clone(),
+                        problems: vec!["context deadline exceeded".to_owned()],
+                    };
+                    self.tell(EventKind::Warning, "FailedMount", timeout.to_string()).await;
+                }
+                let retry = self.memory.volumes.due_in(self.node.clock.now()).map_or(Retry::Later, Retry::In);
+                Err(JobError { retry, problem: err.to_string() })
             }
         }
+    }
+
+    /// Brings volumes up to date whose content may have changed (VOL-06). What can't be is told and tried again; the pod
+    /// goes on with the content that it has.
+    async fn refresh(&mut self) {
+        let Some(refreshed) = volumes::refresh(self.node, &self.pod).await else { return };
+        if refreshed.problems.is_empty() {
+            self.memory.volumes.well(refreshed.renew_at);
+        } else {
+            self.tell_trouble(&refreshed.problems).await;
+        }
+    }
+
+    async fn tell_trouble(&mut self, problems: &[String]) -> Tell {
+        let tell = self.memory.volumes.failed(problems, self.node.clock.mono());
+        if tell != Tell::Nothing {
+            for problem in problems {
+                self.tell(EventKind::Warning, "FailedMount", problem.clone()).await;
+            }
+        }
+        tell
     }
 
     async fn tell(&self, kind: EventKind, reason: &'static str, message: impl Into<String>) {
@@ -223,6 +260,11 @@ impl SyncPod<'_> {
 
 /// The status of `pod`, from what was seen and remembered.
 pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObservation, ending: Ending) -> PodStatus {
+    // What others have been told to be final is not told otherwise.
+    if is_settled(pod) {
+        let told = || pod.status.clone().unwrap_or_default();
+        return if is_terminal(&memory.status) { (*memory.status).clone() } else { told() };
+    }
     let view = StatusView {
         pod,
         previous: &memory.status,

@@ -7,7 +7,7 @@ use rubelet_core::observe::PodObservation;
 use rubelet_core::status::Ending;
 
 use super::sync_pod::decide;
-use super::{JobError, JobLine, JobResult, Note, PodMemory, tell};
+use super::{JobError, JobLine, JobResult, PodMemory, tell, tell_status};
 use crate::look::look;
 use crate::node::Node;
 use crate::ports::EventKind;
@@ -47,7 +47,9 @@ async fn stop(
     line: &JobLine,
 ) -> Result<(), JobError> {
     let seen = observe(node, memory, line).await?;
-    report(node, subject, memory, &seen, Ending::Terminating, line).await;
+    if let Some(pod) = subject.pod() {
+        tell_status(node, pod, memory, &seen, Ending::Terminating, line).await;
+    }
     // Sandboxes that ended by themselves are stopped too: only a stop gives their network back, and some runtimes refuse
     // to remove one that was never stopped (KILL-01).
     if !seen.is_stopped() || !seen.sandboxes.is_empty() {
@@ -64,10 +66,10 @@ async fn stop(
             // The runtime said that it had stopped it. upstream calls this a CRI violation (TERM-04).
             return Err(JobError::later(format!("container {} still runs after the runtime stopped it", left.name)));
         }
-        report(node, subject, memory, &seen, Ending::Terminal, line).await;
+        settle(node, subject, memory, &seen);
         return Ok(());
     }
-    report(node, subject, memory, &seen, Ending::Terminal, line).await;
+    settle(node, subject, memory, &seen);
     Ok(())
 }
 
@@ -78,18 +80,10 @@ async fn observe(node: &Node, memory: &mut PodMemory, line: &JobLine) -> Result<
     Ok(seen)
 }
 
-async fn report(
-    node: &Node,
-    subject: &Subject,
-    memory: &mut PodMemory,
-    seen: &PodObservation,
-    ending: Ending,
-    line: &JobLine,
-) {
-    let Some(pod) = subject.pod() else { return };
-    let new = decide(node, pod, memory, seen, ending);
-    if *memory.status != new {
-        memory.status = Arc::new(new);
-        line.note(Note::Status { status: Arc::clone(&memory.status) }).await;
+/// The last status is told with the end of the job: only then does the pod count as stopped, and only then may it be
+/// shown (TERM-06).
+fn settle(node: &Node, subject: &Subject, memory: &mut PodMemory, seen: &PodObservation) {
+    if let Some(pod) = subject.pod() {
+        memory.status = Arc::new(decide(node, pod, memory, seen, Ending::Terminal));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Job, JobEnd, PodLifecycle, Retry, Stage};
 use rubelet_core::pod::{OrphanPod, PodExt};
@@ -18,8 +18,9 @@ use tracing::{Instrument, debug, error, info, info_span};
 
 use super::names::Names;
 use super::{JobLine, JobResult, Note, PodMemory, WorkerView, clean_up, sync_pod, terminate};
+use crate::mirror::Mirrors;
 use crate::node::Node;
-use crate::ports::{EndProgress, StatusReport};
+use crate::ports::StatusReport;
 use crate::prober::Teller;
 use crate::timeline::{Entry, Timeline, Waiting, brief};
 
@@ -33,6 +34,8 @@ pub struct PodWorkers {
     due: BTreeSet<(Instant, PodUid)>,
     jobs: JoinSet<JobResult>,
     pub(super) prober: Teller,
+    /// Mirrors of static pods: what the API showed of them before we started is the status before.
+    pub(super) mirrors: Arc<Mirrors>,
     panics: u64,
 }
 
@@ -49,8 +52,12 @@ pub(super) struct PodWorker {
     pub(super) timeline: Timeline,
     /// What went wrong last, and since when.
     pub(super) problem: Option<(String, Instant)>,
+    /// It was ended to make room: its status says so, whatever a job that did not know makes of it.
+    pub(super) preempted: bool,
+    /// What its mirror said when it first came, while a job that does not know of it is in flight.
+    pub(super) shown_before: Option<Arc<Pod>>,
     /// What was reported last: an idle pod is not reported again and again.
-    reported: Option<StatusReport>,
+    pub(super) reported: Option<StatusReport>,
     /// When its life was over, if it is.
     over_since: Option<Instant>,
 }
@@ -77,6 +84,7 @@ impl PodWorkers {
             due: BTreeSet::new(),
             jobs: JoinSet::new(),
             prober,
+            mirrors: Arc::default(),
             panics: 0,
         }
     }
@@ -109,16 +117,6 @@ impl PodWorkers {
         self.event(uid, Event::Desired { pod, how });
     }
 
-    /// The API server shows a status that is not ours: ours is told again (SRC-08).
-    pub fn reconcile(&mut self, pod: Arc<Pod>) {
-        let uid = PodRef::of(&pod).uid;
-        if let Some(worker) = self.workers.get_mut(&uid) {
-            worker.reported = None;
-        }
-        self.desired(pod, Arrival::Updated);
-        self.report(&uid);
-    }
-
     fn begin(&mut self, pod: Arc<Pod>, reference: PodRef) {
         let uid = reference.uid.clone();
         let name = reference.full_name();
@@ -127,7 +125,7 @@ impl PodWorkers {
             self.event(&uid, Event::Desired { pod, how: Arrival::Added });
             return;
         }
-        let memory = PodMemory::new(Some(&pod), self.node.settings.crash_backoff);
+        let memory = PodMemory::new(self.status_before(&pod), self.node.settings.crash_backoff);
         let worker = self.worker(PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace), memory);
         self.workers.insert(uid.clone(), worker);
         self.happened(
@@ -155,6 +153,8 @@ impl PodWorkers {
             probe_wait: None,
             timeline: Timeline::default(),
             problem: None,
+            preempted: false,
+            shown_before: None,
             reported: None,
             over_since: None,
         }
@@ -167,7 +167,7 @@ impl PodWorkers {
             return;
         }
         info!(pod = %orphan.pod, "Found a pod that no source asks for: ending it");
-        let memory = PodMemory::new(None, self.node.settings.crash_backoff);
+        let memory = PodMemory::new(PodStatus::default(), self.node.settings.crash_backoff);
         let now = self.node.clock.mono();
         let (life, commands) = PodLifecycle::orphan(orphan, self.node.settings.pace, now);
         let worker = self.worker(life, memory);
@@ -321,6 +321,9 @@ impl PodWorkers {
                 let probes = Arc::clone(&worker.memory.probes);
                 probed_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
                 worker.memory = PodMemory { probes, ..memory };
+                worker.apply_preemption();
+                worker.take_over(&self.node);
+                worker.shown_before = None;
             } else {
                 self.panics += 1;
                 error!(%pod, "The job on this pod panicked");
@@ -340,13 +343,16 @@ impl PodWorkers {
         }
         self.event(&uid, Event::Done(end));
         self.tell_prober(&uid);
+        let over = self.workers.get(&uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
+        if over {
+            self.last_word(&uid);
+        }
         if probed_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
             // The job's status may be older than what was told meanwhile: the next job tells the newest.
             self.event(&uid, Event::Hint);
         } else {
             self.report(&uid);
         }
-        let over = self.workers.get(&uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
         if !over {
             return Outcome::GoesOn;
         }
@@ -369,6 +375,7 @@ impl PodWorkers {
     fn forget(&mut self, uid: &PodUid) {
         self.leave_name(uid);
         self.prober.gone(uid);
+        self.node.ports.status.forget(uid);
         if let Some(worker) = self.workers.remove(uid)
             && let Some(due) = worker.life.next_deadline()
         {
@@ -389,26 +396,11 @@ impl PodWorkers {
                 let phase = status.phase.as_deref().unwrap_or_default();
                 debug!(pod = %worker.life.subject().reference(), phase, "The status changed");
                 worker.memory.status = status;
+                worker.apply_preemption();
+                worker.take_over(&self.node);
                 self.report(uid);
             }
         }
-    }
-
-    pub(super) fn report(&mut self, uid: &PodUid) {
-        let Some(worker) = self.workers.get_mut(uid) else { return };
-        let Some(pod) = worker.life.subject().pod() else { return };
-        let progress = match worker.life.stage() {
-            Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => EndProgress::MayRun,
-            Stage::Terminated { .. } => EndProgress::Stopped,
-            Stage::Finished => EndProgress::Finished,
-        };
-        let status = Arc::clone(&worker.memory.status);
-        let report = StatusReport { pod: Arc::clone(pod), status, progress };
-        if worker.reported.as_ref().is_some_and(|before| before.says_the_same_as(&report)) {
-            return;
-        }
-        worker.reported = Some(report.clone());
-        self.node.ports.status.report(report);
     }
 
     pub(super) fn happened(&mut self, uid: &PodUid, what: impl Into<String>, bad: bool) {
@@ -456,6 +448,15 @@ impl PodWorkers {
     /// Pods that are not on their way out: what admission and QoS count.
     pub fn active(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.workers.values().filter(|w| !w.life.stage().is_past_syncing()).filter_map(|w| w.life.subject().pod())
+    }
+
+    /// Pods that use the node's resources: all but those that have stopped.
+    pub fn using_resources(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        let uses = |stage: &Stage| match stage {
+            Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => true,
+            Stage::Terminated { .. } | Stage::Finished => false,
+        };
+        self.workers.values().filter(move |w| uses(w.life.stage())).filter_map(|w| w.life.subject().pod())
     }
 
     /// What others may know of each pod.

@@ -9,6 +9,8 @@ use rubelet_core::launch::{ContainerConfig, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 
+use super::Streams;
+
 pub use rubelet_core::qos::CgroupDriver;
 
 /// A call to the runtime that did not succeed.
@@ -106,9 +108,9 @@ pub trait Containers: Send + Sync {
 }
 
 /// All of the runtime but its images.
-pub trait Runtime: RuntimeInfo + RuntimeView + Sandboxes + Containers {}
+pub trait Runtime: RuntimeInfo + RuntimeView + Sandboxes + Containers + Streams {}
 
-impl<T: RuntimeInfo + RuntimeView + Sandboxes + Containers> Runtime for T {}
+impl<T: RuntimeInfo + RuntimeView + Sandboxes + Containers + Streams> Runtime for T {}
 
 /// Who answers on the runtime's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]

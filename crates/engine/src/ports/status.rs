@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rubelet_core::id::PodUid;
 
 /// Takes the newest status of a pod. Never waits; a later report of the same pod replaces an earlier one.
 #[doc(alias = "statusManager")]
 pub trait StatusSink: Send + Sync {
     /// Takes one.
     fn report(&self, report: StatusReport);
+    /// The pod is known no more: no source has it, and nothing of it is left.
+    #[doc(alias = "RemoveOrphanedStatuses")]
+    fn forget(&self, _uid: &PodUid) {}
 }
 
 /// A pod's status as this node sees it now.

@@ -2,6 +2,8 @@
 //!
 //! A failure prints the seed and the log of everything that was asked of the runtime; `SIM_SEED=n` replays it.
 
+mod api;
+mod api_days;
 mod days;
 mod faults;
 mod health;
@@ -17,3 +19,4 @@ mod roles;
 mod rows;
 mod sim;
 mod trouble;
+mod volumes;

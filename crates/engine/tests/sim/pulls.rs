@@ -34,7 +34,7 @@ async fn pull_at_once(count: usize, limits: PullLimits) -> Vec<Option<u64>> {
 
 async fn pull(handle: PullerHandle, image: String, clock: Clock, time: TestClock, began: Duration) -> Option<u64> {
     let spec = ImageSpec { image, ..ImageSpec::default() };
-    match handle.pull(spec, None, SandboxConfig::default(), clock.mono()).await {
+    match handle.pull(spec, Vec::new(), SandboxConfig::default(), clock.mono()).await {
         Ok(_) => Some((time.elapsed() - began).as_secs()),
         Err(PullError::RateExceeded) => None,
         Err(err) => panic!("{err}"),

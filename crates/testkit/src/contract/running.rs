@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rubelet_core::observe::ContainerState;
-use rubelet_engine::ports::RpcErrorKind;
+use rubelet_engine::ports::{RpcErrorKind, StdStreams};
 
 use super::Rig;
 
@@ -105,4 +105,31 @@ pub async fn exec_sync_ends_in_time(rig: &Rig) {
     let output = rig.runtime.exec_sync(&id, &words(["sleep", "3600"]), Duration::from_secs(1)).await;
     assert_eq!(output.expect_err("it takes an hour").kind, RpcErrorKind::Timeout);
     rig.until(&id, "running", ContainerState::is_running).await;
+}
+
+/// A session is had with what runs, and only with that; its address is one of HTTP.
+pub async fn a_session_needs_what_runs(rig: &Rig) {
+    let wanted = StdStreams { stdout: true, ..StdStreams::default() };
+    let unknown = "0000000000000000000000000000000000000000000000000000000000000000";
+    let (runtime, command) = (&rig.runtime, words(["true"]));
+    for outcome in [
+        runtime.exec(&unknown.into(), &command, wanted).await,
+        runtime.attach(&unknown.into(), wanted).await,
+        runtime.port_forward(&unknown.into(), &[]).await,
+    ] {
+        assert_eq!(outcome.expect_err("there is nothing").kind, RpcErrorKind::NotFound);
+    }
+    let (sandbox, id) = rig.start(&["sleep", "3600"]).await;
+    for outcome in [
+        runtime.exec(&id, &command, wanted).await,
+        runtime.attach(&id, wanted).await,
+        runtime.port_forward(&sandbox, &[]).await,
+    ] {
+        let address = outcome.expect("it runs");
+        assert!(address.starts_with("http://") || address.starts_with("https://"), "{address}");
+    }
+    runtime.stop_container(&id, Duration::ZERO).await.expect("stopping a container succeeds");
+    rig.until(&id, "ended", |state| state.exit().is_some()).await;
+    runtime.exec(&id, &command, wanted).await.expect_err("it has ended");
+    runtime.attach(&id, wanted).await.expect_err("it has ended");
 }

@@ -10,13 +10,16 @@ use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
     CgroupDriver, Containers, ExecOutput, ReadyCondition, RpcError, RpcErrorKind, RuntimeHandler, RuntimeInfo,
-    RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
+    RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes, StdStreams, Streams,
 };
 
 use super::behaviour::run_command;
 use super::effects::{container_name, sandbox_name};
 use super::world::{Life, World, fail};
 use super::{FakeRuntime, hints};
+
+/// An address on this machine at which nobody can listen.
+const NOWHERE: &str = "127.0.0.1:0";
 
 #[async_trait]
 impl RuntimeInfo for FakeRuntime {
@@ -218,7 +221,43 @@ impl Containers for FakeRuntime {
     }
 }
 
+/// Sessions lead to where no one listens: what a session does is the runtime's own business.
+#[async_trait]
+impl Streams for FakeRuntime {
+    async fn exec(&self, id: &ContainerId, _command: &[String], _wanted: StdStreams) -> Result<String, RpcError> {
+        self.session("exec", id).await
+    }
+
+    async fn attach(&self, id: &ContainerId, _wanted: StdStreams) -> Result<String, RpcError> {
+        self.session("attach", id).await
+    }
+
+    async fn port_forward(&self, id: &SandboxId, _ports: &[u16]) -> Result<String, RpcError> {
+        const OP: &str = "port_forward";
+        let id = id.clone();
+        self.change(OP, None, None, move |world, _| match world.sandbox_pod.get(&id) {
+            Some(_) => Ok(format!("http://{NOWHERE}/portforward/{id}")),
+            None => Err(fail(OP, RpcErrorKind::NotFound, format!("sandbox \"{id}\": not found"))),
+        })
+        .await
+    }
+}
+
 impl FakeRuntime {
+    async fn session(&self, operation: &'static str, id: &ContainerId) -> Result<String, RpcError> {
+        let id = id.clone();
+        self.change(operation, None, None, move |world, _| {
+            if owner_of(world, &id).is_none() {
+                return Err(fail(operation, RpcErrorKind::NotFound, format!("container \"{id}\": not found")));
+            }
+            if !world.is_running(&id) {
+                return Err(fail(operation, RpcErrorKind::Failed, "container is not running"));
+            }
+            Ok(format!("http://{NOWHERE}/{operation}/{id}"))
+        })
+        .await
+    }
+
     async fn wait_for_end(&self, id: &ContainerId, grace: Duration) {
         let clock = self.clock();
         let deadline = clock.elapsed().saturating_add(grace);

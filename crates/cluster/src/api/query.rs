@@ -1,0 +1,32 @@
+//! Paths with a query.
+
+use std::fmt::Write as _;
+
+/// `text` as it may stand in a path or in a value of a query.
+pub fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+/// `path` with these parameters; those without a value are left out.
+pub(super) fn with(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
+    let mut all = path.to_owned();
+    let mut sign = if path.contains('?') { '&' } else { '?' };
+    for (name, value) in parameters {
+        let Some(value) = value else { continue };
+        all.push(sign);
+        all += name;
+        all.push('=');
+        all += &encode(value);
+        sign = '&';
+    }
+    all
+}

@@ -1,0 +1,386 @@
+//! All objects of a kind, held up to date by list and watch.
+//!
+//! The list comes as a watch that begins with all there is, so that no more than one object is in memory twice; a server
+//! that cannot do that is asked for a list in pages, and then for a watch. Whatever goes wrong, the set stays as it was
+//! and is brought up to date when the server is back: at the version where it was, or anew if that is too old.
+//!
+//! upstream: client-go tools/cache/reflector.go (v1.36).
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::Metadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::client::Client;
+use super::lines::Lines;
+use super::link::Body;
+use super::pace::Pace;
+use super::query;
+
+mod event;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use event::{Event, Item, Page};
+use set::Changed;
+pub use set::{Key, Set};
+
+/// The server ends a watch after 5 to 10 minutes, at random, so that watches spread over servers.
+const WATCH: Duration = Duration::from_secs(300);
+/// A watch that the server does not end in time is ended here.
+const OVERTIME: Duration = Duration::from_secs(30);
+/// Objects in one page of a list.
+const PAGE: &str = "500";
+/// Largest event. The API server takes no object above 3 MiB.
+const MAX_EVENT: usize = 10 << 20;
+/// What worked for so long was no failure.
+const HEALTHY: Duration = Duration::from_secs(10);
+/// Shortest pause between two attempts once it is known that something is wrong.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// What is watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// The path of the list: `/api/v1/services`, `/api/v1/namespaces/NAME/secrets`.
+    pub path: String,
+    /// `spec.nodeName=NAME`, `metadata.name=NAME`.
+    pub field_selector: Option<String>,
+    /// By labels.
+    pub label_selector: Option<String>,
+}
+
+/// Is told the whole set whenever it changed. Must not wait.
+pub trait Sink<T>: Send {
+    /// The set is this now. What has arrived together is told together.
+    fn changed(&mut self, set: &Set<T>);
+}
+
+impl<T, F: FnMut(&Set<T>) + Send> Sink<T> for F {
+    fn changed(&mut self, set: &Set<T>) {
+        self(set);
+    }
+}
+
+/// Holds a set of objects up to date.
+#[doc(alias = "Informer")]
+pub struct Reflector<T> {
+    client: Client,
+    watched: Watched,
+    chance: Arc<dyn Chance>,
+    prepare: Option<Prepare<T>>,
+    set: Set<T>,
+    /// Where the watch goes on; `None` if a list is needed.
+    version: Option<String>,
+    /// What a list must at least show: the world does not go back. `None` for the newest there is.
+    floor: Option<String>,
+    listing: Listing,
+    pace: Pace,
+    /// The sink has not been told yet.
+    dirty: bool,
+    /// The set has been complete once.
+    complete: bool,
+    /// Failures have been logged.
+    trouble: bool,
+}
+
+/// Changes an object on its way in; it is given the one that it replaces.
+type Prepare<T> = Box<dyn Fn(&mut T, Option<&T>) + Send + Sync>;
+
+/// How a list is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listing {
+    /// As a watch that begins with everything.
+    #[doc(alias = "WatchList")]
+    Streamed,
+    /// In pages.
+    Paged,
+}
+
+/// The end of a watch that nobody is to blame for.
+struct Ended {
+    /// How long it was.
+    after: Duration,
+}
+
+impl<T> Reflector<T>
+where
+    T: DeserializeOwned + Metadata<Ty = ObjectMeta> + Send + Sync + 'static,
+{
+    /// Watches `watched` once [`run`](Self::run).
+    pub fn new(client: Client, watched: Watched, chance: Arc<dyn Chance>) -> Self {
+        Self {
+            client,
+            watched,
+            chance,
+            prepare: None,
+            set: Set::default(),
+            version: None,
+            floor: Some("0".to_owned()),
+            listing: Listing::Streamed,
+            pace: Pace::default(),
+            dirty: false,
+            complete: false,
+            trouble: false,
+        }
+    }
+
+    /// Never asks for the list as a watch.
+    #[must_use]
+    pub fn paged(mut self) -> Self {
+        self.listing = Listing::Paged;
+        self
+    }
+
+    /// Changes each object before it is held, while nobody shares it yet; `prepare` is also given the one that it
+    /// replaces.
+    #[must_use]
+    pub fn prepared(mut self, prepare: impl Fn(&mut T, Option<&T>) + Send + Sync + 'static) -> Self {
+        self.prepare = Some(Box::new(prepare));
+        self
+    }
+
+    /// Tells `sink` of every change until cancelled. The first time it is told, it is told everything.
+    pub async fn run(mut self, mut sink: impl Sink<T>, cancel: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            () = self.work(&mut sink) => {}
+        }
+    }
+
+    async fn work(&mut self, sink: &mut impl Sink<T>) {
+        loop {
+            let ended = self.session(sink).await;
+            self.tell(sink);
+            let error = match ended {
+                Ok(ended) if ended.after >= LEAST => continue,
+                Ok(_) => ApiError { kind: ApiErrorKind::Failed, detail: "the watch ended as soon as it began".into() },
+                Err(error) => error,
+            };
+            self.recover(error).await;
+        }
+    }
+
+    /// Decides where to go on after a failure, and waits.
+    async fn recover(&mut self, error: ApiError) {
+        let path = &self.watched.path;
+        match error.kind {
+            ApiErrorKind::Gone => {
+                debug!(path, err = %error, "The version is too old; listing again");
+                // A list that is refused as too old is asked for without a floor.
+                self.floor = self.version.take();
+            }
+            // The server is behind what we have seen, or was set back: what it has now is the truth.
+            ApiErrorKind::Timeout if self.version.is_none() => self.floor = None,
+            ApiErrorKind::Invalid if self.version.is_none() && self.listing == Listing::Streamed => {
+                debug!(path, err = %error, "The server does not send lists as watches; asking for pages");
+                self.listing = Listing::Paged;
+                return;
+            }
+            // Garbage twice in a row: perhaps the place is bad, not the line.
+            ApiErrorKind::Garbage | ApiErrorKind::Invalid if self.pace.failures() > 0 => self.version = None,
+            _ => {}
+        }
+        let wait = self.pace.failed(&error, self.chance.fraction(), self.client.clock().mono());
+        if self.pace.failures() > 1 && !self.trouble {
+            warn!(path, err = %error, "Watching fails; what was seen last stays, and it is tried again");
+            self.trouble = true;
+        }
+        let asked = matches!(error.kind, ApiErrorKind::Busy { .. });
+        if asked || wait <= LEAST {
+            tokio::time::sleep(wait).await;
+            return;
+        }
+        tokio::time::sleep(LEAST).await;
+        tokio::select! {
+            biased;
+            // Somebody else got through: so do we.
+            () = self.client.reconnected() => {}
+            () = tokio::time::sleep(wait.saturating_sub(LEAST)) => {}
+        }
+    }
+
+    /// From the list, if one is needed, to the end of the watch.
+    async fn session(&mut self, sink: &mut impl Sink<T>) -> Result<Ended, ApiError> {
+        if self.version.is_none() && self.listing == Listing::Paged {
+            self.list().await?;
+            self.tell(sink);
+        }
+        let length = WATCH.saturating_add(WATCH.mul_f64(self.chance.fraction()));
+        let path = self.watch_path(length);
+        let since = self.client.clock().mono();
+        let body = self.client.stream(&path).await?;
+        let watch = self.follow(body, sink);
+        let ended = tokio::time::timeout(length.saturating_add(OVERTIME), watch).await;
+        let after = self.client.clock().mono().since(since);
+        if after >= HEALTHY {
+            self.pace.worked();
+        }
+        // One that the server should have ended, and did not, is over all the same.
+        ended.unwrap_or(Ok(()))?;
+        Ok(Ended { after })
+    }
+
+    fn watch_path(&self, length: Duration) -> String {
+        let seconds = length.as_secs().to_string();
+        let listing = self.version.is_none().then_some(());
+        let version = self.version.as_deref().or(self.floor.as_deref().filter(|floor| *floor != "0"));
+        query::with(
+            &self.watched.path,
+            &[
+                ("watch", Some("true")),
+                ("allowWatchBookmarks", Some("true")),
+                ("timeoutSeconds", Some(&seconds)),
+                ("resourceVersion", version),
+                ("sendInitialEvents", listing.map(|()| "true")),
+                ("resourceVersionMatch", listing.map(|()| "NotOlderThan")),
+                ("fieldSelector", self.watched.field_selector.as_deref()),
+                ("labelSelector", self.watched.label_selector.as_deref()),
+            ],
+        )
+    }
+
+    /// Reads a watch to its end.
+    async fn follow(&mut self, mut body: Body, sink: &mut impl Sink<T>) -> Result<(), ApiError> {
+        let mut lines = Lines::new(MAX_EVENT);
+        // While everything is being told anew, what was known before stays.
+        let mut anew = self.version.is_none().then(Set::default);
+        loop {
+            let piece = tokio::select! {
+                biased;
+                // Safe to drop: a piece is either taken or still in the stream.
+                piece = body.piece() => piece,
+                // Nothing more has arrived.
+                () = ready(()), if self.dirty => {
+                    self.tell(sink);
+                    continue;
+                }
+            };
+            let Some(piece) = piece else { return Ok(()) };
+            lines.add(&piece.map_err(|error| error.to_api())?);
+            while let Some(line) = lines.next().map_err(|error| too_long(&error))? {
+                let event = event::read(line)?;
+                self.apply(event, &mut anew);
+            }
+        }
+    }
+
+    fn apply(&mut self, event: Option<Event<T>>, anew: &mut Option<Set<T>>) {
+        let Some(event) = event else { return };
+        let (changed, version) = match event {
+            Event::Put(item) => {
+                let item = self.prepared_item(item);
+                let version = item.version.clone();
+                let set = anew.as_mut().unwrap_or(&mut self.set);
+                (set.put(item), version)
+            }
+            Event::Gone(key, version) => {
+                let set = anew.as_mut().unwrap_or(&mut self.set);
+                (set.remove(&key, &version), version)
+            }
+            Event::Bookmark { version, listed } => {
+                let changed = match anew.take() {
+                    Some(all) if listed => self.all(all),
+                    unfinished => {
+                        *anew = unfinished;
+                        Changed::No
+                    }
+                };
+                (changed, version)
+            }
+        };
+        if anew.is_none() {
+            self.dirty |= changed == Changed::Yes;
+            self.went_on(version);
+        }
+    }
+
+    fn prepared_item(&self, mut item: Item<T>) -> Item<T> {
+        match &mut item.object {
+            Ok(object) => {
+                if let Some(prepare) = &self.prepare {
+                    prepare(object, self.set.items().get(&item.key).map(|held| &**held));
+                }
+            }
+            Err(problem) => {
+                warn!(namespace = item.key.namespace, name = item.key.name, problem, "An object cannot be read");
+            }
+        }
+        item
+    }
+
+    /// The set is complete.
+    fn all(&mut self, all: Set<T>) -> Changed {
+        let changed = self.set.become_all(all);
+        // The first time, even nothing is news.
+        let first = !std::mem::replace(&mut self.complete, true);
+        if first { Changed::Yes } else { changed }
+    }
+
+    /// The watch is at `version`; it never goes back.
+    fn went_on(&mut self, version: String) {
+        if version.is_empty() || self.version.as_deref().is_some_and(|known| set::older(&version, known)) {
+            return;
+        }
+        self.floor = Some(version.clone());
+        self.version = Some(version);
+        if self.trouble {
+            info!(path = self.watched.path, "Watching again");
+            self.trouble = false;
+        }
+    }
+
+    fn tell(&mut self, sink: &mut impl Sink<T>) {
+        if std::mem::take(&mut self.dirty) {
+            sink.changed(&self.set);
+        }
+    }
+
+    /// Reads everything, page by page.
+    async fn list(&mut self) -> Result<(), ApiError> {
+        let mut all = Set::default();
+        let mut next: Option<String> = None;
+        loop {
+            let first = next.is_none();
+            let path = query::with(
+                &self.watched.path,
+                &[
+                    ("limit", Some(PAGE)),
+                    ("resourceVersion", self.floor.as_deref().filter(|_| first)),
+                    ("resourceVersionMatch", self.floor.as_ref().filter(|_| first).map(|_| "NotOlderThan")),
+                    ("continue", next.as_deref()),
+                    ("fieldSelector", self.watched.field_selector.as_deref()),
+                    ("labelSelector", self.watched.label_selector.as_deref()),
+                ],
+            );
+            let body = self.client.get_bytes(&path).await?;
+            let page: Page<'_> = serde_json::from_slice(&body).map_err(|error| ApiError {
+                kind: ApiErrorKind::Garbage,
+                detail: format!("the list cannot be read: {error}"),
+            })?;
+            for text in page.items.unwrap_or_default() {
+                all.put(self.prepared_item(event::item(text.get())?));
+            }
+            match page.metadata.next.filter(|next| !next.is_empty()) {
+                Some(more) => next = Some(more),
+                None => {
+                    self.dirty |= self.all(all) == Changed::Yes;
+                    self.version = None;
+                    self.went_on(page.metadata.resource_version);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+fn too_long(error: &super::lines::TooLong) -> ApiError {
+    ApiError { kind: ApiErrorKind::Garbage, detail: error.to_string() }
+}

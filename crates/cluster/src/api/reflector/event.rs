@@ -1,0 +1,144 @@
+//! One line of a watch.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use k8s_openapi::Metadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rubelet_engine::ports::{ApiError, ApiErrorKind};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::set::Key;
+use crate::api::status;
+use crate::api::strip::without_managed_fields;
+
+/// Marks the bookmark after the last object of a list that came as a watch.
+///
+/// upstream: apimachinery meta/v1 InitialEventsAnnotationKey (v1.36).
+const END_OF_LIST: &str = "k8s.io/initial-events-end";
+
+/// What a watch tells.
+#[derive(Debug)]
+pub(super) enum Event<T> {
+    /// There is an object, or it changed.
+    Put(Item<T>),
+    /// It is gone; the version is that of its end.
+    Gone(Key, String),
+    /// Nothing happened up to this version.
+    Bookmark {
+        version: String,
+        /// All that there was when the watch began has been told.
+        listed: bool,
+    },
+}
+
+/// An object, or why it is none.
+#[derive(Debug)]
+pub(super) struct Item<T> {
+    pub(super) key: Key,
+    pub(super) version: String,
+    pub(super) object: Result<T, String>,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Head {
+    metadata: Meta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Meta {
+    namespace: String,
+    name: String,
+    resource_version: String,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+/// One page of a list, its items not decoded yet.
+#[derive(Deserialize)]
+pub(super) struct Page<'a> {
+    #[serde(default)]
+    pub(super) metadata: PageMeta,
+    #[serde(borrow, default)]
+    pub(super) items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct PageMeta {
+    pub(super) resource_version: String,
+    #[serde(rename = "continue")]
+    pub(super) next: Option<String>,
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// What the server says in an ERROR event; `Garbage` if it is none of a watch's lines.
+pub(super) fn read<T>(line: &[u8]) -> Result<Option<Event<T>>, ApiError>
+where
+    T: DeserializeOwned + Metadata<Ty = ObjectMeta>,
+{
+    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| garbage(&error))?;
+    let object = line.object.get();
+    match &*line.kind {
+        "ADDED" | "MODIFIED" => item(object).map(Event::Put).map(Some),
+        "DELETED" => {
+            let meta = head(object)?;
+            Ok(Some(Event::Gone(Key { namespace: meta.namespace, name: meta.name }, meta.resource_version)))
+        }
+        "BOOKMARK" => {
+            let meta = head(object)?;
+            let listed = meta.annotations.unwrap_or_default().get(END_OF_LIST).is_some_and(|value| value == "true");
+            Ok(Some(Event::Bookmark { version: meta.resource_version, listed }))
+        }
+        "ERROR" => {
+            let said = serde_json::from_str(object).map_err(|error| garbage(&error))?;
+            Err(status::event_error(&said))
+        }
+        // A kind that was invented since: it is not ours to understand.
+        _ => Ok(None),
+    }
+}
+
+/// Reads an object. One that cannot be decoded is told apart by its name, so that it stops no other.
+pub(super) fn item<T>(text: &str) -> Result<Item<T>, ApiError>
+where
+    T: DeserializeOwned + Metadata<Ty = ObjectMeta>,
+{
+    match serde_json::from_str::<T>(&without_managed_fields(text)) {
+        Ok(object) => {
+            let meta = object.metadata();
+            let key = Key {
+                namespace: meta.namespace.clone().unwrap_or_default(),
+                name: meta.name.clone().unwrap_or_default(),
+            };
+            let version = meta.resource_version.clone().unwrap_or_default();
+            Ok(Item { key, version, object: Ok(object) })
+        }
+        Err(error) => {
+            let meta = head(text)?;
+            let key = Key { namespace: meta.namespace, name: meta.name };
+            Ok(Item { key, version: meta.resource_version, object: Err(error.to_string()) })
+        }
+    }
+}
+
+fn head(object: &str) -> Result<Meta, ApiError> {
+    serde_json::from_str::<Head>(object).map(|head| head.metadata).map_err(|error| garbage(&error))
+}
+
+fn garbage(error: &serde_json::Error) -> ApiError {
+    ApiError { kind: ApiErrorKind::Garbage, detail: format!("an event of the watch cannot be read: {error}") }
+}

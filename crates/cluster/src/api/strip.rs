@@ -1,0 +1,150 @@
+//! Objects without `metadata.managedFields`.
+//!
+//! Who set which field is often half of an object and nobody here wants to know. It is cut out of the text, before a
+//! decoder builds maps of it.
+
+use std::borrow::Cow;
+
+/// `object` without `metadata.managedFields`. Text that is no JSON object comes back as it is: the decoder says why.
+pub(super) fn without_managed_fields(object: &str) -> Cow<'_, str> {
+    match find(object.as_bytes()) {
+        Some((start, end)) => {
+            let (before, after) = (object.get(..start), object.get(end..));
+            Cow::Owned([before.unwrap_or_default(), after.unwrap_or_default()].concat())
+        }
+        None => Cow::Borrowed(object),
+    }
+}
+
+/// From where to where to cut: the member with one of its commas.
+fn find(text: &[u8]) -> Option<(usize, usize)> {
+    let metadata = member(text, 0, b"\"metadata\"")?;
+    let fields = member(text, metadata.value, b"\"managedFields\"")?;
+    let end = skip_value(text, fields.value)?;
+    let after = skip_blank(text, end);
+    if text.get(after) == Some(&b',') {
+        return Some((fields.key, after.saturating_add(1)));
+    }
+    // The last member: the comma before it goes, if it is not the only one.
+    Some((fields.comma.unwrap_or(fields.key), end))
+}
+
+/// Where a member of an object is.
+struct Member {
+    /// The comma before it.
+    comma: Option<usize>,
+    key: usize,
+    value: usize,
+}
+
+/// Finds the member `key`, in quotes, of the object that starts at `at`.
+fn member(text: &[u8], at: usize, key: &[u8]) -> Option<Member> {
+    let mut at = skip_blank(text, at);
+    if text.get(at) != Some(&b'{') {
+        return None;
+    }
+    let mut comma = None;
+    loop {
+        at = skip_blank(text, at.checked_add(1)?);
+        let start = at;
+        let end = skip_string(text, start)?;
+        let colon = skip_blank(text, end);
+        if text.get(colon) != Some(&b':') {
+            return None;
+        }
+        let value = skip_blank(text, colon.checked_add(1)?);
+        if text.get(start..end) == Some(key) {
+            return Some(Member { comma, key: start, value });
+        }
+        at = skip_blank(text, skip_value(text, value)?);
+        if text.get(at) != Some(&b',') {
+            return None;
+        }
+        comma = Some(at);
+    }
+}
+
+fn skip_blank(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at.saturating_add(rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count())
+}
+
+/// The place after the string that starts at `at`.
+fn skip_string(text: &[u8], at: usize) -> Option<usize> {
+    if text.get(at) != Some(&b'"') {
+        return None;
+    }
+    let mut at = at.checked_add(1)?;
+    loop {
+        match text.get(at)? {
+            b'"' => return at.checked_add(1),
+            b'\\' => at = at.checked_add(2)?,
+            _ => at = at.checked_add(1)?,
+        }
+    }
+}
+
+/// The place after the value that starts at `at`.
+fn skip_value(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at)? {
+        b'"' => skip_string(text, at),
+        b'{' | b'[' => {
+            let (mut at, mut depth) = (at, 0_u32);
+            loop {
+                match text.get(at)? {
+                    b'"' => {
+                        at = skip_string(text, at)?;
+                        continue;
+                    }
+                    b'{' | b'[' => depth = depth.checked_add(1)?,
+                    b'}' | b']' => depth = depth.checked_sub(1)?,
+                    _ => {}
+                }
+                at = at.checked_add(1)?;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+        }
+        _ => {
+            let rest = text.get(at..)?;
+            let length = rest.iter().take_while(|byte| !matches!(byte, b',' | b'}' | b']')).count();
+            at.checked_add(length)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managed_fields_are_cut_out_wherever_they_are_and_nothing_else_is() {
+        let rows = [
+            // The only member, the first, in the middle, the last.
+            (r#"{"metadata":{"managedFields":[{"a":1}]},"x":1}"#, r#"{"metadata":{},"x":1}"#),
+            (r#"{"metadata":{"managedFields":[],"name":"a"}}"#, r#"{"metadata":{"name":"a"}}"#),
+            (r#"{"metadata":{"a":1,"managedFields":[{"f:x":{"]":"}\""}}],"b":2}}"#, r#"{"metadata":{"a":1,"b":2}}"#),
+            (r#"{"metadata":{"a":1,"managedFields":null}}"#, r#"{"metadata":{"a":1}}"#),
+            (
+                r#"{ "a" : "metadata" , "metadata" : { "b" : 1 , "managedFields" : [ ] } }"#,
+                r#"{ "a" : "metadata" , "metadata" : { "b" : 1  } }"#,
+            ),
+            // Elsewhere it means something else.
+            (
+                r#"{"spec":{"managedFields":[1]},"metadata":{"name":"a"}}"#,
+                r#"{"spec":{"managedFields":[1]},"metadata":{"name":"a"}}"#,
+            ),
+            (r#"{"metadata":{"labels":{"managedFields":"x"}}}"#, r#"{"metadata":{"labels":{"managedFields":"x"}}}"#),
+            // What is no object, or none of ours, stays.
+            (r#"{"items":[]}"#, r#"{"items":[]}"#),
+            (r#"[1,2]"#, r#"[1,2]"#),
+            (r#"{"metadata":{"managedFields":[{"a":1}"#, r#"{"metadata":{"managedFields":[{"a":1}"#),
+            (r#"{"metadata"#, r#"{"metadata"#),
+            ("", ""),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(without_managed_fields(text), expected, "{text}");
+        }
+    }
+}

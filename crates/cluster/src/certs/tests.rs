@@ -1,0 +1,3 @@
+mod authority;
+mod disk;
+mod keeping;

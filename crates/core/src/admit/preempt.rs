@@ -1,0 +1,100 @@
+//! Who makes room for a critical pod (section 15.3).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
+
+use super::Admitted;
+use super::fit::{Shortage, can_preempt, request};
+use crate::qos::{QosClass, qos_class};
+use crate::resources::{CPU, MEMORY};
+
+/// Reason of the event and of the status of a pod that made room.
+#[doc(alias = "PreemptContainer")]
+pub const PREEMPTING: &str = "Preempting";
+/// The sentence of both.
+pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
+
+/// What is still missing of each resource.
+type Missing = Vec<(String, i64)>;
+
+/// The pods that make room for `pod`, of those that it may push aside; `None` if all of them would not do.
+///
+/// Guaranteed pods are spared first, then burstable ones; of each class as few as possible go, the smaller ones of those
+/// that would do. upstream: preemption/preemption.go getPodsToPreempt (v1.36)
+#[doc(alias = "getPodsToPreempt")]
+pub fn victims(pod: &Pod, others: &[Admitted], shortages: &[Shortage]) -> Option<Vec<Arc<Pod>>> {
+    let missing: Missing = shortages.iter().map(|s| (s.resource.clone(), s.missing())).collect();
+    let class = |class: QosClass| -> Vec<&Admitted> {
+        others.iter().filter(|o| can_preempt(pod, &o.pod) && qos_class(&o.pod) == class).collect()
+    };
+    let best_effort = class(QosClass::BestEffort);
+    let burstable = class(QosClass::Burstable);
+    let guaranteed = class(QosClass::Guaranteed);
+    let without = |missing: &Missing, groups: [&[&Admitted]; 2]| less(missing, groups.into_iter().flatten());
+    let guaranteed = nearest(guaranteed, without(&missing, [&best_effort, &burstable]))?;
+    let burstable = nearest(burstable, without(&missing, [&best_effort, &guaranteed]))?;
+    let best_effort = nearest(best_effort, without(&missing, [&burstable, &guaranteed]))?;
+    let all = best_effort.into_iter().chain(burstable).chain(guaranteed);
+    Some(all.map(|victim| Arc::clone(&victim.pod)).collect())
+}
+
+/// Takes from `pods`, one by one, the one that comes nearest to what is missing.
+#[doc(alias = "getPodsToPreemptByDistance")]
+fn nearest<'a>(mut pods: Vec<&'a Admitted>, mut missing: Missing) -> Option<Vec<&'a Admitted>> {
+    let mut taken = Vec::new();
+    while !missing.is_empty() {
+        let best = pods.iter().enumerate().reduce(|best, next| {
+            let (a, b) = (distance(&missing, best.1), distance(&missing, next.1));
+            if b < a || (b == a && size(next.1) <= size(best.1)) { next } else { best }
+        });
+        let (index, _) = best?;
+        let victim = pods.swap_remove(index);
+        missing = less(&missing, [&victim]);
+        taken.push(victim);
+    }
+    Some(taken)
+}
+
+/// How much of each requirement would stay unmet, each weighted alike.
+fn distance(missing: &Missing, pod: &Admitted) -> f64 {
+    let part = |(name, amount): &(String, i64)| {
+        #[expect(clippy::cast_precision_loss, reason = "a distance to compare; the last digits do not matter")]
+        let (left, all) = (amount.saturating_sub(request(&pod.requests, name)).max(0) as f64, *amount as f64);
+        (left / all).powi(2)
+    };
+    missing.iter().map(part).sum()
+}
+
+fn size(pod: &Admitted) -> [i64; 2] {
+    [MEMORY, CPU].map(|name| request(&pod.requests, name))
+}
+
+/// What is missing without `pods`.
+fn less<'a>(missing: &Missing, pods: impl IntoIterator<Item = &'a &'a Admitted>) -> Missing {
+    let pods: Vec<&&Admitted> = pods.into_iter().collect();
+    let left = |(name, amount): &(String, i64)| {
+        let freed = pods.iter().map(|pod| request(&pod.requests, name)).fold(0, i64::saturating_add);
+        let left = amount.saturating_sub(freed);
+        (left > 0).then(|| (name.clone(), left))
+    };
+    missing.iter().filter_map(left).collect()
+}
+
+/// Makes `status` that of a pod that made room: it has failed, and says why. Its phase is held back until it has stopped.
+pub fn preempted(pod: &Pod, status: &mut PodStatus) {
+    status.phase = Some("Failed".to_owned());
+    status.reason = Some(PREEMPTING.to_owned());
+    status.message = Some(PREEMPTED.to_owned());
+    let condition = PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("TerminationByKubelet".to_owned()),
+        message: Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned()),
+        observed_generation: pod.metadata.generation.filter(|g| *g != 0),
+        ..PodCondition::default()
+    };
+    let conditions = status.conditions.get_or_insert_default();
+    conditions.retain(|c| c.type_ != condition.type_);
+    conditions.push(condition);
+}

@@ -1,0 +1,104 @@
+//! How fast the API server is asked: as fast as it answers.
+
+use std::time::Duration;
+
+use rubelet_core::time::Instant;
+
+use crate::ports::{ApiError, ApiErrorKind};
+
+/// Requests in flight at once. Each is a few kilobytes on one connection; more would only queue at the server.
+pub(super) const MOST: usize = 16;
+/// The pause after a busy server that names none.
+const BUSY: Duration = Duration::from_secs(1);
+/// The longest pause that is believed: a header must not silence the node.
+const BUSY_AT_MOST: Duration = Duration::from_secs(60);
+/// The first pause after the server could not be reached; doubled each time.
+const AWAY: Duration = Duration::from_millis(200);
+/// The longest of them.
+const AWAY_AT_MOST: Duration = Duration::from_secs(5);
+/// The first pause of one pod whose request failed; doubled each time.
+const POD: Duration = Duration::from_millis(250);
+/// The longest of them: as often as upstream tries everything again (STAT-01).
+const POD_AT_MOST: Duration = Duration::from_secs(10);
+
+/// How many requests may be in flight, and since when.
+#[derive(Debug)]
+pub(super) struct Pace {
+    limit: usize,
+    paused_until: Option<Instant>,
+    /// Times in a row that it could not be reached.
+    away: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { limit: MOST, paused_until: None, away: 0 }
+    }
+}
+
+impl Pace {
+    /// How many may be in flight now.
+    pub(super) fn limit(&self, now: Instant) -> usize {
+        if self.paused_until.is_some_and(|until| now < until) { 0 } else { self.limit }
+    }
+
+    /// When a pause ends, if one holds.
+    pub(super) fn resumes(&self, now: Instant) -> Option<Instant> {
+        self.paused_until.filter(|until| now < *until)
+    }
+
+    /// It answered.
+    pub(super) fn answered(&mut self) {
+        self.away = 0;
+        self.limit = self.limit.saturating_add(1).min(MOST);
+    }
+
+    /// A request failed. Answers whether the trouble is everybody's: then no pod is to blame for it.
+    pub(super) fn failed(&mut self, err: &ApiError, now: Instant) -> bool {
+        match err.kind {
+            ApiErrorKind::Busy { retry_after } => {
+                self.away = 0;
+                self.limit = (self.limit / 2).max(1);
+                self.pause(now + retry_after.unwrap_or(BUSY).min(BUSY_AT_MOST));
+                true
+            }
+            ApiErrorKind::Unavailable | ApiErrorKind::Unauthorized => {
+                // Of many that fail together the first counts.
+                if self.limit(now) > 0 {
+                    self.away = self.away.saturating_add(1);
+                    self.pause(now + doubled(AWAY, self.away, AWAY_AT_MOST));
+                }
+                self.limit = 1;
+                true
+            }
+            // It answered, though not as we wish, or that request alone is slow.
+            ApiErrorKind::Timeout | ApiErrorKind::Failed => {
+                self.limit = (self.limit / 2).max(1);
+                false
+            }
+            ApiErrorKind::Forbidden
+            | ApiErrorKind::NotFound
+            | ApiErrorKind::AlreadyExists
+            | ApiErrorKind::Conflict
+            | ApiErrorKind::Gone
+            | ApiErrorKind::Invalid
+            | ApiErrorKind::Garbage => {
+                self.answered();
+                false
+            }
+        }
+    }
+
+    fn pause(&mut self, until: Instant) {
+        self.paused_until = Some(self.paused_until.map_or(until, |old| old.max(until)));
+    }
+}
+
+/// The pause of a pod whose requests failed so many times in a row.
+pub(super) fn pod_pause(failures: u32) -> Duration {
+    doubled(POD, failures, POD_AT_MOST)
+}
+
+fn doubled(base: Duration, times: u32, most: Duration) -> Duration {
+    base.saturating_mul(2u32.saturating_pow(times.saturating_sub(1))).min(most)
+}

@@ -1,0 +1,453 @@
+//! The task.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::pod::PodExt;
+use rubelet_core::status::{End, Telling, Write, next_write};
+use rubelet_core::time::Instant;
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
+
+use super::mail::{Mail, StatusMail};
+use super::pace::{Pace, pod_pause};
+use crate::clock::Clock;
+use crate::mirror::Mirrors;
+use crate::ports::{ApiError, ApiErrorKind, EndProgress, PodApi, StatusReport, StatusSink};
+
+/// A request that takes longer is given up: the adapter's own deadline is shorter, and this is for one that has none.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Sole writer of pod status.
+#[doc(alias = "statusManager")]
+pub struct StatusWriter {
+    api: Arc<dyn PodApi>,
+    clock: Clock,
+    mail: StatusMail,
+    news: watch::Receiver<Mail>,
+    mirrors: watch::Receiver<Arc<Mirrors>>,
+    pods: BTreeMap<PodUid, Entry>,
+    /// Who waits for a request, by urgency and then in order of arrival.
+    queue: BTreeSet<(Urgency, u64, PodUid)>,
+    /// When who failed is tried again.
+    later: BTreeSet<(Instant, PodUid)>,
+    arrivals: u64,
+    pace: Pace,
+    in_flight: JoinSet<Done>,
+    asked_for: BTreeMap<Id, PodUid>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Urgency {
+    /// It turns ready or unready, or ends: others wait for it.
+    High,
+    Low,
+}
+
+/// What is known of one pod.
+struct Entry {
+    report: StatusReport,
+    /// The pod as the API last showed it: by watch, or as the answer to a request, whichever is newer. Of a static pod its
+    /// mirror; `None` while there is none.
+    shown: Option<Arc<Pod>>,
+    at: At,
+    /// See [`Telling::refused`].
+    refused: Option<String>,
+    failures: u32,
+    /// What is shown may be wrong: ask before the next write.
+    ask_first: bool,
+}
+
+/// Where a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// All is said.
+    Rest,
+    /// It waits for its turn.
+    Queued(Urgency, u64),
+    /// A request is in flight; `news` came since.
+    InFlight { news: bool },
+    /// Its last request failed.
+    Later(Instant),
+    /// The object is no more.
+    Gone,
+}
+
+/// What a request was for.
+enum Request {
+    Get,
+    Patch(String),
+    Delete,
+}
+
+struct Done {
+    uid: PodUid,
+    request: Request,
+    result: Result<Option<Pod>, ApiError>,
+}
+
+enum Event {
+    Stop,
+    Mail,
+    Mirrors,
+    Done(Box<Done>),
+    Lost(JoinError),
+    Due,
+}
+
+impl StatusWriter {
+    /// A writer, and where to leave reports for it. `also` is told of every report too.
+    pub fn new(
+        api: Arc<dyn PodApi>,
+        clock: Clock,
+        mirrors: watch::Receiver<Arc<Mirrors>>,
+        also: Arc<dyn StatusSink>,
+    ) -> (Self, StatusMail) {
+        let mail = StatusMail::new(also);
+        let this = Self {
+            api,
+            clock,
+            news: mail.subscribe(),
+            mail: mail.clone(),
+            mirrors,
+            pods: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            later: BTreeSet::new(),
+            arrivals: 0,
+            pace: Pace::default(),
+            in_flight: JoinSet::new(),
+            asked_for: BTreeMap::new(),
+        };
+        (this, mail)
+    }
+
+    /// Runs until cancelled. What has not been told then is told after the next start, if it still holds.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        loop {
+            self.dispatch();
+            match self.next_event(&cancel).await {
+                Event::Stop => return,
+                Event::Mail => self.take_mail(),
+                Event::Mirrors => self.mirrors_changed(),
+                Event::Done(done) => self.done(*done),
+                Event::Lost(err) => self.lost(&err),
+                Event::Due => self.due(),
+            }
+        }
+    }
+
+    /// Every arm is cancel-safe: `cancelled`, `join_next`, `changed`, a clock.
+    async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
+        let now = self.clock.mono();
+        let resumes = self.pace.resumes(now).filter(|_| !self.queue.is_empty());
+        let due = [self.later.first().map(|(at, _)| *at), resumes].into_iter().flatten().min();
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Event::Stop,
+            Some(ended) = self.in_flight.join_next_with_id() => match ended {
+                Ok((id, done)) => {
+                    self.asked_for.remove(&id);
+                    Event::Done(Box::new(done))
+                }
+                Err(err) => Event::Lost(err),
+            },
+            Ok(()) = self.news.changed() => Event::Mail,
+            Ok(()) = self.mirrors.changed() => Event::Mirrors,
+            () = self.clock.sleep_until(due) => Event::Due,
+        }
+    }
+
+    fn take_mail(&mut self) {
+        self.news.mark_unchanged();
+        let Mail { forgotten, reports } = self.mail.take();
+        for uid in forgotten {
+            self.forget(&uid);
+        }
+        for (uid, report) in reports {
+            let shown = if report.pod.is_static() { self.mirror_of(&report.pod) } else { Some(Arc::clone(&report.pod)) };
+            match self.pods.get_mut(&uid) {
+                Some(entry) => {
+                    entry.report = report;
+                    entry.show(shown);
+                }
+                None => {
+                    let at = At::Rest;
+                    let entry = Entry { report, shown, at, refused: None, failures: 0, ask_first: false };
+                    self.pods.insert(uid.clone(), entry);
+                }
+            }
+            self.consider(&uid);
+        }
+    }
+
+    fn mirror_of(&self, pod: &Pod) -> Option<Arc<Pod>> {
+        self.mirrors.borrow().mirror_of(pod).cloned()
+    }
+
+    /// A mirror came, went or changed: its pod's status belongs there (STAT-05).
+    fn mirrors_changed(&mut self) {
+        let mirrors = Arc::clone(&self.mirrors.borrow_and_update());
+        let mut changed = Vec::new();
+        for (uid, entry) in self.pods.iter_mut().filter(|(_, entry)| entry.report.pod.is_static()) {
+            entry.show(mirrors.mirror_of(&entry.report.pod).cloned());
+            changed.push(uid.clone());
+        }
+        for uid in changed {
+            self.consider(&uid);
+        }
+    }
+
+    fn forget(&mut self, uid: &PodUid) {
+        if let Some(entry) = self.pods.remove(uid) {
+            self.unplan(uid, entry.at);
+        }
+    }
+
+    fn unplan(&mut self, uid: &PodUid, at: At) {
+        match at {
+            At::Queued(urgency, number) => {
+                self.queue.remove(&(urgency, number, uid.clone()));
+            }
+            At::Later(due) => {
+                self.later.remove(&(due, uid.clone()));
+            }
+            At::Rest | At::InFlight { .. } | At::Gone => {}
+        }
+    }
+
+    /// Something is new about this pod: is there anything to say?
+    fn consider(&mut self, uid: &PodUid) {
+        let wall = self.clock.wall();
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        match entry.at {
+            At::InFlight { .. } => {
+                entry.at = At::InFlight { news: true };
+                return;
+            }
+            // Its pause is kept: whatever comes meanwhile is told together.
+            At::Later(_) | At::Gone => return,
+            At::Rest | At::Queued(..) => {}
+        }
+        let urgency = match entry.next(wall) {
+            Some(Write::Nothing) if !entry.ask_first => None,
+            None => None,
+            Some(Write::Patch { urgent: true, .. } | Write::Delete) => Some(Urgency::High),
+            Some(Write::Patch { urgent: false, .. } | Write::Nothing) => Some(Urgency::Low),
+        };
+        let before = entry.at;
+        // Who has waited goes on waiting in its place.
+        let number = match before {
+            At::Queued(_, number) => number,
+            At::Rest | At::InFlight { .. } | At::Later(_) | At::Gone => {
+                self.arrivals += 1;
+                self.arrivals
+            }
+        };
+        entry.at = urgency.map_or(At::Rest, |urgency| At::Queued(urgency, number));
+        self.unplan(uid, before);
+        if let Some(urgency) = urgency {
+            self.queue.insert((urgency, number, uid.clone()));
+        }
+    }
+
+    /// Starts requests for those whose turn it is.
+    fn dispatch(&mut self) {
+        let limit = self.pace.limit(self.clock.mono());
+        while self.in_flight.len() < limit
+            && let Some((.., uid)) = self.queue.pop_first()
+        {
+            self.ask(&uid);
+        }
+    }
+
+    fn ask(&mut self, uid: &PodUid) {
+        let wall = self.clock.wall();
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        entry.at = At::Rest;
+        let Some(shown) = entry.shown.clone() else { return };
+        let request = match entry.next(wall) {
+            _ if entry.ask_first => Request::Get,
+            Some(Write::Patch { patch, .. }) => Request::Patch(patch),
+            Some(Write::Delete) => Request::Delete,
+            Some(Write::Nothing) | None => return,
+        };
+        entry.at = At::InFlight { news: false };
+        let (api, pod, owner) = (Arc::clone(&self.api), PodRef::of(&shown), uid.clone());
+        let work = async move {
+            let result = tokio::time::timeout(PATIENCE, carry_out(&*api, &pod, &request)).await;
+            let late = ApiError { kind: ApiErrorKind::Timeout, detail: "no answer in time".to_owned() };
+            Done { uid: owner, request, result: result.unwrap_or(Err(late)) }
+        };
+        let handle = self.in_flight.spawn(work);
+        self.asked_for.insert(handle.id(), uid.clone());
+    }
+
+    fn done(&mut self, done: Done) {
+        let Done { uid, request, result } = done;
+        let now = self.clock.mono();
+        let wall = self.clock.wall();
+        let everybodys = match &result {
+            Ok(_) => {
+                self.pace.answered();
+                false
+            }
+            Err(err) => self.pace.failed(err, now),
+        };
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
+        let news = entry.at == At::InFlight { news: true };
+        entry.at = At::Rest;
+        match result {
+            Ok(answer) => {
+                entry.failures = 0;
+                entry.ask_first = false;
+                entry.taken(&request, answer, news, wall);
+            }
+            Err(err) => entry.failed(&uid, &request, &err, everybodys, now),
+        }
+        match entry.at {
+            At::Later(due) => {
+                self.later.insert((due, uid));
+            }
+            At::Rest => self.consider(&uid),
+            At::Gone | At::Queued(..) | At::InFlight { .. } => {}
+        }
+    }
+
+    /// A request panicked: its pod is tried again.
+    fn lost(&mut self, err: &JoinError) {
+        error!(%err, "A request to the API server was lost");
+        let Some(uid) = self.asked_for.remove(&err.id()) else { return };
+        if let Some(entry) = self.pods.get_mut(&uid) {
+            let due = entry.pause(self.clock.mono());
+            self.later.insert((due, uid));
+        }
+    }
+
+    fn due(&mut self) {
+        let now = self.clock.mono();
+        while let Some((at, uid)) = self.later.first().cloned()
+            && at <= now
+        {
+            self.later.pop_first();
+            if let Some(entry) = self.pods.get_mut(&uid) {
+                entry.at = At::Rest;
+            }
+            self.consider(&uid);
+        }
+    }
+}
+
+impl Entry {
+    /// The next request; `None` while there is no object to write to.
+    fn next(&self, now: jiff::Timestamp) -> Option<Write> {
+        let api = self.shown.as_deref()?;
+        let end = match self.report.progress {
+            EndProgress::MayRun => End::MayRun,
+            EndProgress::Stopped => End::Stopped,
+            EndProgress::Finished => End::Finished,
+        };
+        let refused = self.refused.as_deref();
+        Some(next_write(&Telling { api, status: &self.report.status, end, refused, now }))
+    }
+
+    /// Takes in how the API shows the pod, unless something newer is known.
+    fn show(&mut self, pod: Option<Arc<Pod>>) {
+        let same = |a: &Option<Arc<Pod>>, b: &Option<Arc<Pod>>| {
+            a.as_ref().map(|pod| &pod.metadata.uid) == b.as_ref().map(|pod| &pod.metadata.uid)
+        };
+        if !same(&self.shown, &pod) {
+            // Another object: what was learnt of the one before does not count. A pod from the API never gets here.
+            self.refused = None;
+            if self.at == At::Gone {
+                self.at = At::Rest;
+            }
+            self.shown = pod;
+            return;
+        }
+        let version = |pod: &Option<Arc<Pod>>| pod.as_deref().and_then(resource_version);
+        match (version(&self.shown), version(&pod)) {
+            (Some(held), Some(new)) if new < held => {}
+            _ => self.shown = pod,
+        }
+    }
+
+    /// The API server did as asked.
+    fn taken(&mut self, request: &Request, answer: Option<Pod>, news: bool, now: jiff::Timestamp) {
+        if let Some(pod) = answer {
+            let ours = self.shown.as_ref().is_some_and(|shown| shown.metadata.uid == pod.metadata.uid);
+            if !ours {
+                debug!(pod = %PodRef::of(&pod), "The pod was deleted and made anew");
+                self.at = At::Gone;
+                return;
+            }
+            self.show(Some(Arc::new(pod)));
+        }
+        match request {
+            Request::Delete => {
+                info!(pod = %PodRef::of(&self.report.pod), "Nothing is left of the pod: removed from the API");
+                self.at = At::Gone;
+            }
+            // What it did not keep of this it will not keep the next time.
+            Request::Patch(_) if !news => {
+                self.refused = None;
+                if let Some(Write::Patch { patch, .. }) = self.next(now) {
+                    debug!(pod = %PodRef::of(&self.report.pod), patch, "The API server does not keep this");
+                    self.refused = Some(patch);
+                }
+            }
+            Request::Patch(_) | Request::Get => {}
+        }
+    }
+
+    fn failed(&mut self, uid: &PodUid, request: &Request, err: &ApiError, everybodys: bool, now: Instant) {
+        let pod = PodRef::of(&self.report.pod);
+        match err.kind {
+            ApiErrorKind::NotFound => {
+                debug!(%pod, "The pod is not in the API any more");
+                self.at = At::Gone;
+                return;
+            }
+            // Its name belongs to another pod now.
+            ApiErrorKind::Conflict if matches!(request, Request::Delete) => {
+                self.at = At::Gone;
+                return;
+            }
+            _ if everybodys => {
+                debug!(%pod, %err, "The API server cannot be written to");
+                return;
+            }
+            _ => {}
+        }
+        self.ask_first = true;
+        self.pause(now);
+        if self.failures.is_power_of_two() {
+            warn!(%pod, %uid, %err, attempt = self.failures, "Could not tell the API server how the pod is");
+        }
+    }
+
+    fn pause(&mut self, now: Instant) -> Instant {
+        self.failures = self.failures.saturating_add(1);
+        let due = now + pod_pause(self.failures);
+        self.at = At::Later(due);
+        due
+    }
+}
+
+/// Versions are opaque by contract, but those of one object have always been growing numbers, and since v1.35 the API
+/// says so. Without one, the newest to arrive counts.
+fn resource_version(pod: &Pod) -> Option<u64> {
+    pod.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+async fn carry_out(api: &dyn PodApi, pod: &PodRef, request: &Request) -> Result<Option<Pod>, ApiError> {
+    match request {
+        Request::Get => api.get(pod).await.map(Some),
+        Request::Patch(patch) => api.patch_status(pod, patch).await.map(Some),
+        Request::Delete => api.delete(pod).await.map(|()| None),
+    }
+}

@@ -1,0 +1,204 @@
+//! The door: who is let in, who is refused, who makes room (sections 3 and 15).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_core::admit::{Admitted, PREEMPTED, PREEMPTING, Rejection, admit, victims};
+use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::lifecycle::{Arrival, Stage};
+use rubelet_core::pod::PodExt;
+use rubelet_core::status::rejected;
+use tracing::{info, warn};
+
+use super::{Rejected, SyncLoop};
+use crate::node::NodeNow;
+use crate::pod_worker::Outcome;
+use crate::ports::{EndProgress, EventKind, PodEvent, StatusReport};
+
+/// What admission counts, carried from one addition of a delivery to the next: with a thousand pods at once, to sum them
+/// all up for each would hold up the loop for a second.
+#[derive(Default)]
+pub(super) struct Door {
+    others: Option<Vec<Admitted>>,
+    node: Option<NodeNow>,
+}
+
+/// A critical pod that waits until others have made room.
+pub(super) struct Preemptor {
+    pub(super) pod: Arc<Pod>,
+    /// Who has not stopped yet.
+    victims: BTreeSet<PodUid>,
+}
+
+impl SyncLoop {
+    #[doc(alias = "HandlePodAdditions")]
+    pub(super) fn add(&mut self, pod: Arc<Pod>, door: &mut Door) {
+        let uid = PodRef::of(&pod).uid;
+        self.rejected.remove(&uid);
+        self.preemptors.remove(&uid);
+        let is_new = !self.workers.knows(&uid);
+        if !is_new {
+            // It is here already and may be among them: it does not stand in its own way.
+            door.others = None;
+        }
+        let admitted = if pod.is_terminal() || pod.is_deleted() {
+            None
+        } else {
+            let node = door.node.get_or_insert_with(|| self.node.now());
+            let beside = door.others.get_or_insert_with(|| self.counted(&uid));
+            match admit(&self.node.admit_view(node), &pod, beside) {
+                Ok(()) => Some(Admitted::new(Arc::clone(&pod))),
+                Err(rejection) => {
+                    match victims_of(&pod, beside, &rejection) {
+                        Some(victims) => self.preempt(pod, victims),
+                        None => self.reject(pod, rejection),
+                    }
+                    door.others = None;
+                    return;
+                }
+            }
+        };
+        self.workers.desired(pod, Arrival::Added);
+        match (door.others.as_mut(), admitted) {
+            (Some(others), Some(admitted)) if is_new => others.push(admitted),
+            // Whoever was known before may count otherwise now: sum up anew for the next.
+            _ => door.others = None,
+        }
+    }
+
+    /// Pods that use the node's resources, other than `uid`: also those on their way out, until they have stopped. What no
+    /// source asks for any more does not count, as with upstream.
+    #[doc(alias = "filterOutInactivePods")]
+    fn counted(&self, uid: &PodUid) -> Vec<Admitted> {
+        let using = self.workers.using_resources().filter(|other| {
+            let other = PodRef::of(other).uid;
+            other != *uid && self.is_wanted(&other)
+        });
+        using.cloned().map(Admitted::new).collect()
+    }
+
+    #[doc(alias = "HandlePodUpdates")]
+    pub(super) fn update(&mut self, pod: Arc<Pod>) {
+        let uid = PodRef::of(&pod).uid;
+        if self.rejected.contains_key(&uid) {
+            self.report_rejected(&uid, Some(pod));
+        } else if self.preemptors.contains_key(&uid) {
+            self.add(pod, &mut Door::default());
+        } else {
+            self.workers.desired(pod, Arrival::Updated);
+        }
+    }
+
+    /// The API server shows a status that is not ours: ours is told again (SRC-08).
+    #[doc(alias = "HandlePodReconcile")]
+    pub(super) fn reconcile(&mut self, pod: Arc<Pod>) {
+        let uid = PodRef::of(&pod).uid;
+        if self.rejected.contains_key(&uid) {
+            self.report_rejected(&uid, Some(pod));
+        } else if let Some(preemptor) = self.preemptors.get_mut(&uid) {
+            preemptor.pod = pod;
+        } else {
+            self.workers.reconcile(pod);
+        }
+    }
+
+    #[doc(alias = "HandlePodRemoves")]
+    pub(super) fn remove(&mut self, pod: &Pod) {
+        let uid = PodRef::of(pod).uid;
+        // Another source may have asked for the same UID in vain so far.
+        let heir = self.desired.get(&uid).filter(|heir| heir.source() != pod.source()).cloned();
+        if heir.as_ref().is_some_and(|heir| heir.source() < pod.source()) {
+            return;
+        }
+        self.preemptors.remove(&uid);
+        if self.rejected.remove(&uid).is_some() && !self.workers.knows(&uid) {
+            self.node.ports.status.forget(&uid);
+        }
+        // Before every source has been read, a pod that one of them no longer has may be another's (LOOP-07);
+        // housekeeping ends it when that is known.
+        if heir.is_none() && !self.desired.all_sources_seen() {
+            return;
+        }
+        if let Outcome::Forgotten(_) = self.workers.removed(&uid) {
+            self.housekeeping.soon(self.node.clock.mono());
+        }
+        if let Some(heir) = heir {
+            self.add(heir, &mut Door::default());
+        }
+    }
+
+    /// Refuses a pod at the door: it is `Failed`, and people are told why (LOOP-05).
+    #[doc(alias = "rejectPod")]
+    fn reject(&mut self, pod: Arc<Pod>, rejection: Rejection) {
+        let message = format!("Pod was rejected: {}", rejection.message);
+        warn!(pod = %PodRef::of(&pod), reason = %rejection.reason, "{message}");
+        self.record(&pod, EventKind::Warning, rejection.reason.clone(), rejection.message);
+        let status = Arc::new(rejected(&pod, &rejection.reason, &message, self.node.clock.wall()));
+        let uid = PodRef::of(&pod).uid;
+        self.rejected.insert(uid.clone(), Rejected { pod, status });
+        // It may run already: a definition that no longer fits, or another configuration of the node. Then it ends.
+        self.workers.removed(&uid);
+        self.report_rejected(&uid, None);
+        self.housekeeping.soon(self.node.clock.mono());
+    }
+
+    /// Tells that a pod was refused. While something of it may run, its end is not shown (TRAP-01).
+    pub(super) fn report_rejected(&mut self, uid: &PodUid, newer: Option<Arc<Pod>>) {
+        let runs = self.listing.as_ref().and_then(|list| list.get(uid)).is_some_and(|pod| pod.is_running());
+        // Of a pod that was ended here, the list may be older than its end.
+        let known = self.workers.stage(uid).is_some_and(|stage| *stage != Stage::Finished);
+        let Some(rejected) = self.rejected.get_mut(uid) else { return };
+        if let Some(pod) = newer {
+            rejected.pod = pod;
+        }
+        let progress = if known || runs { EndProgress::MayRun } else { EndProgress::Finished };
+        let (pod, status) = (Arc::clone(&rejected.pod), Arc::clone(&rejected.status));
+        self.node.ports.status.report(StatusReport { pod, status, progress });
+    }
+
+    /// Ends the victims; the pod is looked at again when they have stopped (ADM-31).
+    #[doc(alias = "evictPodsToFreeRequests")]
+    fn preempt(&mut self, pod: Arc<Pod>, victims: Vec<Arc<Pod>>) {
+        let mut waits_for = BTreeSet::new();
+        for victim in victims {
+            let name = PodRef::of(&victim);
+            info!(pod = %name, critical = %PodRef::of(&pod), "Ending a pod to make room for a critical one");
+            self.record(&victim, EventKind::Warning, PREEMPTING, PREEMPTED.to_owned());
+            self.workers.preempt(&name.uid);
+            waits_for.insert(name.uid);
+        }
+        self.preemptors.insert(PodRef::of(&pod).uid, Preemptor { pod, victims: waits_for });
+    }
+
+    /// A pod came to rest: those that waited for it to stop may be let in now.
+    pub(super) fn room_made(&mut self) {
+        let stopped = |uid: &PodUid| {
+            self.workers.stage(uid).is_none_or(|stage| matches!(stage, Stage::Terminated { .. } | Stage::Finished))
+        };
+        let free = self.preemptors.values().filter(|p| p.victims.iter().all(stopped));
+        let free: Vec<Arc<Pod>> = free.map(|p| Arc::clone(&p.pod)).collect();
+        let mut door = Door::default();
+        for pod in free {
+            self.add(pod, &mut door);
+        }
+    }
+
+    pub(super) fn record(
+        &self,
+        pod: &Arc<Pod>,
+        kind: EventKind,
+        reason: impl Into<Cow<'static, str>>,
+        message: String,
+    ) {
+        let (pod, reason) = (Arc::clone(pod), reason.into());
+        self.node.ports.events.record(PodEvent { pod, field_path: None, kind, reason, message });
+    }
+}
+
+/// Who can make room for `pod`, if room is all that it lacks.
+fn victims_of(pod: &Pod, others: &[Admitted], rejection: &Rejection) -> Option<Vec<Arc<Pod>>> {
+    let victims = victims(pod, others, &rejection.shortages).filter(|_| !rejection.shortages.is_empty());
+    victims.filter(|victims| !victims.is_empty())
+}

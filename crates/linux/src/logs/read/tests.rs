@@ -1,0 +1,200 @@
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use rubelet_engine::ports::LogStreams;
+
+use super::*;
+use crate::testing::{TempDir, temp_dir};
+
+const LOG: &str = "\
+2026-01-01T00:00:01.1Z stdout F one
+2026-01-01T00:00:02.25+01:00 stderr F two
+2026-01-01T00:00:03Z stdout P thr
+2026-01-01T00:00:03Z stdout P:tag e
+2026-01-01T00:00:04Z stdout F e
+2026-01-01T00:00:05Z stderr F \n";
+
+struct Setup {
+    _dir: TempDir,
+    logs: DiskLogs,
+    path: PathBuf,
+}
+
+fn setup(content: &str) -> Setup {
+    let dir = temp_dir();
+    let pods = dir.path().join("pods");
+    let place = pods.join("ns_web_u1/app");
+    fs::create_dir_all(&place).unwrap();
+    let path = place.join("0.log");
+    fs::write(&path, content).unwrap();
+    let logs = DiskLogs::new(LogDirs { pods, containers: dir.path().join("containers") });
+    Setup { _dir: dir, logs, path }
+}
+
+impl Setup {
+    async fn open(&self, wish: &LogWish) -> Result<Box<dyn LogText>, FileError> {
+        self.logs.open(self.path.to_str().unwrap(), wish).await
+    }
+
+    fn write(&self, text: &str) {
+        let mut file = OpenOptions::new().append(true).create(true).open(&self.path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+}
+
+/// What it still gives, to its end.
+async fn rest(text: &mut Box<dyn LogText>) -> String {
+    let mut all = Vec::new();
+    while let Some(piece) = text.next().await.unwrap() {
+        all.extend(piece);
+    }
+    String::from_utf8(all).unwrap()
+}
+
+async fn next(text: &mut Box<dyn LogText>) -> String {
+    let piece = tokio::time::timeout(Duration::from_secs(10), text.next()).await.expect("it comes in time");
+    String::from_utf8(piece.unwrap().expect("it goes on")).unwrap()
+}
+
+fn second(second: i64) -> Option<jiff::Timestamp> {
+    Some("2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap() + jiff::SignedDuration::from_secs(second))
+}
+
+#[tokio::test]
+async fn log_05_every_option_of_reading() {
+    let all = LogWish::default;
+    let rows = [
+        (all(), "one\ntwo\nthree\n\n"),
+        (LogWish { tail_lines: Some(0), ..all() }, ""),
+        (LogWish { tail_lines: Some(1), ..all() }, "\n"),
+        // Parts of a line count as lines, as they do upstream.
+        (LogWish { tail_lines: Some(2), ..all() }, "e\n\n"),
+        (LogWish { tail_lines: Some(100), ..all() }, "one\ntwo\nthree\n\n"),
+        (LogWish { limit_bytes: Some(5), ..all() }, "one\nt"),
+        (LogWish { limit_bytes: Some(8), ..all() }, "one\ntwo\n"),
+        (LogWish { limit_bytes: Some(1000), ..all() }, "one\ntwo\nthree\n\n"),
+        (LogWish { since: second(4), ..all() }, "e\n\n"),
+        (LogWish { since: second(3), ..all() }, "three\n\n"),
+        (LogWish { since: second(60), ..all() }, ""),
+        (LogWish { since: second(4), tail_lines: Some(3), ..all() }, "e\n\n"),
+        (LogWish { streams: LogStreams::Stdout, ..all() }, "one\nthree\n"),
+        (LogWish { streams: LogStreams::Stderr, ..all() }, "two\n\n"),
+        (LogWish { streams: LogStreams::Stderr, limit_bytes: Some(3), ..all() }, "two"),
+        (
+            LogWish { timestamps: true, ..all() },
+            "2026-01-01T00:00:01.100000000Z one\n2026-01-01T00:00:02.250000000+01:00 two\n\
+             2026-01-01T00:00:03.000000000Z three\n2026-01-01T00:00:05.000000000Z \n",
+        ),
+        (LogWish { timestamps: true, limit_bytes: Some(33), ..all() }, "2026-01-01T00:00:01.100000000Z on"),
+    ];
+    let setup = setup(LOG);
+    for (wish, expected) in rows {
+        let mut text = setup.open(&wish).await.unwrap();
+        assert_eq!(rest(&mut text).await, expected, "{wish:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_last_line_that_is_not_whole_is_read_and_a_broken_one_left_out() {
+    for (content, expected) in [
+        ("", ""),
+        ("2026-01-01T00:00:01Z stdout F cut o", "cut o"),
+        ("2026-01-01T00:00:01Z stdout F a\nwhat is this\n2026-01-01T00:00:01Z stdout F b\n", "a\nb\n"),
+        ("{\"log\":\"json\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-01T00:00:01Z\"}\n", "json\n"),
+    ] {
+        let mut text = setup(content).open(&LogWish::default()).await.unwrap();
+        assert_eq!(rest(&mut text).await, expected, "{content:?}");
+    }
+    let mut text = setup("no log at all\n").open(&LogWish::default()).await.unwrap();
+    assert_eq!(text.next().await.unwrap_err().source.kind(), io::ErrorKind::InvalidData);
+}
+
+#[tokio::test]
+async fn a_long_log_is_found_from_its_end() {
+    let line = |n: usize| format!("2026-01-01T00:00:01Z stdout F {n:0>100}\n");
+    let setup = setup(&(0..5000).map(line).collect::<String>());
+    for lines in [1, 499, 500, 1234, 4999, 5000, 5001] {
+        let wish = LogWish { tail_lines: Some(lines), ..LogWish::default() };
+        let text = rest(&mut setup.open(&wish).await.unwrap()).await;
+        assert_eq!(text.lines().count() as u64, lines.min(5000));
+        assert!(text.ends_with("4999\n"));
+    }
+}
+
+#[tokio::test]
+async fn log_05_a_log_is_followed_through_its_rotation_until_the_container_ends() {
+    let setup = setup("2026-01-01T00:00:01Z stdout F one\n");
+    let mut text = setup.open(&LogWish { follow: true, ..LogWish::default() }).await.unwrap();
+    assert_eq!(next(&mut text).await, "one\n");
+    let silence = tokio::time::timeout(Duration::from_millis(50), text.next()).await;
+    assert!(silence.is_err(), "it waits");
+    setup.write("2026-01-01T00:00:02Z stdout F two\n2026-01-01T00:00:02Z stdo");
+    assert_eq!(next(&mut text).await, "two\n");
+    setup.write("ut F three\n");
+    assert_eq!(next(&mut text).await, "three\n");
+
+    // What the runtime still writes to the old file comes before what it writes to the new one.
+    let rotated = setup.path.with_extension("log.20260101-000000");
+    fs::rename(&setup.path, &rotated).unwrap();
+    let mut old = OpenOptions::new().append(true).open(&rotated).unwrap();
+    old.write_all(b"2026-01-01T00:00:03Z stdout F four\n").unwrap();
+    setup.write("2026-01-01T00:00:04Z stdout F five\n");
+    let mut both = next(&mut text).await;
+    if both == "four\n" {
+        both += &next(&mut text).await;
+    }
+    assert_eq!(both, "four\nfive\n");
+    setup.write("2026-01-01T00:00:05Z stdout F six\n");
+    assert_eq!(next(&mut text).await, "six\n");
+
+    setup.write("2026-01-01T00:00:06Z stdout F seven\n2026-01-01T00:00:06Z stdout F eight");
+    text.finish();
+    assert_eq!(rest(&mut text).await, "seven\neight");
+}
+
+#[tokio::test]
+async fn following_from_the_end_shows_only_what_comes() {
+    let setup = setup(LOG);
+    let wish = LogWish { follow: true, tail_lines: Some(0), limit_bytes: Some(7), ..LogWish::default() };
+    let mut text = setup.open(&wish).await.unwrap();
+    setup.write("2026-01-01T00:00:06Z stdout F new\n2026-01-01T00:00:06Z stdout F newer\n");
+    assert_eq!(rest(&mut text).await, "new\nnew", "the limit ends it");
+}
+
+#[tokio::test]
+async fn no_link_and_no_path_leads_out_of_the_log_directory() {
+    let setup = setup(LOG);
+    let pods = setup.path.ancestors().nth(3).unwrap().to_owned();
+    let secret = pods.with_file_name("secret.log");
+    fs::write(&secret, LOG).unwrap();
+    let place = setup.path.parent().unwrap().to_owned();
+    symlink(&secret, place.join("1.log")).unwrap();
+    symlink(pods.parent().unwrap(), pods.join("out")).unwrap();
+    fs::create_dir(place.join("2.log")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, place.join("3.log"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let inside = |name: &str| place.join(name).to_str().unwrap().to_owned();
+    for path in [
+        inside("1.log"),
+        inside("2.log"),
+        inside("3.log"),
+        inside("4.log"),
+        inside("../../../secret.log"),
+        pods.join("out/secret.log").to_str().unwrap().to_owned(),
+        secret.to_str().unwrap().to_owned(),
+        pods.to_str().unwrap().to_owned(),
+        pods.join("top.log").to_str().unwrap().to_owned(),
+        "relative.log".to_owned(),
+        String::new(),
+    ] {
+        assert!(setup.logs.open(&path, &LogWish::default()).await.is_err(), "{path}");
+    }
+
+    // Nor does one that takes the log's place while it is followed.
+    let mut text = setup.open(&LogWish { follow: true, ..LogWish::default() }).await.unwrap();
+    assert_eq!(next(&mut text).await, "one\ntwo\nthree\n\n");
+    fs::remove_file(&setup.path).unwrap();
+    symlink(&secret, &setup.path).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), text.next()).await.expect("it ends").unwrap_err();
+}
