@@ -4,13 +4,14 @@
 //! is `core::desired`'s business. Neither decides what a valid pod is: they turn text into JSON and hand it to a [`Decode`].
 //! [`api`] is the way to the API server: a client, and pods as it has them.
 
-pub mod certs;
 pub mod api;
+pub mod certs;
 mod decode;
 pub mod events;
 mod file;
 mod http;
 pub mod objects;
+mod pod_api;
 pub mod requests;
 pub mod reviews;
 mod text;
@@ -20,6 +21,7 @@ pub mod view;
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
+pub use pod_api::ApiPods;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///

@@ -63,8 +63,7 @@ pub struct ApiCall {
 impl FakeApi {
     /// One with no pods, whose chance follows from `seed`. The node `node` is registered.
     pub fn seeded(clock: TestClock, seed: u64) -> Self {
-        let metadata =
-            ObjectMeta { name: Some("node".into()), uid: Some("node-uid".into()), ..ObjectMeta::default() };
+        let metadata = ObjectMeta { name: Some("node".into()), uid: Some("node-uid".into()), ..ObjectMeta::default() };
         let node = Node { metadata, spec: Some(NodeSpec::default()), status: None };
         let world = World { node: Some(Arc::new(node)), ..World::default() };
         Self {

@@ -327,7 +327,11 @@ mod mirrors {
         let calls = sim.runtime.calls("web").len();
         for force in [false, true] {
             let before = api.pod("web").expect("a mirror").metadata.uid.clone();
-            if force { api.force_delete("web") } else { api.delete("web", 30) }
+            if force {
+                api.force_delete("web")
+            } else {
+                api.delete("web", 30)
+            }
             sim.until(5, "another mirror", async |_| {
                 is_ready(&api.status("web")) && api.pod("web").is_some_and(|pod| pod.metadata.uid != before)
             })
