@@ -5,6 +5,8 @@
 //!
 //! upstream: kubelet/certificate, client-go util/certificate (v1.36)
 
+mod client;
+mod desk;
 mod files;
 mod keeper;
 mod key;
@@ -12,7 +14,12 @@ mod pair;
 mod pem;
 mod request;
 mod self_signed;
+mod serving;
 mod store;
+mod written;
+
+pub use client::{ClientCertificate, ClientError, client};
+pub use serving::{ClusterServing, Reload, ServingError, ServingSource, serving};
 
 #[cfg(test)]
 mod tests;

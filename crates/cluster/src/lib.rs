@@ -2,7 +2,7 @@
 //!
 //! [`FileSource`] reads manifests from a file or a directory, [`HttpSource`] from a URL. Both deliver whole sets; what changed
 //! is `core::desired`'s business. Neither decides what a valid pod is: they turn text into JSON and hand it to a [`Decode`].
-//! [`api`] is the way to the API server: a client, and pods as it has them.
+//! [`api`] is the way to the API server: a client, and pods as it has them; [`certs`] keeps the certificates that it takes.
 
 pub mod api;
 pub mod certs;
@@ -14,6 +14,7 @@ pub mod objects;
 mod pod_api;
 pub mod requests;
 pub mod reviews;
+mod node_api;
 mod text;
 pub mod tokens;
 pub mod view;
@@ -22,6 +23,7 @@ pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
 pub use pod_api::ApiPods;
+pub use node_api::ApiNode;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///

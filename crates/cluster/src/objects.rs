@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use k8s_openapi::Metadata;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rubelet_core::id::{PodRef, PodUid};
@@ -53,7 +52,7 @@ pub enum Strategy {
 }
 
 /// A kind of object that pods use.
-pub trait Kind: Followed + Metadata<Ty = ObjectMeta> {
+pub trait Kind: Followed {
     /// Plural, as in paths.
     const PLURAL: &'static str;
     /// Singular, as in messages.

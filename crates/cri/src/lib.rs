@@ -32,6 +32,7 @@ mod list;
 mod log_reopen;
 mod metrics;
 mod runtime;
+mod runtime_config_update;
 mod sandbox_remove;
 mod sandbox_run;
 mod sandbox_stop;

@@ -200,6 +200,8 @@ struct Shared {
     user: User,
     /// Counts how often the certificate changed: a connection made under another count is an old one.
     version: watch::Sender<u64>,
+    /// Counts how often the server did not know us.
+    refusals: watch::Sender<u64>,
     state: Mutex<State>,
     /// One run of the program at a time.
     running: Semaphore,
@@ -233,7 +235,8 @@ impl Credentials {
     /// Those of `user`.
     pub fn new(user: User) -> Self {
         let (version, running) = (watch::Sender::new(0), Semaphore::new(1));
-        Self { shared: Arc::new(Shared { user, version, state: Mutex::default(), running }) }
+        let refusals = watch::Sender::new(0);
+        Self { shared: Arc::new(Shared { user, version, refusals, state: Mutex::default(), running }) }
     }
 
     /// From now on this certificate, whatever the user of the kubeconfig has. Running watches go on.
@@ -246,6 +249,11 @@ impl Credentials {
     /// Counts the certificates: tells when there is a new one.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.version.subscribe()
+    }
+
+    /// Counts the answers that said that the server does not know us: tells when there is another.
+    pub fn refusals(&self) -> watch::Receiver<u64> {
+        self.shared.refusals.subscribe()
     }
 
     /// New requests go over a new connection from now on.
@@ -346,6 +354,7 @@ impl Credentials {
 
     /// The server did not know us: whatever is kept is read anew.
     pub(super) fn refused(&self) {
+        self.shared.refusals.send_modify(|count| *count = count.wrapping_add(1));
         let mut state = self.state();
         state.token = None;
         if let Some(grant) = &state.grant {

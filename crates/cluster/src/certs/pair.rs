@@ -15,6 +15,7 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer as _, GeneralName, ParsedExtension, X509Certificate, X509Error};
 
 use super::pem;
+use crate::api::Identity;
 
 /// A certificate, those that lead to its issuer, and its key. Its `Debug` hides the key.
 #[derive(Clone, PartialEq, Eq)]
@@ -58,9 +59,9 @@ impl Pair {
     }
 
     /// As a connection to the API server takes it.
-    pub(super) fn der(&self) -> (Vec<CertificateDer<'static>>, Option<PrivateKeyDer<'static>>) {
+    pub(super) fn identity(&self) -> Option<Identity> {
         let chain = self.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
-        (chain, PrivateKeyDer::try_from(self.key.clone()).ok())
+        Some(Identity::new(chain, PrivateKeyDer::try_from(self.key.clone()).ok()?))
     }
 }
 

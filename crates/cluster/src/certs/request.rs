@@ -14,7 +14,7 @@ use tracing::{debug, info};
 ///
 /// upstream: certificate_manager.go certificateWaitTimeout (v1.36).
 pub(super) const PATIENCE: Duration = Duration::from_secs(15 * 60);
-/// A watch that broke is made again after this time.
+/// A watch that broke, or told nothing new, is made again after this time.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Certificate requests in the API.
@@ -137,9 +137,13 @@ async fn wait(
             Err(error) => {
                 debug!(csr = name, err = %error, "The certificate request cannot be read");
                 tokio::time::sleep(PAUSE).await;
-                request
+                continue;
             }
         };
+        if request.metadata.resource_version.as_ref() == Some(&version) {
+            // The watch is behind, or was looked past: not again at once.
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use rubelet_core::id::PodUid;
+use rubelet_engine::task::TaskGroup;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -22,8 +23,8 @@ pub struct ObjectWatcher<R> {
     shared: Arc<Shared>,
     connections: Connections<R>,
     tell: mpsc::Sender<PodUid>,
-    /// Each ends with the connection that it used; the task of a connection ends with none.
-    running: JoinSet<Option<u64>>,
+    /// Each ends with the connection that it used.
+    running: JoinSet<u64>,
 }
 
 enum Event {
@@ -42,8 +43,9 @@ impl<R: Requests + Follow> ObjectWatcher<R> {
     /// Watches until cancelled. With another strategy than `Watch` there is nothing to run.
     pub async fn run(mut self, cancel: CancellationToken) {
         let mut next_look = None;
+        let mut tasks = TaskGroup::new(&cancel);
         loop {
-            self.start_wanted();
+            self.start_wanted(&mut tasks);
             if self.running.is_empty() {
                 next_look = None;
             } else {
@@ -54,7 +56,7 @@ impl<R: Requests + Follow> ObjectWatcher<R> {
                 biased;
                 () = cancel.cancelled() => Event::Shutdown,
                 () = self.shared.wake.notified() => Event::Wake,
-                Some(ended) = self.running.join_next() => Event::Ended(ended.ok().flatten()),
+                Some(ended) = self.running.join_next() => Event::Ended(ended.ok()),
                 // Safe to drop: a place that is not used is given back.
                 permit = self.tell.reserve(), if waiting => {
                     if let (Ok(permit), Some(uid)) = (permit, self.shared.changed().pop_first()) {
@@ -78,23 +80,17 @@ impl<R: Requests + Follow> ObjectWatcher<R> {
         }
     }
 
-    fn start_wanted(&mut self) {
+    fn start_wanted(&mut self, tasks: &mut TaskGroup) {
         for start in self.shared.config_maps.take_wanted() {
-            self.start::<ConfigMap>(start, |shared| &shared.config_maps);
+            self.start::<ConfigMap>(start, tasks, |shared| &shared.config_maps);
         }
         for start in self.shared.secrets.take_wanted() {
-            self.start::<Secret>(start, |shared| &shared.secrets);
+            self.start::<Secret>(start, tasks, |shared| &shared.secrets);
         }
     }
 
-    fn start<T: Kind>(&mut self, start: Start<T>, shelf: fn(&Shared) -> &Shelf<T>) {
-        let lease = self.connections.take();
-        if let Some(task) = lease.task {
-            self.running.spawn(async move {
-                task.await;
-                None
-            });
-        }
+    fn start<T: Kind>(&mut self, start: Start<T>, tasks: &mut TaskGroup, shelf: fn(&Shared) -> &Shelf<T>) {
+        let lease = self.connections.take(tasks);
         let shared = Arc::clone(&self.shared);
         let Start { name, slot, cancel } = start;
         let what = name.collection::<T>();
@@ -107,7 +103,7 @@ impl<R: Requests + Follow> ObjectWatcher<R> {
         let (api, id) = (lease.api, lease.id);
         self.running.spawn(async move {
             api.follow(what, told, cancel).await;
-            Some(id)
+            id
         });
     }
 }

@@ -19,3 +19,4 @@ mod roles;
 mod rows;
 mod sim;
 mod trouble;
+mod volumes;

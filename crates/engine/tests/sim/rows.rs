@@ -110,7 +110,8 @@ async fn what_a_pod_needs_first_is_named_when_it_cannot_be_had_sync_07_sync_10()
     })
     .await;
     sim.volumes.refuse("data", None);
-    sim.until_ready(&["web"], 40).await;
+    // Nobody tells of the change: it is found at the next try, two minutes later at most.
+    sim.until_ready(&["web"], 130).await;
 }
 
 #[tokio::test(start_paused = true)]

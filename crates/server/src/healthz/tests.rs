@@ -43,7 +43,7 @@ async fn get(health: Health, path: &str, expected: Expect) {
 /// Status and body, with no socket in between.
 async fn short(health: Health, path: &str, expected: Expect) {
     let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
-    let answer = health.answer(path, query).await;
+    let answer = health.answer(CHECKS, path, query).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.expect("it is all there").to_bytes();
     expected.assert_eq(&format!("{status}\n{}", String::from_utf8_lossy(&body)));
