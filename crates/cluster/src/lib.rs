@@ -12,6 +12,7 @@ mod file;
 mod http;
 pub mod objects;
 pub mod pod_api;
+mod pod_api;
 pub mod requests;
 pub mod reviews;
 pub mod node_api;
@@ -22,6 +23,8 @@ pub mod view;
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
+pub use pod_api::ApiPods;
+pub use node_api::ApiNode;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///
