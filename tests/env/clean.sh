@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Takes away what the scripts of this directory made and could not remove, having been killed: private
-# containerds, a demo's rubelet and cgroups; and the cache.
+# control planes and containerds, a demo's or a node's agent and cgroups; and the cache.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -13,6 +13,15 @@ containerds() {
   ip -j link show type bridge | jq -r '.[].ifalias // "" | select(startswith("rubelet:")) | ltrimstr("rubelet:")'
 }
 
+for slot in /run/rubelet-env.k8s.*; do
+  [[ -e $slot ]] || continue
+  at=$(<"$slot")
+  step "stopping the control plane and the node of $at"
+  "$ENV_DIR/node.sh" stop "$at"
+  "$ENV_DIR/k8s.sh" stop "$at"
+  rm -f "$slot"
+done
+
 while read -r at; do
   step "stopping the containerd of $at"
   # shellcheck disable=SC2046  # a list of words
@@ -20,7 +29,7 @@ while read -r at; do
   "$ENV_DIR/containerd.sh" stop "$at"
 done < <(containerds)
 
-for at in "${TMPDIR:-/tmp}"/rubelet-{demo,test,vm}.*; do
+for at in "${TMPDIR:-/tmp}"/rubelet-{demo,test,vm,e2e}.*; do
   [[ -d $at ]] || continue
   step "removing $at"
   dir=$at

@@ -37,6 +37,7 @@ check "clippy" cargo clippy --quiet --locked --workspace --all-targets -- -D war
 check "documentation" documentation
 check "dependencies" dependencies
 check "shell scripts" scripts
+check "conformance" tests/e2e/conformance.sh check
 
 if ((${#failed[@]})); then
   die "lint: ${failed[*]}"

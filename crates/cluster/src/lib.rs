@@ -2,17 +2,28 @@
 //!
 //! [`FileSource`] reads manifests from a file or a directory, [`HttpSource`] from a URL. Both deliver whole sets; what changed
 //! is `core::desired`'s business. Neither decides what a valid pod is: they turn text into JSON and hand it to a [`Decode`].
-//! [`api`] is the way to the API server: a client, and pods as it has them.
+//! [`api`] is the way to the API server: a client, and pods as it has them; [`certs`] keeps the certificates that it takes.
 
 pub mod api;
+pub mod certs;
 mod decode;
+pub mod events;
 mod file;
 mod http;
+pub mod objects;
+pub mod pod_api;
+pub mod requests;
+pub mod reviews;
+pub mod node_api;
 mod text;
+pub mod tokens;
+pub mod view;
 
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
+pub use pod_api::ApiPods;
+pub use node_api::ApiNode;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///

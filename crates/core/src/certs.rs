@@ -254,6 +254,8 @@ pub enum Why {
     Lacks(Lack),
     /// It is old enough.
     Due(Timestamp),
+    /// The API server does not know it, whatever it says of itself: revoked, or its authority was replaced.
+    Refused,
 }
 
 impl fmt::Display for Why {
@@ -263,6 +265,7 @@ impl fmt::Display for Why {
             Self::Expired(at) => write!(f, "it expired at {at}"),
             Self::Lacks(lack) => lack.fmt(f),
             Self::Due(at) => write!(f, "it was due for renewal at {at}"),
+            Self::Refused => f.write_str("the API server does not accept it"),
         }
     }
 }

@@ -171,6 +171,10 @@ impl DesiredPods {
                 held.insert(pod_ref.uid, pod);
                 continue;
             };
+            if Arc::ptr_eq(&existing, &pod) {
+                held.insert(pod_ref.uid, existing);
+                continue;
+            }
             let op = match difference(&existing, &pod) {
                 Difference::None => {
                     held.insert(pod_ref.uid, existing);
@@ -330,6 +334,10 @@ fn same_name(a: &Pod, b: &Pod) -> bool {
 }
 
 fn annotate_new(pod: &mut Arc<Pod>, source: Source, now: Now) {
+    // The API's source keeps what it delivers, and marks it before: a copy of each pod would be held for nothing.
+    if source == Source::Api && pod.source() == Some(source) && pod.annotation(SEEN_ANNOTATION).is_some() {
+        return;
+    }
     let annotations = Arc::make_mut(pod).metadata.annotations.get_or_insert_default();
     annotations.insert(SOURCE_ANNOTATION.into(), source.as_str().into());
     annotations.insert(SEEN_ANNOTATION.into(), now.wall.to_string());
@@ -338,8 +346,12 @@ fn annotate_new(pod: &mut Arc<Pod>, source: Source, now: Now) {
 
 /// upstream: config.go updateAnnotations (v1.36): the local annotations of the pod as held win over the delivered ones.
 fn carry_annotations(existing: &Pod, pod: &mut Arc<Pod>, source: Source) {
+    let local = [SOURCE_ANNOTATION, SEEN_ANNOTATION, MIRROR_ANNOTATION];
+    if source == Source::Api && local.iter().all(|key| existing.annotation(key) == pod.annotation(key)) {
+        return;
+    }
     let annotations = Arc::make_mut(pod).metadata.annotations.get_or_insert_default();
-    for key in [SOURCE_ANNOTATION, SEEN_ANNOTATION, MIRROR_ANNOTATION] {
+    for key in local {
         match existing.annotation(key) {
             Some(value) => annotations.insert(key.into(), value.into()),
             // What was an ordinary pod stays one: its UID is known to the runtime.

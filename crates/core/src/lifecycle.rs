@@ -123,6 +123,7 @@ impl PodLifecycle {
             }
             Event::Kill { cause, grace } => self.terminate(cause, grace, now),
             Event::Hint => self.look_sooner(now),
+            Event::Referred => self.referred(),
             Event::Deadline => self.deadline(now),
             Event::Done(end) => self.done(end, now, jitter),
         }
@@ -228,6 +229,18 @@ impl PodLifecycle {
                 Vec::new()
             }
             (_, None) => self.start_job(),
+        }
+    }
+
+    /// As good as another spec: a job in flight may have read what was there before, and no failure puts off the next.
+    fn referred(&mut self) -> Vec<Command> {
+        match (&self.stage, &mut self.job) {
+            (Stage::Syncing { .. }, Some(flight)) => {
+                flight.stale = true;
+                Vec::new()
+            }
+            (Stage::Syncing { .. }, None) => self.start_job(),
+            (Stage::Waiting | Stage::Terminating { .. } | Stage::Terminated { .. } | Stage::Finished, _) => Vec::new(),
         }
     }
 

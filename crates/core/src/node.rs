@@ -22,9 +22,9 @@ pub use health::{NetworkState, NodeHealth, PLEG_THRESHOLD, PlegState, RuntimeCon
 pub use lease::{LEASE_NAMESPACE, node_lease, renewed_lease};
 pub use pace::ReportPace;
 pub use patch::{node_patch, status_changed};
-pub use register::{initial_node, reconcile_existing, seems_foreign};
+pub use register::{first_labels, initial_node, reconcile_existing, seems_foreign};
 pub use resources::{
-    NodeAmounts, Reservations, ThresholdError, declared_features, node_allocatable, node_capacity, pods_limit, quantity,
+    Reservations, ThresholdError, declared_features, node_allocatable, node_capacity, pods_limit, quantity,
 };
 pub use status::{NodeUpdate, updated_node};
 pub use version::runtime_version;

@@ -35,7 +35,18 @@ pub fn objects_of(pod: &Pod) -> ObjectNames {
         names.config_maps.extend(used.config_maps);
         names.secrets.extend(used.secrets);
     }
-    for volume in spec.volumes.iter().flatten() {
+    let mounted = mounted_by(pod);
+    names.config_maps.extend(mounted.config_maps);
+    names.secrets.extend(mounted.secrets);
+    names.config_maps.remove("");
+    names.secrets.remove("");
+    names
+}
+
+/// Those of them that are mounted: a change shows in the running pod, where an environment is read at its start alone.
+pub fn mounted_by(pod: &Pod) -> ObjectNames {
+    let mut names = ObjectNames::default();
+    for volume in pod.pod_spec().iter().flat_map(|spec| spec.volumes.iter().flatten()) {
         of_volume(volume, &mut names);
     }
     names.config_maps.remove("");

@@ -33,6 +33,7 @@ mod list;
 mod log_reopen;
 mod metrics;
 mod runtime;
+mod runtime_config_update;
 mod sandbox_remove;
 mod sandbox_resize;
 mod sandbox_run;

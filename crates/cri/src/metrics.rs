@@ -28,6 +28,7 @@ operations! {
     Version = "version",
     Status = "status",
     RuntimeConfig = "runtime_config",
+    UpdateRuntimeConfig = "update_runtime_config",
     GetContainerEvents = "get_container_events",
     RunPodSandbox = "run_podsandbox",
     StopPodSandbox = "stop_podsandbox",

@@ -16,8 +16,9 @@ use rubelet_engine::ports::{
 use crate::connection::Connection;
 use crate::version::VersionCache;
 use crate::{
-    cgroup_driver, container_create, container_remove, container_resize, container_start, container_stop, exec_sync, hints, inspect,
-    list, log_reopen, sandbox_remove, sandbox_resize, sandbox_run, sandbox_stop, status, streams,
+    cgroup_driver, container_create, container_remove, container_resize, container_start, container_stop, exec_sync,
+    hints, inspect, list, log_reopen, runtime_config_update, sandbox_remove, sandbox_resize, sandbox_run, sandbox_stop,
+    status, streams,
 };
 
 /// A CRI runtime.
@@ -46,6 +47,10 @@ impl RuntimeInfo for CriRuntime {
 
     async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError> {
         cgroup_driver::cgroup_driver(&self.connection).await
+    }
+
+    async fn set_pod_cidr(&self, cidr: &str) -> Result<(), RpcError> {
+        runtime_config_update::set_pod_cidr(&self.connection, cidr).await
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node as ApiNode;
+use rubelet_core::id::PodUid;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -49,12 +50,14 @@ pub struct Parts {
     pub sources: Vec<Arc<dyn PodSource>>,
     /// The node's object and lease, for a node in a cluster.
     pub node: Option<NodeParts>,
+    /// Pods that use a config map, secret or the like that has changed; `None` on a node without an API server.
+    pub object_changes: Option<mpsc::Receiver<PodUid>>,
 }
 
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
-    let Parts { mut ports, facts, settings, pulls, clock, sources, node: node_parts } = parts;
+    let Parts { mut ports, facts, settings, pulls, clock, sources, node: node_parts, object_changes } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
@@ -100,7 +103,8 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, health });
     let (prober, prober_line) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
-    let (sync_loop, handle) = SyncLoop::new(node, source_kinds, deliveries, pleg_news, prober_line, mirrors);
+    let (sync_loop, handle) =
+        SyncLoop::new(node, source_kinds, deliveries, pleg_news, prober_line, mirrors, object_changes);
     tasks.start("sync-loop", sync_loop.run(cancel));
 
     (tasks, EngineHandle { sync_loop: handle, runtime, pleg: pleg_health, node: reported })

@@ -9,6 +9,7 @@ mod admission;
 mod handle;
 mod housekeeping;
 mod mirrors;
+mod resizes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,9 +34,11 @@ use crate::pleg::{Listing, PlegNews};
 use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EventKind};
 use crate::prober::{ProbeNews, ProberLine};
+use crate::task::TaskGroup;
 use admission::{Door, Preemptor};
 use handle::Request;
 use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
+use resizes::Resizes;
 
 /// How many deliveries may wait (SRC-09).
 pub const DELIVERIES: usize = 50;
@@ -57,6 +60,8 @@ pub struct SyncLoop {
     rejected: BTreeMap<PodUid, Rejected>,
     /// Critical pods that wait for room.
     preemptors: BTreeMap<PodUid, Preemptor>,
+    /// Who has been given what.
+    resizes: Resizes,
     /// Tells which static pods and mirrors there are; `None` without an API server.
     mirrors: Option<watch::Sender<Arc<Mirrors>>>,
     bad: BTreeMap<Source, Vec<BadPod>>,
@@ -72,6 +77,8 @@ struct Inputs {
     deliveries: mpsc::Receiver<Delivery>,
     pleg: mpsc::Receiver<PlegNews>,
     probes: mpsc::Receiver<ProbeNews>,
+    /// Pods that use an object that has changed.
+    objects: Option<mpsc::Receiver<PodUid>>,
     notes: mpsc::Receiver<(PodUid, Note)>,
     requests: mpsc::Receiver<Request>,
     health: watch::Receiver<RuntimeHealth>,
@@ -91,12 +98,21 @@ enum Event {
     Delivery(Delivery),
     Pleg(PlegNews),
     Probed(ProbeNews),
+    ObjectChanged(PodUid),
     Note(PodUid, Note),
     JobEnded(Box<JobResult>),
     ChoreEnded(ChoreEnd),
     Request(Request),
     HealthChanged,
     Due,
+}
+
+/// The next pod whose objects changed; never, on a node without any. Cancel-safe, as `recv` is.
+async fn next_change(objects: &mut Option<mpsc::Receiver<PodUid>>) -> Option<PodUid> {
+    match objects {
+        Some(objects) => objects.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl SyncLoop {
@@ -108,6 +124,7 @@ impl SyncLoop {
         pleg: mpsc::Receiver<PlegNews>,
         prober: ProberLine,
         mirrors: Option<watch::Sender<Arc<Mirrors>>>,
+        object_changes: Option<mpsc::Receiver<PodUid>>,
     ) -> (Self, SyncLoopHandle) {
         let (note, notes) = mpsc::channel(NOTES);
         let (ask, requests) = mpsc::channel(REQUESTS);
@@ -118,11 +135,12 @@ impl SyncLoop {
             workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
             rejected: BTreeMap::new(),
             preemptors: BTreeMap::new(),
+            resizes: Resizes::default(),
             mirrors,
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
             listing: None,
-            inputs: Inputs { deliveries, pleg, probes: prober.news, notes, requests, health },
+            inputs: Inputs { deliveries, pleg, probes: prober.news, objects: object_changes, notes, requests, health },
             beat,
             well: false,
             node,
@@ -133,6 +151,10 @@ impl SyncLoop {
     /// Runs until cancelled. No container is stopped then (RST-18).
     #[doc(alias = "syncLoop")]
     pub async fn run(mut self, cancel: CancellationToken) {
+        let mut records = TaskGroup::new(&cancel);
+        let (resizes, keeper) = Resizes::load(Arc::clone(&self.node.ports.checkpoints)).await;
+        self.resizes = resizes;
+        records.start("resources-on-disk", keeper.run(self.node.clock.clone(), records.cancel_token()));
         loop {
             let event = self.next_event(&cancel).await;
             self.beat.send_replace(self.node.clock.mono());
@@ -144,13 +166,14 @@ impl SyncLoop {
         // Nobody listens to jobs any more: none must wait for room to tell something.
         drop(self.inputs);
         self.workers.stop(STOP_PATIENCE).await;
+        records.stop().await;
     }
 
     /// Waits for whatever comes first. Every arm is cancel-safe: `recv`, `changed`, `join_next`, a clock.
     #[doc(alias = "syncLoopIteration")]
     async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
         let up = self.inputs.health.borrow().up && self.node.health.borrow().up;
-        let due = [self.workers.next_deadline().filter(|_| up), self.housekeeping.due(up)];
+        let due = [self.workers.next_deadline().filter(|_| up), self.housekeeping.due(up), self.resizes.due()];
         let due = due.into_iter().flatten().min();
         tokio::select! {
             biased;
@@ -163,6 +186,7 @@ impl SyncLoop {
             Some(news) = self.inputs.probes.recv(), if up => Event::Probed(news),
             Some(delivery) = self.inputs.deliveries.recv(), if up && self.listing.is_some() => Event::Delivery(delivery),
             Some(news) = self.inputs.pleg.recv(), if up => Event::Pleg(news),
+            Some(uid) = next_change(&mut self.inputs.objects), if up => Event::ObjectChanged(uid),
             () = self.node.clock.sleep_until(due) => Event::Due,
         }
     }
@@ -174,6 +198,7 @@ impl SyncLoop {
             Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, PodEventKind::Hint),
             Event::Pleg(PlegNews::Listed(listing)) => self.listed(listing),
             Event::Probed(news) => self.workers.probed(news),
+            Event::ObjectChanged(uid) => self.workers.event(&uid, PodEventKind::Referred),
             Event::Note(uid, note) => self.workers.note(&uid, note),
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
@@ -218,6 +243,7 @@ impl SyncLoop {
                 DeltaOp::Remove => self.remove(&delta.pod),
             }
         }
+        self.retry_resizes();
         self.housekeeping.pods_changed(&self.node, &self.workers);
     }
 
@@ -267,27 +293,39 @@ impl SyncLoop {
     fn job_ended(&mut self, result: JobResult) {
         let uid = result.uid.clone();
         let wanted = self.is_wanted(&uid);
+        let told = self.workers.told(&uid).cloned();
         match self.workers.job_ended(result, wanted) {
             Outcome::GoesOn => {}
             Outcome::Over(_) | Outcome::Forgotten(_) => {
+                self.resizes.forget(&uid);
                 self.report_rejected(&uid, None);
                 self.tell_mirrors();
                 self.housekeeping.pods_changed(&self.node, &self.workers);
                 self.housekeeping.soon(self.node.clock.mono());
             }
         }
+        if let Some(now) = self.workers.told(&uid).filter(|now| told.as_ref() != Some(now)) {
+            self.resizes.told(&uid, now);
+        }
         if !self.preemptors.is_empty() {
             self.room_made();
         }
+        // What came to rest may have made room, or be done with a resize (RSZ-04).
+        self.retry_resizes();
     }
 
     fn due(&mut self) {
         let now = self.node.clock.mono();
         self.workers.deadline(now);
+        if self.resizes.due().is_some_and(|due| due <= now) {
+            self.retry_resizes();
+        }
         // Until every source has been read, a pod that is not asked for may yet be (SRC-10, TRAP-03).
         if self.housekeeping.is_due(now) {
             if self.desired.all_sources_seen() {
                 self.end_unwanted();
+                let (desired, workers) = (&self.desired, &self.workers);
+                self.resizes.retain(|uid| desired.get(uid).is_some() || workers.knows(uid));
                 self.housekeeping.start(Chore::Survey, &self.node);
             } else {
                 self.housekeeping.postpone(now);

@@ -1,53 +1,157 @@
 //! Volumes of a pod: each is served by the plugin of its kind (section 22; attach, device and CSI come with that wave).
+//!
+//! Nothing here has a task or a timer. A pod's job sets its volumes up, and every later job of it sets those up again
+//! whose content follows something that changes (VOL-06); whoever knows of a change sees to it that a job comes.
 
-use std::collections::BTreeMap;
+mod memory;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, Volume};
 use rubelet_core::id::PodUid;
 use rubelet_core::pod::PodExt;
 
+pub(crate) use memory::{Tell, VolumeMemory};
+
 use crate::chain::Chain;
 use crate::node::Node;
-use crate::ports::VolumeRequest;
+use crate::ports::{ReadyVolume, VolumePlugin, VolumeRequest};
+
+/// Volumes that are ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mounted {
+    /// Where they are, by name.
+    pub(crate) paths: BTreeMap<String, PathBuf>,
+    /// When the first of them has to be set up again.
+    pub(crate) renew_at: Option<Timestamp>,
+}
+
+impl Mounted {
+    fn add(&mut self, name: String, ready: ReadyVolume) {
+        self.paths.insert(name, ready.path);
+        self.renew_at = [self.renew_at, ready.renew_at].into_iter().flatten().min();
+    }
+}
 
 /// Volumes that could not be mounted, told as upstream tells it (SYNC-10).
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "Unable to attach or mount volumes: unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[]: {problem}",
-    .unmounted.join(" ")
+    "Unable to attach or mount volumes: unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[]: {}",
+    .unmounted.join(" "), .problems.join("; ")
 )]
 pub(crate) struct MountAllError {
     /// Names of the volumes that are not there.
     pub(crate) unmounted: Vec<String>,
-    /// What went wrong first.
-    pub(crate) problem: String,
+    /// What went wrong with each.
+    pub(crate) problems: Vec<String>,
 }
 
-/// Makes every volume of the pod usable and answers with their places. Stops at the first that can't be.
+/// Makes every volume that a container uses ready, all at the same time. One that can't be does not hold up the others.
 #[doc(alias = "WaitForAttachAndMount")]
-pub(crate) async fn mount_all(node: &Node, pod: &Arc<Pod>) -> Result<BTreeMap<String, PathBuf>, MountAllError> {
-    let spec = pod.pod_spec();
-    let volumes = spec.and_then(|s| s.volumes.as_deref()).unwrap_or_default();
-    let fs_group = spec.and_then(|s| s.security_context.as_ref()).and_then(|c| c.fs_group);
-    let mut mounted = BTreeMap::new();
-    for (done, volume) in volumes.iter().enumerate() {
-        let unmounted = || volumes.iter().skip(done).map(|v| v.name.clone()).collect();
-        let Some(plugin) = node.ports.volumes.iter().find(|p| p.serves(volume)) else {
-            let problem = format!("no volume plugin serves the source of volume \"{}\" yet", volume.name);
-            return Err(MountAllError { unmounted: unmounted(), problem });
-        };
-        let request = VolumeRequest { pod: Arc::clone(pod), volume: volume.clone(), fs_group };
-        match plugin.set_up(&request).await {
-            Ok(path) => mounted.insert(volume.name.clone(), path),
-            Err(err) => {
-                let problem = format!("MountVolume.SetUp failed for volume \"{}\" : {}", volume.name, Chain(&err));
-                return Err(MountAllError { unmounted: unmounted(), problem });
+pub(crate) async fn mount_all(node: &Node, pod: &Arc<Pod>) -> Result<Mounted, MountAllError> {
+    let used = used(pod);
+    let results = join_all(used.iter().map(|volume| set_up(node, pod, volume))).await;
+    let (mut mounted, mut unmounted, mut problems) = (Mounted::default(), Vec::new(), Vec::new());
+    for (volume, result) in used.iter().zip(results) {
+        match result {
+            Ok(ready) => mounted.add(volume.name.clone(), ready),
+            Err(problem) => {
+                unmounted.push(volume.name.clone());
+                problems.push(problem);
             }
-        };
+        }
     }
-    Ok(mounted)
+    if problems.is_empty() { Ok(mounted) } else { Err(MountAllError { unmounted, problems }) }
+}
+
+/// Every volume that a container uses is among these.
+pub(crate) fn has_all(pod: &Pod, mounted: &BTreeMap<String, PathBuf>) -> bool {
+    used(pod).iter().all(|volume| mounted.contains_key(&volume.name))
+}
+
+/// What came of bringing a pod's volumes up to date.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refreshed {
+    /// When the first of them has to be set up again.
+    pub(crate) renew_at: Option<Timestamp>,
+    /// What went wrong. Such a volume keeps the content that it has.
+    pub(crate) problems: Vec<String>,
+}
+
+/// Brings those volumes up to date whose content follows something that changes; `None` if the pod has none.
+#[doc(alias = "MarkRemountRequired")]
+pub(crate) async fn refresh(node: &Node, pod: &Arc<Pod>) -> Option<Refreshed> {
+    let mut used = used(pod);
+    used.retain(|volume| plugin_of(node, volume).is_some_and(|plugin| plugin.follows_changes()));
+    if used.is_empty() {
+        return None;
+    }
+    let mut refreshed = Refreshed::default();
+    for result in join_all(used.iter().map(|volume| set_up(node, pod, volume))).await {
+        match result {
+            Ok(ready) => {
+                refreshed.renew_at = [refreshed.renew_at, ready.renew_at].into_iter().flatten().min();
+            }
+            Err(problem) => refreshed.problems.push(problem),
+        }
+    }
+    Some(refreshed)
+}
+
+/// Volumes that a container mounts or has as a device; others are not set up (VOL-04).
+/// upstream: pkg/volume/util/util.go GetPodVolumeNames (v1.36)
+#[doc(alias = "getExpectedVolumes")]
+fn used(pod: &Pod) -> Vec<&Volume> {
+    let Some(spec) = pod.pod_spec() else { return Vec::new() };
+    let mut names = BTreeSet::new();
+    for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+        names.extend(container.volume_mounts.iter().flatten().map(|mount| mount.name.as_str()));
+        names.extend(container.volume_devices.iter().flatten().map(|device| device.name.as_str()));
+    }
+    for container in spec.ephemeral_containers.iter().flatten() {
+        names.extend(container.volume_mounts.iter().flatten().map(|mount| mount.name.as_str()));
+        names.extend(container.volume_devices.iter().flatten().map(|device| device.name.as_str()));
+    }
+    spec.volumes.iter().flatten().filter(|volume| names.contains(volume.name.as_str())).collect()
+}
+
+fn plugin_of<'a>(node: &'a Node, volume: &Volume) -> Option<&'a Arc<dyn VolumePlugin>> {
+    node.ports.volumes.iter().find(|plugin| plugin.serves(volume))
+}
+
+async fn set_up(node: &Node, pod: &Arc<Pod>, volume: &Volume) -> Result<ReadyVolume, String> {
+    let name = &volume.name;
+    let Some(plugin) = plugin_of(node, volume) else {
+        let why = unserved(node, volume);
+        return Err(format!("MountVolume.FindPluginBySpec failed for volume \"{name}\" : {why}"));
+    };
+    let context = pod.pod_spec().and_then(|spec| spec.security_context.as_ref());
+    let fs_group = context.and_then(|context| context.fs_group);
+    let request = VolumeRequest { pod: Arc::clone(pod), volume: volume.clone(), fs_group };
+    let result = plugin.set_up(&request).await;
+    result.map_err(|err| format!("MountVolume.SetUp failed for volume \"{name}\" : {}", Chain(&err)))
+}
+
+/// Why no plugin serves a volume, for people.
+fn unserved(node: &Node, volume: &Volume) -> String {
+    let kind = kind(volume);
+    let of_api = volume.config_map.is_some() || volume.secret.is_some() || volume.projected.is_some();
+    if node.ports.cluster.is_none() && of_api {
+        return format!("{kind} volumes need an API server, and this node has none");
+    }
+    format!("{kind} volumes are not supported on this node yet")
+}
+
+/// What a volume is, as its spec calls it: the one field besides the name.
+fn kind(volume: &Volume) -> String {
+    let fields = serde_json::to_value(volume).ok();
+    let fields = fields.as_ref().and_then(serde_json::Value::as_object);
+    let kind = fields.into_iter().flat_map(|fields| fields.keys()).find(|key| *key != "name");
+    kind.cloned().unwrap_or_else(|| "emptyDir".to_owned())
 }
 
 /// Undoes every volume of the pod and answers with what went wrong. It asks the plugins what they find on disk, so it

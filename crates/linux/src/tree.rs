@@ -207,13 +207,19 @@ fn explain(err: Errno) -> io::Error {
     io::Error::new(io::Error::from(err).kind(), text)
 }
 
-/// Gives the tree called `name` in `at` to the group `gid`, and lets the group write (VOL-09): files g+rw, directories
-/// g+rwxs. Links themselves change hands, never what they lead to. Goes on after a failure and answers with the first.
-pub(crate) fn give_to_group(at: impl AsFd, name: &str, gid: u32) -> Result<(), InTheWay> {
+/// What a group may do with what it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GroupMay {
+    Read,
+    Write,
+}
+
+/// Gives the tree called `name` in `at` to the group `gid` (VOL-09): files g+r or g+rw, directories g+rxs or g+rwxs. Links themselves change hands, never what they lead to. Goes on after a failure and answers with the first.
+pub(crate) fn give_to_group(at: impl AsFd, name: &str, gid: u32, may: GroupMay) -> Result<(), InTheWay> {
     let in_the_way = |err: Errno| InTheWay { path: name.into(), source: err.into() };
     // The tree's root may be a mount of its own (a tmpfs); below it none is entered.
     let root = beneath::open_dir(at, name).map_err(|source| InTheWay { path: name.into(), source })?;
-    let mut first_error = own(root.as_fd(), gid).err().map(in_the_way);
+    let mut first_error = own(root.as_fd(), gid, may).err().map(in_the_way);
     let mut levels = vec![(Dir::new(root).map_err(in_the_way)?, CString::default())];
     while let depth @ 1.. = levels.len()
         && let Some((dir, _)) = levels.last_mut()
@@ -228,7 +234,7 @@ pub(crate) fn give_to_group(at: impl AsFd, name: &str, gid: u32) -> Result<(), I
                 return Ok(None);
             }
             let file = beneath::handle(dir.fd()?, &*name)?;
-            own(file.as_fd(), gid)?;
+            own(file.as_fd(), gid, may)?;
             match beneath::open_dir_same_mount(dir.fd()?, &*name) {
                 Ok(_) if depth >= MAX_OPEN_LEVELS => Err(Errno::LOOP),
                 Ok(inner) => Ok(Some((Dir::new(inner)?, name))),
@@ -251,13 +257,16 @@ pub(crate) fn give_to_group(at: impl AsFd, name: &str, gid: u32) -> Result<(), I
     first_error.map_or(Ok(()), Err)
 }
 
-fn own(file: BorrowedFd<'_>, gid: u32) -> Result<(), Errno> {
+fn own(file: BorrowedFd<'_>, gid: u32, may: GroupMay) -> Result<(), Errno> {
     rustix::fs::chownat(file, c"", None, Some(Gid::from_raw(gid)), AtFlags::EMPTY_PATH)?;
     let stat = rustix::fs::fstat(file)?;
-    let more = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Symlink => return Ok(()),
-        FileType::Directory => 0o2770,
-        _ => 0o660,
+    // upstream: volume_linux.go changeFilePermission (v1.36): the owner gets no less than the group.
+    let more = match (FileType::from_raw_mode(stat.st_mode), may) {
+        (FileType::Symlink, _) => return Ok(()),
+        (FileType::Directory, GroupMay::Write) => 0o2770,
+        (FileType::Directory, GroupMay::Read) => 0o2550,
+        (_, GroupMay::Write) => 0o660,
+        (_, GroupMay::Read) => 0o440,
     };
     let mode = Mode::from_raw_mode(stat.st_mode | more);
     // `fchmod` refuses a bare handle, and opening a FIFO or device for it would have effects. The name below leads to

@@ -1,5 +1,7 @@
 //! `pods/<uid>/volumes/<plugin>/<volume>` and the marker beside it, for the volume plugins.
 
+mod payload;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,11 +14,13 @@ use rubelet_engine::ports::{FileError, MemoryFs, MountedFs, VolumeDirs, VolumePl
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+pub use payload::Payloads;
+
 use crate::beneath::{self, failed};
 use crate::blocking::blocking;
 use crate::kernel_mounts::{is_mount_root, mount_new, unmount_at};
 use crate::pod_dirs::{PODS, entries, make_pod_dir, none_if_gone, open_pod_dir};
-use crate::tree::{self, Remove};
+use crate::tree::{self, GroupMay, Remove};
 
 const PRIVATE_DIR: u32 = 0o750;
 
@@ -176,7 +180,7 @@ impl VolumeDirs for RootVolumes {
     async fn give_to_group(&self, place: &VolumePlace, group: u32) -> Result<(), FileError> {
         self.run("change the group of", place, move |this, place| {
             let parent = this.parent(place, VOLUMES)?.ok_or(Errno::NOENT)?;
-            tree::give_to_group(parent, place.name()?, group).map_err(|err| err.source)
+            tree::give_to_group(parent, place.name()?, group, GroupMay::Write).map_err(|err| err.source)
         })
         .await
     }

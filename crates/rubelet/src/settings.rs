@@ -1,5 +1,9 @@
 //! What configuration, flags, gates and facts come down to for the engine.
 
+mod node;
+
+pub(crate) use node::NodeSettings;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -11,9 +15,9 @@ use rubelet_core::config::{Gate, KubeletConfiguration, SwapBehavior};
 use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::Pace;
+use rubelet_core::node::{first_labels, node_allocatable, node_capacity};
 use rubelet_core::plan::PlanGates;
 use rubelet_core::qos::{CgroupTree, CgroupValues, CpuPolicy, QosClass, node_values, qos_values};
-use rubelet_core::resources::{Amount, Amounts, CPU, MEMORY, PODS};
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Settings};
 use rubelet_engine::ports::{CgroupError, Cgroups, NodeFacts, RuntimeStatus, RuntimeVersion};
@@ -35,6 +39,7 @@ pub(crate) fn settings(
     let gate = |gate| loaded.gates.enabled(gate);
     let longest = config.crash_loop_back_off.max_container_restart_period.map(Into::into);
     let longest = longest.filter(|_| gate(Gate::KubeletCrashLoopBackOffMax));
+    let node = node::setup(loaded, facts)?;
     let cluster_dns: Result<Vec<IpAddr>, _> = config.cluster_dns.iter().map(|ip| ip.parse()).collect();
     Ok(Settings {
         runtime_name: version.name.clone(),
@@ -54,9 +59,9 @@ pub(crate) fn settings(
             total: usize::try_from(loaded.flags.maximum_dead_containers).ok(),
         },
         admission: Admission {
-            labels: loaded.flags.node_labels.clone(),
-            taints: Vec::new(),
-            allocatable: allocatable(config, facts)?,
+            labels: first_labels(&node),
+            allocatable: node_allocatable(&node_capacity(&node.machine, node.pods), &node.reserved),
+            taints: node.taints,
             sysctls: SysctlAllowlist::new(kernel_version(), &config.allowed_unsafe_sysctls)?,
         },
     })
@@ -106,26 +111,6 @@ fn handlers(status: &RuntimeStatus) -> BTreeMap<String, HandlerFeatures> {
     status.handlers.iter().map(|h| (h.name.clone(), features(h))).collect()
 }
 
-/// What the node leaves to pods: capacity less what is reserved (CG-20; eviction's part comes with eviction).
-fn allocatable(config: &KubeletConfiguration, facts: &NodeFacts) -> anyhow::Result<Amounts> {
-    let capacity = [
-        (CPU, format!("{}m", facts.cpu_millis)),
-        (MEMORY, facts.memory_bytes.to_string()),
-        (PODS, max_pods(config, facts).to_string()),
-    ];
-    let mut left = Amounts::new();
-    for (name, text) in capacity {
-        let mut amount = Amount::parse(&text).with_context(|| format!("capacity of {name}"))?;
-        for reserved in [&config.system_reserved, &config.kube_reserved] {
-            if let Some(text) = reserved.get(name) {
-                amount = amount - Amount::parse(text).with_context(|| format!("reserved {name} {text:?}"))?;
-            }
-        }
-        left.insert(name.to_owned(), amount.not_negative());
-    }
-    Ok(left)
-}
-
 fn max_pods(config: &KubeletConfiguration, facts: &NodeFacts) -> i64 {
     let most = i64::from(config.max_pods);
     match i64::from(config.pods_per_core) {
@@ -146,7 +131,9 @@ pub(crate) async fn prepare_cgroups(
         return Ok(());
     }
     let enforced = config.enforce_node_allocatable.iter().any(|what| what == "pods");
-    let all = node_values(&settings.admission.allocatable, &facts.hugepage_sizes);
+    // What cannot be read has been refused before.
+    let limit = node::cgroup_limit(config, facts).unwrap_or_else(|_| settings.admission.allocatable.clone());
+    let all = node_values(&limit, &facts.hugepage_sizes);
     let values = if enforced { all } else { CgroupValues::default() };
     cgroups.ensure(&tree.root(), &values).await?;
     let levels = qos_values([], &facts.hugepage_sizes);

@@ -34,8 +34,10 @@ const BIND_PAUSE: Duration = Duration::from_secs(5);
 const LEAST_PATIENCE: Duration = Duration::from_secs(5 * 60);
 /// A loop that was quiet for so long has to answer within this.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Every check, in the order in which they are told.
-const CHECKS: [&str; 2] = ["ping", "syncloop"];
+/// Every check on this port, in the order in which they are told.
+const CHECKS: &[&str] = &["ping", "syncloop"];
+/// Every check on the node's API: `log` is that logging does not block, which ours cannot.
+pub(crate) const API_CHECKS: &[&str] = &["ping", "log", "syncloop"];
 
 /// What is checked.
 #[derive(Clone)]
@@ -62,10 +64,10 @@ impl Health {
         }
     }
 
-    async fn answer(&self, path: &str, query: Option<&str>) -> Answer {
+    pub(crate) async fn answer(&self, checks: &[&str], path: &str, query: Option<&str>) -> Answer {
         match path.strip_prefix("/healthz") {
-            Some("") => self.all(query).await,
-            Some(one) if CHECKS.iter().any(|check| one.strip_prefix('/') == Some(check)) => {
+            Some("") => self.all(checks, query).await,
+            Some(one) if checks.iter().any(|check| one.strip_prefix('/') == Some(check)) => {
                 match self.problem(one.trim_start_matches('/')).await {
                     None => text(StatusCode::OK, "ok"),
                     Some(why) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
@@ -76,11 +78,11 @@ impl Health {
     }
 
     #[doc(alias = "handleRootHealth")]
-    async fn all(&self, query: Option<&str>) -> Answer {
+    async fn all(&self, checks: &[&str], query: Option<&str>) -> Answer {
         let excluded = query_values(query, "exclude");
         let (mut told, mut failed) = (String::new(), false);
         // Writing to a string cannot fail.
-        for check in CHECKS {
+        for check in checks.iter().copied() {
             if excluded.iter().any(|name| name == check) {
                 let _ = writeln!(told, "[+]{check} excluded: ok");
             } else if self.problem(check).await.is_some() {
@@ -91,7 +93,7 @@ impl Health {
             }
         }
         let mut unknown: Vec<String> =
-            excluded.iter().filter(|name| !CHECKS.contains(&name.as_str())).map(|name| format!("{name:?}")).collect();
+            excluded.iter().filter(|name| !checks.contains(&name.as_str())).map(|name| format!("{name:?}")).collect();
         unknown.sort();
         unknown.dedup();
         if !unknown.is_empty() {
@@ -134,7 +136,7 @@ impl Healthz {
         let health = self.health;
         let handler = move |(), request: Request<Incoming>| {
             let health = health.clone();
-            async move { health.answer(request.uri().path(), request.uri().query()).await }
+            async move { health.answer(CHECKS, request.uri().path(), request.uri().query()).await }
         };
         serve(&self.listener, SLOTS, |_| (), Arc::new(handler), &cancel).await;
     }

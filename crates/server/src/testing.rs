@@ -18,6 +18,8 @@ use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::timeline::Timeline;
 
+use tokio::sync::watch;
+
 use crate::watched::WatchedNode;
 
 /// The node has run for an hour.
@@ -118,5 +120,9 @@ impl WatchedNode for FakeNode {
 
     fn quiet_for(&self) -> Duration {
         self.quiet_for
+    }
+
+    fn news(&self) -> watch::Receiver<Instant> {
+        watch::channel(NOW).1
     }
 }

@@ -28,13 +28,14 @@ pub(crate) fn decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The values of `key` in a query; a key without a value has an empty one.
+/// The values of `key` in a query; a key without a value has an empty one. In a query, unlike in a path, a plus sign
+/// is a blank.
 pub(crate) fn query_values(query: Option<&str>, key: &str) -> Vec<String> {
     let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     pairs
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .filter(|(name, _)| decode(name) == key)
-        .map(|(_, value)| decode(value))
+        .filter(|(name, _)| decode(&name.replace('+', " ")) == key)
+        .map(|(_, value)| decode(&value.replace('+', " ")))
         .collect()
 }
 
@@ -57,6 +58,7 @@ mod tests {
     #[test]
     fn a_query_may_repeat_a_key() {
         assert_eq!(query_values(Some("verbose&exclude=ping&exclude=a%20b"), "exclude"), ["ping", "a b"]);
+        assert_eq!(query_values(Some("command=sh&command=a+b%2Bc"), "command"), ["sh", "a b+c"]);
         assert_eq!(query_values(Some("verbose&exclude=ping"), "verbose"), [""]);
         assert!(query_values(None, "verbose").is_empty());
     }

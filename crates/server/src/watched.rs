@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::sync_loop::{NodeView, SyncLoopHandle};
+use tokio::sync::watch;
 
 /// A node that can be looked at.
 #[async_trait]
@@ -13,6 +15,8 @@ pub trait WatchedNode: Send + Sync {
     async fn view(&self) -> Option<NodeView>;
     /// How long ago the loop last did something.
     fn quiet_for(&self) -> Duration;
+    /// Changes whenever the loop has done something: a reason to look again.
+    fn news(&self) -> watch::Receiver<Instant>;
 }
 
 /// The node of this process.
@@ -32,5 +36,9 @@ impl WatchedNode for LiveNode {
 
     fn quiet_for(&self) -> Duration {
         self.clock.mono().since(self.sync_loop.last_beat())
+    }
+
+    fn news(&self) -> watch::Receiver<Instant> {
+        self.sync_loop.beats()
     }
 }

@@ -6,12 +6,15 @@
 //! Every fake is a handle whose clones share one world, so that the world outlives a kubelet that is killed and started
 //! again. The simulation of the whole engine on these fakes has its place in `engine`'s tests (`tests/sim`).
 
+mod api;
 mod cgroups;
 mod chance;
+mod checkpoints;
 mod clock;
 pub mod contract;
 mod files;
 mod node_api;
+mod objects;
 mod pods;
 mod probes;
 mod recording;
@@ -19,11 +22,14 @@ mod runtime;
 mod source;
 mod volumes;
 
+pub use api::*;
 pub use cgroups::*;
 pub use chance::*;
+pub use checkpoints::*;
 pub use clock::*;
 pub use files::*;
 pub use node_api::*;
+pub use objects::*;
 pub use pods::*;
 pub use probes::*;
 pub use recording::*;

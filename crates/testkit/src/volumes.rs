@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Volume;
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_engine::ports::{VolumeError, VolumePlugin, VolumeRequest};
+use rubelet_engine::ports::{ReadyVolume, VolumeError, VolumePlugin, VolumeRequest};
 
 use crate::files::FakePodDirs;
 
@@ -23,6 +24,9 @@ struct Volumes {
     stuck: BTreeSet<String>,
     panics: BTreeSet<String>,
     takes: Duration,
+    follows_changes: bool,
+    renew_at: Option<Timestamp>,
+    set_ups: usize,
 }
 
 impl FakeVolumes {
@@ -60,6 +64,18 @@ impl FakeVolumes {
         };
     }
 
+    /// Makes the volumes' content one that changes, and that has to be renewed at `renew_at`.
+    pub fn set_follows_changes(&self, renew_at: Option<Timestamp>) {
+        let mut volumes = self.volumes();
+        volumes.follows_changes = true;
+        volumes.renew_at = renew_at;
+    }
+
+    /// How often a volume was set up, of whatever pod.
+    pub fn set_ups(&self) -> usize {
+        self.volumes().set_ups
+    }
+
     /// How long setting up takes.
     pub fn set_takes(&self, takes: Duration) {
         self.volumes().takes = takes;
@@ -84,7 +100,11 @@ impl VolumePlugin for FakeVolumes {
         true
     }
 
-    async fn set_up(&self, request: &VolumeRequest) -> Result<PathBuf, VolumeError> {
+    fn follows_changes(&self) -> bool {
+        self.volumes().follows_changes
+    }
+
+    async fn set_up(&self, request: &VolumeRequest) -> Result<ReadyVolume, VolumeError> {
         let uid = PodRef::of(&request.pod).uid;
         let name = request.volume.name.clone();
         let takes = self.volumes().takes;
@@ -95,8 +115,10 @@ impl VolumePlugin for FakeVolumes {
             return Err(VolumeError::Refused(message.clone()));
         }
         let path = place(&uid, &name);
+        let renew_at = volumes.renew_at;
         volumes.made.insert((uid, name));
-        Ok(path)
+        volumes.set_ups += 1;
+        Ok(ReadyVolume { path, renew_at })
     }
 
     async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<String>, VolumeError> {

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::qos::{PodCgroupPolicy, pod_values};
 use rubelet_core::resources::{Amount, HUGEPAGES_PREFIX, has_pod_level_resources, hugepage_size};
 use rubelet_engine::ports::{
-    MemoryFs, MountedFs, VolumeDirs, VolumeError, VolumePlace, VolumePlugin, VolumeRequest, VolumeState,
+    MemoryFs, MountedFs, ReadyVolume, VolumeDirs, VolumeError, VolumePlace, VolumePlugin, VolumeRequest, VolumeState,
 };
 
-const NAME: &str = "kubernetes.io/empty-dir";
+pub(crate) const NAME: &str = "kubernetes.io/empty-dir";
 
 /// Every user of the pod may write. upstream: empty_dir.go perm (v1.36)
-const MODE: u32 = 0o777;
+pub(crate) const MODE: u32 = 0o777;
 
 const HUGE_PAGES: &str = "HugePages";
 
@@ -56,17 +57,14 @@ impl VolumePlugin for EmptyDir {
         volume.empty_dir.is_some()
     }
 
-    async fn set_up(&self, request: &VolumeRequest) -> Result<PathBuf, VolumeError> {
+    async fn set_up(&self, request: &VolumeRequest) -> Result<ReadyVolume, VolumeError> {
         let source = request.volume.empty_dir.clone().unwrap_or_default();
         let medium = self.medium(&source, &request.pod)?;
-        let group =
-            request.fs_group.map(u32::try_from).transpose().map_err(|_| {
-                VolumeError::Refused(format!("fsGroup {} is out of range", request.fs_group.unwrap_or(0)))
-            })?;
+        let group = group(request)?;
         let place = place(&PodRef::of(&request.pod).uid, &request.volume.name);
         let now = self.dirs.look(&place).await?;
         if is_done(&medium, &now) {
-            return Ok(now.path);
+            return Ok(now.path.into());
         }
         let path = self.make(&place, &medium, &now, &request.pod).await?;
         if let Some(group) = group
@@ -77,7 +75,7 @@ impl VolumePlugin for EmptyDir {
             tracing::warn!(volume = place.volume, group, err = %err, "Volume cannot be given to its group in full");
         }
         self.dirs.mark_ready(&place).await?;
-        Ok(path)
+        Ok(path.into())
     }
 
     async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<String>, VolumeError> {
@@ -93,7 +91,7 @@ impl EmptyDir {
     fn medium(&self, source: &EmptyDirVolumeSource, pod: &Pod) -> Result<Medium, VolumeError> {
         match source.medium.as_deref().unwrap_or_default() {
             "" => Ok(Medium::Disk),
-            "Memory" => Ok(Medium::Memory { size: self.memory_size(source, pod) }),
+            "Memory" => Ok(Medium::Memory { size: tmpfs_size(self.node_memory, source.size_limit.as_ref(), pod) }),
             HUGE_PAGES => Ok(Medium::HugePages { named: None }),
             other => {
                 let size = other.strip_prefix("HugePages-").and_then(|size| Amount::parse(size).ok());
@@ -103,16 +101,6 @@ impl EmptyDir {
                 }
             }
         }
-    }
-
-    /// The least of what the node has, what the pod may use and what the volume asks for.
-    /// upstream: empty_dir.go calculateEmptyDirMemorySize (v1.36)
-    fn memory_size(&self, source: &EmptyDirVolumeSource, pod: &Pod) -> Option<u64> {
-        let pod_limit = pod_values(pod, &PodCgroupPolicy::default()).memory_limit;
-        let volume_limit = source.size_limit.as_ref().map(|size| Amount::of(size).value());
-        let limits = [pod_limit, volume_limit].into_iter().flatten();
-        let limits = limits.filter_map(|limit| u64::try_from(limit).ok());
-        limits.chain([self.node_memory]).filter(|limit| *limit > 0).min()
     }
 
     async fn make(
@@ -144,6 +132,23 @@ impl EmptyDir {
         self.dirs.mount(place, &kind).await?;
         Ok(path)
     }
+}
+
+/// The group that the volume has to be given to.
+pub(crate) fn group(request: &VolumeRequest) -> Result<Option<u32>, VolumeError> {
+    let Some(group) = request.fs_group else { return Ok(None) };
+    let out_of_range = |_| VolumeError::Refused(format!("fsGroup {group} is out of range"));
+    u32::try_from(group).map(Some).map_err(out_of_range)
+}
+
+/// The least of what the node has, what the pod may use and what the volume asks for.
+/// upstream: empty_dir.go calculateEmptyDirMemorySize (v1.36)
+pub(crate) fn tmpfs_size(node_memory: u64, size_limit: Option<&Quantity>, pod: &Pod) -> Option<u64> {
+    let pod_limit = pod_values(pod, &PodCgroupPolicy::default()).memory_limit;
+    let volume_limit = size_limit.map(|size| Amount::of(size).value());
+    let limits = [pod_limit, volume_limit].into_iter().flatten();
+    let limits = limits.filter_map(|limit| u64::try_from(limit).ok());
+    limits.chain([node_memory]).filter(|limit| *limit > 0).min()
 }
 
 fn place(uid: &PodUid, volume: &str) -> VolumePlace {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Volume;
 use rubelet_core::id::PodUid;
-use rubelet_engine::ports::{VolumeError, VolumePlugin, VolumeRequest};
+use rubelet_engine::ports::{ReadyVolume, VolumeError, VolumePlugin, VolumeRequest};
 
 const DIR_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
@@ -28,7 +28,7 @@ impl VolumePlugin for HostPath {
         volume.host_path.is_some()
     }
 
-    async fn set_up(&self, request: &VolumeRequest) -> Result<PathBuf, VolumeError> {
+    async fn set_up(&self, request: &VolumeRequest) -> Result<ReadyVolume, VolumeError> {
         let source = request.volume.host_path.clone().unwrap_or_default();
         if source.path.split('/').any(|part| part == "..") {
             return Err(VolumeError::Refused(format!("invalid HostPath `{}`: must not contain '..'", source.path)));
@@ -36,12 +36,12 @@ impl VolumePlugin for HostPath {
         let path = PathBuf::from(&source.path);
         let kind = source.type_.unwrap_or_default();
         if kind.is_empty() {
-            return Ok(path);
+            return Ok(path.into());
         }
         // The path may be on a file system that hangs.
         let checked = tokio::task::spawn_blocking(move || check(&path, &kind).map(|()| path)).await;
         match checked.map_err(tokio::task::JoinError::try_into_panic) {
-            Ok(result) => result,
+            Ok(result) => result.map(ReadyVolume::from),
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
             // The runtime is shutting down, and no one is left to tell.
             Err(Err(_cancelled)) => std::future::pending().await,

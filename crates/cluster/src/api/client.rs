@@ -140,7 +140,7 @@ impl Client {
         clock: Clock,
         tasks: &mut TaskGroup,
     ) -> Self {
-        let shared = Shared { endpoint: Arc::new(endpoint), credentials, beat: options.heartbeat, clock };
+        let shared = Shared { endpoint, credentials, beat: options.heartbeat, clock };
         let (connector, task) = Connector::new(shared, tasks.cancel_token());
         tasks.start("api-connection", task);
         let agent = HeaderValue::from_str(&options.user_agent).unwrap_or(HeaderValue::from_static("kubelet"));
@@ -288,12 +288,12 @@ impl Client {
         let mut bad = None;
         let mut attempt = 1;
         loop {
-            let authorization = shared.credentials.authorization(shared.clock.mono()).await;
+            let authorization = shared.credentials.authorization(shared.clock.now()).await;
             let server = shared.endpoint.url();
             let authorization = authorization.map_err(|source| WireError::Credentials { server, source })?;
             let manners = Manners { agent: self.agent.clone(), authorization };
             let link = self.connector.link(bad).await?;
-            match link.exchange(ask, &manners, async || self.connector.dial().await).await {
+            match link.exchange(ask, &manners).await {
                 Ok(answer) => return Ok((answer, link)),
                 Err(failure) if attempt < ATTEMPTS && again(ask, &failure) => {
                     bad = Some(link.id);

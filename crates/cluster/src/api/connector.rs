@@ -32,10 +32,17 @@ pub(super) struct Connector {
 }
 
 pub(super) struct Shared {
-    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) endpoint: Endpoint,
     pub(super) credentials: Credentials,
     pub(super) beat: Heartbeat,
     pub(super) clock: Clock,
+}
+
+impl Shared {
+    /// A connection on which nothing has been said yet.
+    pub(super) async fn dial(&self) -> Result<Dialled, WireError> {
+        dial(&self.endpoint, &self.credentials, self.clock.now()).await
+    }
 }
 
 /// Somebody wants a connection other than this one.
@@ -93,11 +100,6 @@ impl Connector {
                 return;
             }
         }
-    }
-
-    /// A connection for one exchange, where each needs its own.
-    pub(super) async fn dial(&self) -> Result<Dialled, WireError> {
-        dial(&self.shared.endpoint, &self.shared.credentials, self.shared.clock.mono()).await
     }
 }
 
@@ -174,8 +176,9 @@ impl Task {
             // Read before the certificate is: should it change meanwhile, the connection counts as old.
             let version = shared.credentials.version();
             let now = shared.clock.mono();
-            let dialled = dial(&shared.endpoint, &shared.credentials, now).await?;
-            Link::make(id, dialled, shared.beat, Arc::clone(&shared.endpoint), version, now).await
+            // Without TLS there is nothing to learn: it is HTTP/1, on a connection for each exchange.
+            let dialled = if shared.endpoint.tls { Some(shared.dial().await?) } else { None };
+            Link::make(id, dialled, shared, version, now).await
         });
     }
 

@@ -14,11 +14,14 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::InvalidHeaderValue;
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use rubelet_core::time::Instant;
-use tokio::sync::watch;
+use rubelet_core::time::{Instant, Now};
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::exec::{Exec, ExecError, Grant};
 
 /// How long a file is believed before it is read again.
 ///
@@ -136,6 +139,8 @@ pub enum Login {
     TokenFile(PathBuf),
     /// A name and a password.
     Basic(String, String),
+    /// What a program says: a token, a certificate, or both.
+    Exec(Box<Exec>),
 }
 
 impl std::fmt::Debug for Login {
@@ -145,6 +150,7 @@ impl std::fmt::Debug for Login {
             Self::Token(_) => f.write_str("Token(…)"),
             Self::TokenFile(path) => f.debug_tuple("TokenFile").field(path).finish(),
             Self::Basic(name, _) => write!(f, "Basic({name:?}, …)"),
+            Self::Exec(exec) => exec.fmt(f),
         }
     }
 }
@@ -176,6 +182,9 @@ pub enum CredentialsError {
         /// Which.
         path: PathBuf,
     },
+    /// The program that should say who we are does not.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
     /// It cannot stand in a header.
     #[error("the token or password holds characters that no header may have")]
     Header(#[source] InvalidHeaderValue),
@@ -191,7 +200,11 @@ struct Shared {
     user: User,
     /// Counts how often the certificate changed: a connection made under another count is an old one.
     version: watch::Sender<u64>,
+    /// Counts how often the server did not know us.
+    refusals: watch::Sender<u64>,
     state: Mutex<State>,
+    /// One run of the program at a time.
+    running: Semaphore,
 }
 
 #[derive(Default)]
@@ -201,6 +214,15 @@ struct State {
     /// What the files held when they were last read, and when they were last looked at.
     files: Option<(u64, Instant)>,
     token: Option<(HeaderValue, Instant)>,
+    grant: Option<Arc<Granted>>,
+}
+
+/// What a program last said.
+struct Granted {
+    authorization: Option<HeaderValue>,
+    identity: Option<Arc<Identity>>,
+    fingerprint: u64,
+    expires: Option<Timestamp>,
 }
 
 impl std::fmt::Debug for Credentials {
@@ -212,7 +234,9 @@ impl std::fmt::Debug for Credentials {
 impl Credentials {
     /// Those of `user`.
     pub fn new(user: User) -> Self {
-        Self { shared: Arc::new(Shared { user, version: watch::Sender::new(0), state: Mutex::default() }) }
+        let (version, running) = (watch::Sender::new(0), Semaphore::new(1));
+        let refusals = watch::Sender::new(0);
+        Self { shared: Arc::new(Shared { user, version, refusals, state: Mutex::default(), running }) }
     }
 
     /// From now on this certificate, whatever the user of the kubeconfig has. Running watches go on.
@@ -225,6 +249,11 @@ impl Credentials {
     /// Counts the certificates: tells when there is a new one.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.version.subscribe()
+    }
+
+    /// Counts the answers that said that the server does not know us: tells when there is another.
+    pub fn refusals(&self) -> watch::Receiver<u64> {
+        self.shared.refusals.subscribe()
     }
 
     /// New requests go over a new connection from now on.
@@ -241,15 +270,20 @@ impl Credentials {
     }
 
     /// The certificate for a new connection, read anew.
-    pub(super) async fn identity(&self, now: Instant) -> Result<Option<Arc<Identity>>, CredentialsError> {
+    pub(super) async fn identity(&self, now: Now) -> Result<Option<Arc<Identity>>, CredentialsError> {
         if let Some(given) = &self.state().given {
             return Ok(Some(Arc::clone(given)));
+        }
+        if let Login::Exec(exec) = &self.shared.user.login
+            && let Some(identity) = &self.granted(exec, now.wall).await?.identity
+        {
+            return Ok(Some(Arc::clone(identity)));
         }
         let Some((certificate, key)) = &self.shared.user.certificate else { return Ok(None) };
         let (chain, secret) = (certificate.text().await?, key.text().await?);
         let identity = Identity::from_pem(&chain, &secret)
             .map_err(|source| CredentialsError::Identity { origin: certificate.origin(), source })?;
-        self.state().files = Some((fingerprint(&chain, &secret), now));
+        self.state().files = Some((fingerprint(&chain, &secret), now.mono));
         Ok(Some(Arc::new(identity)))
     }
 
@@ -280,27 +314,71 @@ impl Credentials {
     }
 
     /// What the `Authorization` header says.
-    pub(super) async fn authorization(&self, now: Instant) -> Result<Option<HeaderValue>, CredentialsError> {
+    pub(super) async fn authorization(&self, now: Now) -> Result<Option<HeaderValue>, CredentialsError> {
         match &self.shared.user.login {
             Login::None => Ok(None),
             Login::Token(token) => bearer(token).map(Some),
             Login::Basic(name, password) => secret(&basic(&format!("{name}:{password}"))).map(Some),
             Login::TokenFile(path) => {
                 if let Some((header, at)) = &self.state().token
-                    && now.since(*at) < FILE_PERIOD
+                    && now.mono.since(*at) < FILE_PERIOD
                 {
                     return Ok(Some(header.clone()));
                 }
                 let header = token_of(path).await?;
-                self.state().token = Some((header.clone(), now));
+                self.state().token = Some((header.clone(), now.mono));
                 Ok(Some(header))
             }
+            Login::Exec(exec) => Ok(self.granted(exec, now.wall).await?.authorization.clone()),
         }
+    }
+
+    /// What the program says, asked again only when its word has run out.
+    async fn granted(&self, exec: &Exec, now: Timestamp) -> Result<Arc<Granted>, CredentialsError> {
+        let valid = || self.state().grant.clone().filter(|grant| grant.expires.is_none_or(|expires| now < expires));
+        if let Some(grant) = valid() {
+            return Ok(grant);
+        }
+        // Never closed, so a permit always comes.
+        let _permit = self.shared.running.acquire().await;
+        if let Some(grant) = valid() {
+            return Ok(grant);
+        }
+        let grant = Arc::new(Granted::read(exec.run().await?)?);
+        let before = self.state().grant.replace(Arc::clone(&grant));
+        if before.is_some_and(|before| before.fingerprint != grant.fingerprint) {
+            self.renew();
+        }
+        Ok(grant)
     }
 
     /// The server did not know us: whatever is kept is read anew.
     pub(super) fn refused(&self) {
-        self.state().token = None;
+        self.shared.refusals.send_modify(|count| *count = count.wrapping_add(1));
+        let mut state = self.state();
+        state.token = None;
+        if let Some(grant) = &state.grant {
+            // Not forgotten: whether its certificate is another one must be told.
+            let (authorization, identity) = (grant.authorization.clone(), grant.identity.clone());
+            let stale =
+                Granted { authorization, identity, fingerprint: grant.fingerprint, expires: Some(Timestamp::MIN) };
+            state.grant = Some(Arc::new(stale));
+        }
+    }
+}
+
+impl Granted {
+    fn read(grant: Grant) -> Result<Self, CredentialsError> {
+        let (certificate, key) = (grant.client_certificate_data.as_bytes(), grant.client_key_data.as_bytes());
+        let identity = if certificate.is_empty() {
+            None
+        } else {
+            let bad = |source| CredentialsError::Identity { origin: "the credential plugin".to_owned(), source };
+            Some(Arc::new(Identity::from_pem(certificate, key).map_err(bad)?))
+        };
+        let authorization = if grant.token.is_empty() { None } else { Some(bearer(&grant.token)?) };
+        let fingerprint = fingerprint(certificate, key);
+        Ok(Self { authorization, identity, fingerprint, expires: grant.expiration_timestamp })
     }
 }
 

@@ -12,9 +12,10 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use tokio_rustls::rustls;
 
+use super::connector::Shared;
 use super::dial::{Dialled, Speaks};
-use super::endpoint::Endpoint;
 use super::error::WireError;
 use super::pulse::{Heartbeat, Open, OpenStream, stalled};
 
@@ -47,7 +48,7 @@ pub(super) struct Link {
     /// Of the credentials it was made with.
     pub(super) version: u64,
     pub(super) made: rubelet_core::time::Instant,
-    endpoint: Arc<Endpoint>,
+    shared: Arc<Shared>,
     kind: Kind,
     /// Why it is over.
     over: Arc<OnceLock<Over>>,
@@ -58,15 +59,16 @@ enum Kind {
         send: SendRequest<Bytes>,
         open: Arc<Open>,
     },
-    /// A connection per exchange. The first is at hand; others are dialled.
+    /// A connection per exchange, dialled for it.
     Http1,
 }
 
 /// How a connection came to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Over {
     Stalled(Heartbeat),
-    Closed(String),
+    Refused(rustls::Error),
+    Closed(Option<Arc<h2::Error>>),
 }
 
 /// The future that does a connection's work; ends when it does.
@@ -109,31 +111,32 @@ impl Link {
     /// Makes a connection. The driver must be run for it to live.
     pub(super) async fn make(
         id: u64,
-        dialled: Dialled,
-        beat: Heartbeat,
-        endpoint: Arc<Endpoint>,
+        dialled: Option<Dialled>,
+        shared: Arc<Shared>,
         version: u64,
         made: rubelet_core::time::Instant,
     ) -> Result<(Self, Option<Driver>), WireError> {
         let over = Arc::new(OnceLock::new());
-        let link = |kind, over| Self { id, version, made, endpoint: Arc::clone(&endpoint), kind, over };
-        if dialled.speaks == Speaks::Http1 {
+        let link = |kind, over| Self { id, version, made, shared: Arc::clone(&shared), kind, over };
+        let Some(dialled) = dialled.filter(|dialled| dialled.speaks == Speaks::Http2) else {
             return Ok((link(Kind::Http1, over), None));
-        }
+        };
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
-        let failed = |source| WireError::Http2 { server: endpoint.url(), source };
+        let failed = |source| WireError::Http2 { server: shared.endpoint.url(), source };
+        let beat = shared.beat;
         let (send, mut connection) = builder.handshake(dialled.wire).await.map_err(failed)?;
         let open = Arc::new(Open::default());
         let (ping, streams, end) = (connection.ping_pong(), Arc::clone(&open), Arc::clone(&over));
+        let told = dialled.told;
         let driver = async move {
             let result = tokio::select! {
                 biased;
-                result = connection => Over::Closed(result.err().map(|error| error.to_string()).unwrap_or_default()),
+                result = connection => Over::Closed(result.err().map(Arc::new)),
                 () = stalled(ping, streams, beat) => Over::Stalled(beat),
             };
-            // The connection is dropped only now: whoever waits on it finds the reason.
-            let _ = end.set(result);
+            // What TLS said is the reason, if it said anything. Whoever waits on the connection is polled after this.
+            let _ = end.set(told.get().cloned().map_or(result, Over::Refused));
         };
         Ok((link(Kind::Http2 { send, open }, over), Some(Box::pin(driver))))
     }
@@ -147,19 +150,14 @@ impl Link {
     }
 
     pub(super) fn server(&self) -> String {
-        self.endpoint.url()
+        self.shared.endpoint.url()
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(super) async fn exchange(
-        &self,
-        ask: &Ask,
-        manners: &Manners,
-        redial: impl AsyncFn() -> Result<Dialled, WireError>,
-    ) -> Result<Answer, Failure> {
+    pub(super) async fn exchange(&self, ask: &Ask, manners: &Manners) -> Result<Answer, Failure> {
         match &self.kind {
             Kind::Http2 { send, open } => self.exchange_2(send.clone(), open, ask, manners).await,
-            Kind::Http1 => self.exchange_1(ask, manners, redial).await,
+            Kind::Http1 => self.exchange_1(ask, manners).await,
         }
     }
 
@@ -172,7 +170,7 @@ impl Link {
     ) -> Result<Answer, Failure> {
         let stream = open.stream();
         let unsent = |source| Failure { error: self.lost(source), processed: Processed::No };
-        let uri = format!("{}{}{}", self.endpoint.url(), self.endpoint.base, ask.path);
+        let uri = format!("{}{}{}", self.shared.endpoint.url(), self.shared.endpoint.base, ask.path);
         let request = request(ask, manners, &uri).map_err(unmade)?.body(()).map_err(unmade)?;
         let mut send = send.ready().await.map_err(unsent)?;
         let body = ask.body.clone();
@@ -191,19 +189,15 @@ impl Link {
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
-    async fn exchange_1(
-        &self,
-        ask: &Ask,
-        manners: &Manners,
-        redial: impl AsyncFn() -> Result<Dialled, WireError>,
-    ) -> Result<Answer, Failure> {
+    async fn exchange_1(&self, ask: &Ask, manners: &Manners) -> Result<Answer, Failure> {
         let unsent = |error| Failure { error, processed: Processed::No };
-        let failed = |source| WireError::Http1 { server: self.endpoint.url(), source };
-        let dialled = redial().await.map_err(unsent)?;
+        let failed = |source| WireError::Http1 { server: self.shared.endpoint.url(), source };
+        let dialled = self.shared.dial().await.map_err(unsent)?;
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(dialled.wire)).await;
         let (mut send, connection) = handshake.map_err(|source| unsent(failed(source)))?;
-        let path = format!("{}{}", self.endpoint.base, ask.path);
-        let host = HeaderValue::from_str(&self.endpoint.authority()).map_err(http::Error::from).map_err(unmade)?;
+        let path = format!("{}{}", self.shared.endpoint.base, ask.path);
+        let host =
+            HeaderValue::from_str(&self.shared.endpoint.authority()).map_err(http::Error::from).map_err(unmade)?;
         let request = request(ask, manners, &path).map_err(unmade)?.header(HOST, host);
         let request = request.body(Full::new(ask.body.clone().unwrap_or_default())).map_err(unmade)?;
         let mut driver: Driver = Box::pin(async move {
@@ -251,6 +245,9 @@ fn unmade(source: http::Error) -> Failure {
 fn lost(over: &OnceLock<Over>, server: String, source: h2::Error) -> WireError {
     match over.get() {
         Some(Over::Stalled(beat)) => WireError::Stalled { server, after: beat.every.saturating_add(beat.patience) },
+        Some(Over::Refused(why)) => WireError::Tls { server, source: std::io::Error::other(why.clone()) },
+        // The stream only knows that it is over; why, the connection knows.
+        Some(Over::Closed(Some(why))) if source.is_io() => WireError::Lost { server, source: Arc::clone(why) },
         _ => WireError::Http2 { server, source },
     }
 }
@@ -317,11 +314,9 @@ impl std::fmt::Display for Over {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Stalled(beat) => write!(f, "no sign of life for {:?}", beat.every.saturating_add(beat.patience)),
-            Self::Closed(why) if why.is_empty() => f.write_str("closed"),
-            Self::Closed(why) => {
-                f.write_str("closed: ")?;
-                f.write_str(why)
-            }
+            Self::Refused(why) => write!(f, "{why}"),
+            Self::Closed(None) => f.write_str("closed"),
+            Self::Closed(Some(why)) => write!(f, "closed: {why}"),
         }
     }
 }

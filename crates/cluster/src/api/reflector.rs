@@ -25,10 +25,8 @@ use super::query;
 
 mod event;
 mod set;
-#[cfg(test)]
-mod tests;
 
-use event::{Event, Page};
+use event::{Event, Item, Page};
 use set::Changed;
 pub use set::{Key, Set};
 
@@ -74,6 +72,7 @@ pub struct Reflector<T> {
     client: Client,
     watched: Watched,
     chance: Arc<dyn Chance>,
+    prepare: Option<Prepare<T>>,
     set: Set<T>,
     /// Where the watch goes on; `None` if a list is needed.
     version: Option<String>,
@@ -88,6 +87,9 @@ pub struct Reflector<T> {
     /// Failures have been logged.
     trouble: bool,
 }
+
+/// Changes an object on its way in; it is given the one that it replaces.
+type Prepare<T> = Box<dyn Fn(&mut T, Option<&T>) + Send + Sync>;
 
 /// How a list is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +117,7 @@ where
             client,
             watched,
             chance,
+            prepare: None,
             set: Set::default(),
             version: None,
             floor: Some("0".to_owned()),
@@ -130,6 +133,14 @@ where
     #[must_use]
     pub fn paged(mut self) -> Self {
         self.listing = Listing::Paged;
+        self
+    }
+
+    /// Changes each object before it is held, while nobody shares it yet; `prepare` is also given the one that it
+    /// replaces.
+    #[must_use]
+    pub fn prepared(mut self, prepare: impl Fn(&mut T, Option<&T>) + Send + Sync + 'static) -> Self {
+        self.prepare = Some(Box::new(prepare));
         self
     }
 
@@ -151,12 +162,12 @@ where
                 Ok(_) => ApiError { kind: ApiErrorKind::Failed, detail: "the watch ended as soon as it began".into() },
                 Err(error) => error,
             };
-            self.recover(&error).await;
+            self.recover(error).await;
         }
     }
 
     /// Decides where to go on after a failure, and waits.
-    async fn recover(&mut self, error: &ApiError) {
+    async fn recover(&mut self, error: ApiError) {
         let path = &self.watched.path;
         match error.kind {
             ApiErrorKind::Gone => {
@@ -175,7 +186,7 @@ where
             ApiErrorKind::Garbage | ApiErrorKind::Invalid if self.pace.failures() > 0 => self.version = None,
             _ => {}
         }
-        let wait = self.pace.failed(error, self.chance.fraction(), self.client.clock().mono());
+        let wait = self.pace.failed(&error, self.chance.fraction(), self.client.clock().mono());
         if self.pace.failures() > 1 && !self.trouble {
             warn!(path, err = %error, "Watching fails; what was seen last stays, and it is tried again");
             self.trouble = true;
@@ -261,16 +272,17 @@ where
 
     fn apply(&mut self, event: Option<Event<T>>, anew: &mut Option<Set<T>>) {
         let Some(event) = event else { return };
-        let set = anew.as_mut().unwrap_or(&mut self.set);
         let (changed, version) = match event {
             Event::Put(item) => {
-                if let Err(problem) = &item.object {
-                    warn!(namespace = item.key.namespace, name = item.key.name, problem, "An object cannot be read");
-                }
+                let item = self.prepared_item(item);
                 let version = item.version.clone();
+                let set = anew.as_mut().unwrap_or(&mut self.set);
                 (set.put(item), version)
             }
-            Event::Gone(key, version) => (set.remove(&key, &version), version),
+            Event::Gone(key, version) => {
+                let set = anew.as_mut().unwrap_or(&mut self.set);
+                (set.remove(&key, &version), version)
+            }
             Event::Bookmark { version, listed } => {
                 let changed = match anew.take() {
                     Some(all) if listed => self.all(all),
@@ -286,6 +298,20 @@ where
             self.dirty |= changed == Changed::Yes;
             self.went_on(version);
         }
+    }
+
+    fn prepared_item(&self, mut item: Item<T>) -> Item<T> {
+        match &mut item.object {
+            Ok(object) => {
+                if let Some(prepare) = &self.prepare {
+                    prepare(object, self.set.items().get(&item.key).map(|held| &**held));
+                }
+            }
+            Err(problem) => {
+                warn!(namespace = item.key.namespace, name = item.key.name, problem, "An object cannot be read");
+            }
+        }
+        item
     }
 
     /// The set is complete.
@@ -338,7 +364,7 @@ where
                 detail: format!("the list cannot be read: {error}"),
             })?;
             for text in page.items.unwrap_or_default() {
-                all.put(event::item(text.get())?);
+                all.put(self.prepared_item(event::item(text.get())?));
             }
             match page.metadata.next.filter(|next| !next.is_empty()) {
                 Some(more) => next = Some(more),

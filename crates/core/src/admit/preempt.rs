@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 
-use super::fit::{Shortage, can_preempt, request};
 use super::Admitted;
+use super::fit::{Shortage, can_preempt, request};
 use crate::qos::{QosClass, qos_class};
 use crate::resources::{CPU, MEMORY};
 

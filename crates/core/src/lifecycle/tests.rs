@@ -209,3 +209,19 @@ fn a_stop_that_is_tried_again_has_what_is_left_of_the_grace() {
     life.step(Event::Desired { pod: deleted(19), how: Arrival::Updated }, at(30), 0.0);
     assert_eq!(left(&life, 30), 2);
 }
+
+#[test]
+fn a_change_of_what_the_spec_refers_to_is_due_at_once_whatever_failed_before() {
+    let mut life = syncing();
+    // A job in flight may have read what was there before.
+    assert_eq!(life.step(Event::Referred, at(1), 0.0), []);
+    assert_eq!(life.step(synced(2), at(2), 0.0), [Command::Start(Job::Sync)]);
+    for n in 0..5 {
+        assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(3 + n), 0.0), []);
+        assert_eq!(life.step(Event::Referred, at(3 + n), 0.0), [Command::Start(Job::Sync)]);
+    }
+    // Nothing is begun in a pod that ends.
+    assert_eq!(life.step(Event::Removed, at(9), 0.0), [Command::Cancel]);
+    assert_eq!(life.step(Event::Referred, at(9), 0.0), []);
+    assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Soon)), at(9), 0.0), [terminate(30)]);
+}

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::status::{NodeUpdate, is_extended, updated_node};
-use super::view::{Cloud, Machine, NodeView};
+use super::view::{Cloud, Machine, NodeSetup, NodeView};
 use crate::resources::{Amount, HUGEPAGES_PREFIX};
 
 pub(super) const OS: &str = "linux";
@@ -35,11 +35,8 @@ const DEFAULT_LABELS: [&str; 11] = [
     BETA_ARCH,
 ];
 
-/// The object to create (NODE-02, NODE-03, NODE-04).
-/// upstream: kubelet_node_status.go initialNode (v1.36)
-#[doc(alias = "initialNode")]
-pub fn initial_node(view: &NodeView<'_>) -> NodeUpdate {
-    let setup = view.setup;
+/// The labels that the object is made with: those that every node has, and over them `--node-labels`.
+pub fn first_labels(setup: &NodeSetup) -> BTreeMap<String, String> {
     let arch = &setup.machine.architecture;
     let mut labels: BTreeMap<String, String> = [
         (LABEL_HOSTNAME, setup.hostname.as_str()),
@@ -51,6 +48,15 @@ pub fn initial_node(view: &NodeView<'_>) -> NodeUpdate {
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .into();
     labels.extend(setup.labels.clone());
+    labels
+}
+
+/// The object to create (NODE-02, NODE-03, NODE-04).
+/// upstream: kubelet_node_status.go initialNode (v1.36)
+#[doc(alias = "initialNode")]
+pub fn initial_node(view: &NodeView<'_>) -> NodeUpdate {
+    let setup = view.setup;
+    let labels = first_labels(setup);
     let annotations =
         setup.controller_attach_detach.then(|| BTreeMap::from([(ATTACH_DETACH.to_owned(), "true".to_owned())]));
     let mut taints = setup.taints.clone();

@@ -31,15 +31,6 @@ pub struct Reservations<'a> {
     pub eviction_hard: &'a BTreeMap<String, String>,
 }
 
-/// Capacity and what is left of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeAmounts {
-    /// All that there is.
-    pub capacity: Amounts,
-    /// What pods may request together.
-    pub allocatable: Amounts,
-}
-
 /// All that the machine has, and how many pods it may run.
 /// upstream: cadvisor/util.go CapacityFromMachineInfo; nodestatus/setters.go MachineInfo (v1.36)
 pub fn node_capacity(machine: &Machine, pods: i64) -> Amounts {
@@ -169,8 +160,9 @@ pub fn declared_features(enabled: impl Fn(Gate) -> bool) -> Option<Vec<String>> 
     if !enabled(Gate::NodeDeclaredFeatures) {
         return None;
     }
+    // ExtendWebSocketsToKubelet is not among them: sessions are carried to the runtime as they come, and runtimes do not
+    // speak the newest WebSocket protocol. Undeclared, the API server translates (HTTP-03).
     let gates = [
-        Gate::ExtendWebSocketsToKubelet,
         Gate::InPlacePodLevelResourcesVerticalScaling,
         Gate::InPlacePodVerticalScalingInitContainers,
         Gate::RestartAllContainersOnContainerExits,

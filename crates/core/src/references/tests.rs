@@ -29,7 +29,8 @@ fn sec_01_everything_that_a_pod_uses() {
             { "name": "e", "iscsi": { "targetPortal": "p", "iqn": "i", "lun": 0, "secretRef": { "name": "iscsi" } } },
         ],
     } });
-    let names = objects_of(&serde_json::from_value(pod).expect("a pod"));
+    let pod: Pod = serde_json::from_value(pod).expect("a pod");
+    let names = objects_of(&pod);
     let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(
         list(&names.config_maps),
@@ -38,6 +39,11 @@ fn sec_01_everything_that_a_pod_uses() {
     assert_eq!(
         list(&names.secrets),
         "app-secret app-secret-key csi debug-secret debug-secret-key init-secret init-secret-key iscsi p-secret pull v-secret"
+    );
+    let mounted = mounted_by(&pod);
+    assert_eq!(
+        (list(&mounted.config_maps), list(&mounted.secrets)),
+        ("p-map v-map".into(), "csi iscsi p-secret v-secret".into())
     );
     assert_eq!(objects_of(&Pod::default()), ObjectNames::default());
 }

@@ -191,7 +191,8 @@ impl Case {
             host_ips: &host_ips,
             recursive_read_only: true,
             gates: self.gates(),
-            ending: match self.ending.as_str() {
+            resize: &Default::default(),
+        ending: match self.ending.as_str() {
                 "" => Ending::No,
                 "terminating" => Ending::Terminating,
                 "terminal" => Ending::Terminal,

@@ -473,5 +473,12 @@ async fn a_session_is_asked_for_with_its_streams_http_03() {
     ] {
         assert_eq!(address.as_deref(), Ok("http://127.0.0.1:1/token"));
     }
-    expect![[""]].assert_eq(&setup.calls());
+    expect![[r#"
+        attach AttachRequest { container_id: "c", stdin: true, tty: true, stdout: true, stderr: false }
+        exec ExecRequest { container_id: "c", cmd: ["sh", "-c"], tty: true, stdin: true, stdout: true, stderr: false }
+        exec ExecRequest { container_id: "c", cmd: ["sh", "-c"], tty: false, stdin: false, stdout: false, stderr: true }
+        attach AttachRequest { container_id: "c", stdin: true, tty: true, stdout: true, stderr: false }
+        port_forward PortForwardRequest { pod_sandbox_id: "s", port: [] }
+        port_forward PortForwardRequest { pod_sandbox_id: "s", port: [80, 65535] }"#]]
+    .assert_eq(&setup.calls());
 }

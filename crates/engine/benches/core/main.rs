@@ -192,6 +192,7 @@ fn decisions() -> Vec<Figure> {
         host_ips: &host_ips,
         recursive_read_only: false,
         gates,
+        resize: &Default::default(),
         ending: Ending::No,
         now: jiff::Timestamp::UNIX_EPOCH,
     };

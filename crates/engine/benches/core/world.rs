@@ -60,6 +60,7 @@ impl World {
             clock: Clock::virtual_from(self.sim.clock.now().wall),
             sources: vec![Arc::new(source)],
             node: None,
+            object_changes: None,
         };
         let (tasks, handle) = start(parts, &CancellationToken::new());
         let deadline = self.sim.clock.elapsed() + PATIENCE;

@@ -7,10 +7,12 @@ use rubelet_core::admit::preempted;
 use rubelet_core::id::{FullName, PodRef, PodUid};
 use rubelet_core::lifecycle::{Cause, Event, Stage};
 use rubelet_core::pod::PodExt;
-use rubelet_core::status::{adopt, finish, foreign_conditions, is_settled};
+use rubelet_core::status::{Ending, adopt, finish, foreign_conditions, is_settled};
 
+use super::sync_pod::decide;
 use super::workers::{PodWorker, PodWorkers};
 use crate::mirror::Mirrors;
+use crate::node::Node;
 use crate::ports::{EndProgress, StatusReport};
 
 impl PodWorkers {
@@ -31,7 +33,6 @@ impl PodWorkers {
         self.node.ports.status.report(report);
     }
 
-
     /// The API server shows another status of the pod than before. Ours is told again, should it not be ours (SRC-08);
     /// only a readiness gate that others moved is a reason to look at the pod.
     #[doc(alias = "NeedToReconcilePodReadiness")]
@@ -39,7 +40,8 @@ impl PodWorkers {
         let uid = PodRef::of(&pod).uid;
         let Some(worker) = self.workers.get_mut(&uid) else { return };
         worker.reported = None;
-        let gated = pod.pod_spec().and_then(|spec| spec.readiness_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
+        let gated =
+            pod.pod_spec().and_then(|spec| spec.readiness_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
         let held = worker.life.subject().pod();
         let moved = gated && held.is_some_and(|held| !foreign_conditions(held).eq(foreign_conditions(&pod)));
         self.event(&uid, Event::Refreshed { pod });
@@ -61,15 +63,14 @@ impl PodWorkers {
     /// Takes in which mirrors there are. One that was not known before says what was told of its pod before we started.
     pub(crate) fn set_mirrors(&mut self, mirrors: &Arc<Mirrors>) {
         let before = std::mem::replace(&mut self.mirrors, Arc::clone(mirrors));
-        for (uid, worker) in &mut self.workers {
+        for worker in self.workers.values_mut() {
             let Some(pod) = worker.life.subject().pod().filter(|pod| pod.is_static()) else { continue };
             let Some(mirror) = mirrors.mirror_of(pod).filter(|_| before.mirror_of(pod).is_none()) else { continue };
-            let Some(shown) = mirror.status.as_ref() else { continue };
-            // A probe has spoken since: that counts.
-            let asked = !worker.memory.probes.readiness.is_empty() || !worker.memory.probes.startup.is_empty();
-            if !asked {
-                tracing::debug!(%uid, "Taking over what its mirror says of the pod");
-                worker.memory.status = Arc::new(adopt(&worker.memory.status, shown));
+            worker.shown_before = Some(Arc::clone(mirror));
+            worker.take_over(&self.node);
+            // What a job in flight decides, it decides without this.
+            if worker.life.job().is_none() {
+                worker.shown_before = None;
             }
         }
     }
@@ -104,6 +105,21 @@ impl PodWorkers {
 }
 
 impl PodWorker {
+    /// Takes over what the mirror says of the instances that run: a restart of ours turns nobody unready.
+    pub(super) fn take_over(&mut self, node: &Node) {
+        let Some(shown) = self.shown_before.as_ref().and_then(|mirror| mirror.status.as_ref()) else { return };
+        let Some(pod) = self.life.subject().pod() else { return };
+        // A probe has spoken since: that counts.
+        let probes = &self.memory.probes;
+        if !probes.readiness.is_empty() || !probes.startup.is_empty() {
+            return;
+        }
+        self.memory.status = Arc::new(adopt(&self.memory.status, shown));
+        if let (Some(seen), Stage::Syncing { .. }) = (&self.memory.seen, self.life.stage()) {
+            self.memory.status = Arc::new(decide(node, pod, &self.memory, seen, Ending::No));
+        }
+    }
+
     pub(super) fn apply_preemption(&mut self) {
         let Some(pod) = self.life.subject().pod().filter(|_| self.preempted) else { return };
         let mut status = (*self.memory.status).clone();

@@ -12,9 +12,9 @@ use rubelet_core::lifecycle::{JobEnd, Retry, Subject};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
+use rubelet_core::resize::{ERROR, PodAllocation, ResizeCondition, completed, failed, in_progress};
 use rubelet_core::status::{
-    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal,
-    pod_status,
+    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal, pod_status,
 };
 
 use super::{JobError, JobLine, JobResult, Note, PodMemory, tell};
@@ -23,6 +23,7 @@ use crate::look::look;
 use crate::node::Node;
 use crate::ports::EventKind;
 use crate::runtime::{PodRuntime, SyncReport, container_name};
+use crate::volumes::{MountAllError, Tell};
 use crate::{resources, volumes};
 
 /// Runs the job.
@@ -58,6 +59,7 @@ struct SyncPod<'a> {
 impl SyncPod<'_> {
     async fn sync(&mut self) -> Result<JobEnd, JobError> {
         let seen = self.look().await?;
+        self.watch_resize(&seen).await;
         let status = self.decide_status(&seen).await;
         if is_terminal(&status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
@@ -67,6 +69,7 @@ impl SyncPod<'_> {
         }
         let plan = self.plan(&seen);
         if plan.is_empty() && self.memory.set_up.is_some() {
+            self.refresh().await;
             self.memory.failures.clear();
             return Ok(self.at_rest(&seen, None));
         }
@@ -81,7 +84,7 @@ impl SyncPod<'_> {
     }
 
     fn plan(&self, seen: &PodObservation) -> PodPlan {
-        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates, told: None };
+        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates, told: self.memory.told.as_ref() };
         plan_pod(&view, seen)
     }
 
@@ -98,6 +101,10 @@ impl SyncPod<'_> {
         self.memory.failures = report.failures;
         let seen = if report.acted { self.look().await? } else { before };
         self.prune(&seen).await;
+        self.watch_resize(&seen).await;
+        if let Some(problem) = &report.resize_problem {
+            self.resize_failed(problem).await;
+        }
         let status = self.decide_status(&seen).await;
         if is_terminal(&status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
@@ -109,6 +116,29 @@ impl SyncPod<'_> {
                 Ok(self.at_rest(&seen, [report.again_in, next].into_iter().flatten().min()))
             }
         }
+    }
+
+    /// Notes whether what runs has what was allocated to it, and tells when it has (RSZ-06, RSZ-10).
+    async fn watch_resize(&mut self, seen: &PodObservation) {
+        // After a restart with no record, what runs is taken to have what it should: a lost record restarts nothing.
+        let told = self.memory.told.get_or_insert_with(|| PodAllocation::of(&self.pod));
+        if in_progress(&self.pod, seen, told) {
+            let generation = self.pod.metadata.generation.unwrap_or_default();
+            let begun = || ResizeCondition { generation, ..ResizeCondition::default() };
+            self.memory.resize.progress.get_or_insert_with(begun);
+        } else if let Some(done) = self.memory.resize.progress.take() {
+            self.tell(EventKind::Normal, "ResizeCompleted", completed(&self.pod, done.generation)).await;
+        }
+    }
+
+    async fn resize_failed(&mut self, problem: &str) {
+        let generation = self.pod.metadata.generation.unwrap_or_default();
+        let progress = self.memory.resize.progress.get_or_insert_default();
+        if progress.reason == ERROR && progress.message == problem {
+            return;
+        }
+        *progress = ResizeCondition { reason: ERROR.into(), message: problem.into(), generation };
+        self.tell(EventKind::Warning, "ResizeError", failed(&self.pod, generation, problem)).await;
     }
 
     /// When to do what the new look calls for and is not waited for already, as a back-off is (SYNC-14).
@@ -144,7 +174,8 @@ impl SyncPod<'_> {
     fn at_rest(&self, seen: &PodObservation, again_in: Option<Duration>) -> JobEnd {
         let started = self.memory.status.start_time.as_ref().map(|t| t.0);
         let deadline = deadline_left(&self.pod, started, self.node.clock.wall());
-        let again_in = [again_in, deadline].into_iter().flatten().min();
+        let volumes = self.memory.volumes.due_in(self.node.clock.now());
+        let again_in = [again_in, deadline, volumes].into_iter().flatten().min();
         JobEnd::Synced { looked_at: seen.at, again_in, terminal: false }
     }
 
@@ -188,10 +219,13 @@ impl SyncPod<'_> {
     /// Cgroup, directories and volumes (SYNC-07, SYNC-09, SYNC-10). Once done by this process they are not done again
     /// for every restart of a container.
     async fn set_up(&mut self, seen: &PodObservation) -> Result<Arc<BTreeMap<String, PathBuf>>, JobError> {
-        if let Some(mounted) = &self.memory.set_up
+        if let Some(mounted) = self.memory.set_up.clone()
             && !seen.is_stopped()
+            // A container to debug with may use one that no other does.
+            && volumes::has_all(&self.pod, &mounted)
         {
-            return Ok(Arc::clone(mounted));
+            self.refresh().await;
+            return Ok(mounted);
         }
         self.line.step("its cgroup, directories and volumes").await;
         if let Err(err) = resources::ensure_pod(self.node, &self.pod).await {
@@ -206,15 +240,45 @@ impl SyncPod<'_> {
         }
         match volumes::mount_all(self.node, &self.pod).await {
             Ok(mounted) => {
-                let mounted = Arc::new(mounted);
-                self.memory.set_up = Some(Arc::clone(&mounted));
-                Ok(mounted)
+                self.memory.volumes.well(mounted.renew_at);
+                let paths = Arc::new(mounted.paths);
+                self.memory.set_up = Some(Arc::clone(&paths));
+                Ok(paths)
             }
             Err(err) => {
-                self.tell(EventKind::Warning, "FailedMount", err.to_string()).await;
-                Err(JobError::later(err.to_string()))
+                let tell = self.tell_trouble(&err.problems).await;
+                if tell == Tell::Timeout {
+                    let timeout = MountAllError {
+                        unmounted: err.unmounted.clone(),
+                        problems: vec!["context deadline exceeded".to_owned()],
+                    };
+                    self.tell(EventKind::Warning, "FailedMount", timeout.to_string()).await;
+                }
+                let retry = self.memory.volumes.due_in(self.node.clock.now()).map_or(Retry::Later, Retry::In);
+                Err(JobError { retry, problem: err.to_string() })
             }
         }
+    }
+
+    /// Brings volumes up to date whose content may have changed (VOL-06). What can't be is told and tried again; the pod
+    /// goes on with the content that it has.
+    async fn refresh(&mut self) {
+        let Some(refreshed) = volumes::refresh(self.node, &self.pod).await else { return };
+        if refreshed.problems.is_empty() {
+            self.memory.volumes.well(refreshed.renew_at);
+        } else {
+            self.tell_trouble(&refreshed.problems).await;
+        }
+    }
+
+    async fn tell_trouble(&mut self, problems: &[String]) -> Tell {
+        let tell = self.memory.volumes.failed(problems, self.node.clock.mono());
+        if tell != Tell::Nothing {
+            for problem in problems {
+                self.tell(EventKind::Warning, "FailedMount", problem.clone()).await;
+            }
+        }
+        tell
     }
 
     async fn tell(&self, kind: EventKind, reason: &'static str, message: impl Into<String>) {
@@ -237,6 +301,7 @@ pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObser
         runtime_name: &node.settings.runtime_name,
         host_ips: &node.facts.ips,
         ending,
+        resize: &memory.resize,
         now: node.clock.wall(),
         recursive_read_only: node
             .health

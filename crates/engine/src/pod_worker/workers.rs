@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Job, JobEnd, PodLifecycle, Retry, Stage};
 use rubelet_core::pod::{OrphanPod, PodExt};
+use rubelet_core::resize::ResizeState;
 use rubelet_core::time::{Instant, Now};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -54,6 +55,8 @@ pub(super) struct PodWorker {
     pub(super) problem: Option<(String, Instant)>,
     /// It was ended to make room: its status says so, whatever a job that did not know makes of it.
     pub(super) preempted: bool,
+    /// What its mirror said when it first came, while a job that does not know of it is in flight.
+    pub(super) shown_before: Option<Arc<Pod>>,
     /// What was reported last: an idle pod is not reported again and again.
     pub(super) reported: Option<StatusReport>,
     /// When its life was over, if it is.
@@ -152,6 +155,7 @@ impl PodWorkers {
             timeline: Timeline::default(),
             problem: None,
             preempted: false,
+            shown_before: None,
             reported: None,
             over_since: None,
         }
@@ -317,8 +321,12 @@ impl PodWorkers {
                 // The job worked with what the probes said when it began; what they say now stands.
                 let probes = Arc::clone(&worker.memory.probes);
                 probed_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
-                worker.memory = PodMemory { probes, ..memory };
+                // Whether a resize waits is the loop's to say.
+                let resize = ResizeState { pending: worker.memory.resize.pending.clone(), ..memory.resize };
+                worker.memory = PodMemory { probes, resize, ..memory };
                 worker.apply_preemption();
+                worker.take_over(&self.node);
+                worker.shown_before = None;
             } else {
                 self.panics += 1;
                 error!(%pod, "The job on this pod panicked");
@@ -392,6 +400,7 @@ impl PodWorkers {
                 debug!(pod = %worker.life.subject().reference(), phase, "The status changed");
                 worker.memory.status = status;
                 worker.apply_preemption();
+                worker.take_over(&self.node);
                 self.report(uid);
             }
         }

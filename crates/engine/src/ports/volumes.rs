@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use rubelet_core::id::PodUid;
 
@@ -16,8 +17,13 @@ pub trait VolumePlugin: Send + Sync {
     fn name(&self) -> &'static str;
     /// Whether it serves this volume.
     fn serves(&self, volume: &Volume) -> bool;
+    /// Its content follows something that changes while the pod runs, so that setting up again brings it up to date.
+    #[doc(alias = "RequiresRemount")]
+    fn follows_changes(&self) -> bool {
+        false
+    }
     /// Makes the volume usable and answers with its place on the node. Doing so again is harmless.
-    async fn set_up(&self, request: &VolumeRequest) -> Result<PathBuf, VolumeError>;
+    async fn set_up(&self, request: &VolumeRequest) -> Result<ReadyVolume, VolumeError>;
     /// Names of the pod's volumes that it has something of on disk.
     async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<String>, VolumeError>;
     /// Undoes it, knowing nothing but the pod and the volume's name: the spec may be long gone. Doing so again, or for
@@ -36,12 +42,31 @@ pub struct VolumeRequest {
     pub fs_group: Option<i64>,
 }
 
+/// A volume that is ready for use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyVolume {
+    /// Where it is on the node.
+    pub path: PathBuf,
+    /// When it has to be set up again at the latest: a token in it grows old.
+    pub renew_at: Option<Timestamp>,
+}
+
+/// A volume whose content does not age.
+impl From<PathBuf> for ReadyVolume {
+    fn from(path: PathBuf) -> Self {
+        Self { path, renew_at: None }
+    }
+}
+
 /// A volume that could not be made or undone.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
     /// The spec asks for something that is not there or not allowed.
     #[error("{0}")]
     Refused(String),
+    /// The API server could not be asked for what belongs into it.
+    #[error("{0}")]
+    Away(String),
     /// A file or directory could not be read or written.
     #[error("{action} {path}")]
     Io {

@@ -67,4 +67,9 @@ impl SyncLoopHandle {
     pub fn last_beat(&self) -> Instant {
         *self.beat.borrow()
     }
+
+    /// The same, to wait for.
+    pub fn beats(&self) -> watch::Receiver<Instant> {
+        self.beat.clone()
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! A failure prints the seed and the log of everything that was asked of the runtime; `SIM_SEED=n` replays it.
 
+mod api;
+mod api_days;
 mod days;
 mod faults;
 mod health;
@@ -9,6 +11,7 @@ mod hooks;
 mod laws;
 mod life;
 mod names;
+mod objects;
 mod probes;
 mod puller;
 mod pulls;
@@ -17,3 +20,4 @@ mod roles;
 mod rows;
 mod sim;
 mod trouble;
+mod volumes;

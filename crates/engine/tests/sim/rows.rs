@@ -100,9 +100,18 @@ async fn what_a_pod_needs_first_is_named_when_it_cannot_be_had_sync_07_sync_10()
     sim.until(5, "the cgroup", async |sim| told(sim, "web", "Warning FailedCreatePodContainer: ")).await;
     sim.cgroups.set_full(false);
     sim.volumes.refuse("data", Some("no room"));
-    sim.until(40, "the volume", async |sim| told(sim, "web", "Warning FailedMount: Unable to attach or mount")).await;
+    sim.until(40, "the volume", async |sim| {
+        told(sim, "web", "Warning FailedMount: MountVolume.SetUp failed for volume \"data\" : no room")
+    })
+    .await;
+    sim.until(180, "the wait", async |sim| {
+        let all = "Warning FailedMount: Unable to attach or mount volumes: unmounted volumes=[data], ";
+        told(sim, "web", all)
+    })
+    .await;
     sim.volumes.refuse("data", None);
-    sim.until_ready(&["web"], 40).await;
+    // Nobody tells of the change: it is found at the next try, two minutes later at most.
+    sim.until_ready(&["web"], 130).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,8 +23,8 @@ use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::NodeFacts;
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
-use rubelet_testkit::{
-    FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths,
+use rubelet_testkit::{FakeCheckpoints, 
+    FakeApi, FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths,
     FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
 };
 use tokio_util::sync::CancellationToken;
@@ -43,16 +43,21 @@ pub(crate) struct Sim {
     pub(crate) volumes: FakeVolumes,
     pub(crate) events: RecordingEvents,
     pub(crate) statuses: RecordingStatus,
+    pub(crate) checkpoints: FakeCheckpoints,
     pub(crate) chance: SeededChance,
     /// What listens in the pods.
     pub(crate) probes: FakeProbes,
     /// A second source, where a test wants one.
     pub(crate) more: Option<FakeSource>,
+    /// The API server, where a test wants one.
+    pub(crate) api: Option<FakeApi>,
     pub(crate) laws: Laws,
     /// The engine's wall clock, and by how much it is wrong: it is not the runtime's.
     wall: Clock,
     wrong: jiff::SignedDuration,
     running: Option<(TaskGroup, EngineHandle, CancellationToken)>,
+    /// Tells the engine of pods that use an object that has changed.
+    pub(crate) object_changes: Option<tokio::sync::mpsc::Sender<rubelet_core::id::PodUid>>,
 }
 
 impl Sim {
@@ -62,6 +67,16 @@ impl Sim {
         sim.files.push([]);
         sim.start().await;
         sim
+    }
+
+    /// A node in a cluster, started, with no static pods.
+    pub(crate) async fn in_cluster(seed: u64) -> (Self, FakeApi) {
+        let mut sim = Self::stopped(seed);
+        let api = FakeApi::seeded(sim.clock, seed);
+        sim.api = Some(api.clone());
+        sim.files.push([]);
+        sim.start().await;
+        (sim, api)
     }
 
     /// The same, not yet started and its source not yet read.
@@ -83,13 +98,16 @@ impl Sim {
             volumes: FakeVolumes::default(),
             events: RecordingEvents::default(),
             statuses: RecordingStatus::default(),
+            checkpoints: FakeCheckpoints::default(),
             chance: SeededChance::new(seed ^ 0x5eed),
             probes: FakeProbes::new(clock),
             more: None,
+            api: None,
             laws: Laws::default(),
             wall: Clock::virtual_from(clock.now().wall),
             wrong: jiff::SignedDuration::ZERO,
             running: None,
+            object_changes: None,
         }
     }
 
@@ -103,6 +121,11 @@ impl Sim {
         if let Some(more) = &self.more {
             sources.push(Arc::new(more.clone()));
         }
+        let (tell_changes, changes) = tokio::sync::mpsc::channel(8);
+        self.object_changes = Some(tell_changes);
+        if let Some(api) = &self.api {
+            sources.push(Arc::new(api.clone()));
+        }
         let parts = Parts {
             ports: self.ports(),
             facts: facts(),
@@ -111,6 +134,7 @@ impl Sim {
             clock: self.wall.clone(),
             sources,
             node: None,
+            object_changes: Some(changes),
         };
         let (tasks, handle) = start(parts, &cancel);
         self.running = Some((tasks, handle, cancel));
@@ -126,12 +150,13 @@ impl Sim {
             log_cleaner: Arc::new(self.logs.clone()),
             subpaths: Arc::new(FakeSubpaths),
             volumes: vec![Arc::new(self.volumes.clone())],
+            checkpoints: Arc::new(self.checkpoints.clone()),
             host_files: Arc::new(FakeHostFiles),
             events: Arc::new(self.events.clone()),
             status: Arc::new(self.statuses.clone()),
             probes: Arc::new(self.probes.clone()),
             chance: Arc::new(self.chance.clone()),
-            cluster: None,
+            cluster: self.api.as_ref().map(FakeApi::ports),
         }
     }
 

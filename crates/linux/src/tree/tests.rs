@@ -106,7 +106,7 @@ fn a_group_gets_files_and_directories_but_nothing_behind_a_link() {
     symlink(&outside, tree.join("sub/link")).unwrap();
     // Only root may give a file to any group; the own group is always allowed.
     let gid = if rustix::process::geteuid().is_root() { 4711 } else { before.gid() };
-    give_to_group(open_root(dir.path()).unwrap(), "tree", gid).unwrap();
+    give_to_group(open_root(dir.path()).unwrap(), "tree", gid, GroupMay::Write).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
     assert_eq!(mode(&tree.join("sub")), 0o2770);
     assert_eq!(mode(&tree.join("sub/file")), 0o660);

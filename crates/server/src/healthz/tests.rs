@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::{Health, Healthz};
+use super::{CHECKS, Health, Healthz};
 use crate::testing::{FakeNode, node};
 
 const QUIET: Duration = Duration::from_secs(301);
@@ -43,7 +43,7 @@ async fn get(health: Health, path: &str, expected: Expect) {
 /// Status and body, with no socket in between.
 async fn short(health: Health, path: &str, expected: Expect) {
     let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
-    let answer = health.answer(path, query).await;
+    let answer = health.answer(CHECKS, path, query).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.expect("it is all there").to_bytes();
     expected.assert_eq(&format!("{status}\n{}", String::from_utf8_lossy(&body)));

@@ -4,6 +4,7 @@
 
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::observe::SandboxState;
+use rubelet_core::pod::{SOURCE_ANNOTATION, Source};
 
 use super::world::{FakeContainer, FakeSandbox, Life, World};
 
@@ -37,10 +38,14 @@ impl World {
         self.violations.extend(broken);
     }
 
-    /// Equal names never overlap (WORK-08).
+    /// Equal names of static pods never overlap (WORK-08). A pod that was forced out of the API may still be ending when the
+    /// next of its name comes.
     fn two_of_a_name(&self, uid: &PodUid, id: &ContainerId) -> Option<String> {
         let (_, starting) = self.container(id)?;
         let mine = &self.pods.get(uid)?.sandboxes.get(&starting.sandbox)?.config;
+        if mine.annotations.get(SOURCE_ANNOTATION).is_some_and(|source| source == Source::Api.as_str()) {
+            return None;
+        }
         let twin = self.pods.iter().find(|(other, pod)| {
             let named = |s: &FakeSandbox| s.config.name == mine.name && s.config.namespace == mine.namespace;
             let runs = |c: &FakeContainer| {

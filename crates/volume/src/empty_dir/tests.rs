@@ -100,8 +100,8 @@ fn case(medium: &str, limit: Option<&str>, pod: Pod) -> Case {
 
 impl Case {
     async fn set_up(&self) -> Result<(), String> {
-        let path = self.plugin.set_up(&self.request).await.map_err(|err| err.to_string())?;
-        assert_eq!(path, PathBuf::from("/v"));
+        let ready = self.plugin.set_up(&self.request).await.map_err(|err| err.to_string())?;
+        assert_eq!(ready, ReadyVolume { path: "/v".into(), renew_at: None });
         Ok(())
     }
 }

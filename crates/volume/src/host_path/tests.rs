@@ -11,7 +11,7 @@ async fn set_up(path: &str, kind: Option<&str>) -> Result<PathBuf, String> {
     let volume = Volume { name: "v".to_owned(), host_path: Some(source), ..Volume::default() };
     assert!(HostPath.serves(&volume));
     let request = VolumeRequest { pod: Arc::new(Pod::default()), volume, fs_group: None };
-    HostPath.set_up(&request).await.map_err(|err| err.to_string())
+    HostPath.set_up(&request).await.map(|ready| ready.path).map_err(|err| err.to_string())
 }
 
 #[tokio::test]

@@ -1,0 +1,173 @@
+//! Credentials from a program (`exec` of a kubeconfig's user).
+//!
+//! upstream: client-go plugin/pkg/client/auth/exec/exec.go (v1.36).
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::Command;
+
+/// How long the program may take.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Most that it may print.
+const MAX_OUTPUT: u64 = 1 << 20;
+/// Most of its complaints that are shown.
+const MAX_SHOWN: usize = 256;
+
+/// A program that says who we are. Its `Debug` hides arguments and environment, which may hold secrets.
+#[derive(Clone)]
+pub struct Exec {
+    /// A path, or a name that is looked for in `PATH`.
+    pub(super) command: PathBuf,
+    pub(super) arguments: Vec<String>,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) api_version: String,
+    /// What the kubeconfig says to do where the program is missing.
+    pub(super) hint: String,
+    /// What it is told of the cluster.
+    pub(super) cluster: Option<Value>,
+}
+
+impl std::fmt::Debug for Exec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exec").field("command", &self.command).finish_non_exhaustive()
+    }
+}
+
+/// Why a program gave no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// It cannot be started.
+    #[error("start the credential plugin {}{}", command.display(), hint(advice))]
+    Start {
+        /// What.
+        command: PathBuf,
+        /// What the kubeconfig says to do.
+        advice: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It took too long.
+    #[error("the credential plugin {} did not finish within {DEADLINE:?}", command.display())]
+    Timeout {
+        /// What.
+        command: PathBuf,
+    },
+    /// It failed.
+    #[error("the credential plugin {} ended with {status}: {complaint}", command.display())]
+    Failed {
+        /// What.
+        command: PathBuf,
+        /// How.
+        status: std::process::ExitStatus,
+        /// The beginning of what it said.
+        complaint: String,
+    },
+    /// It printed something else.
+    #[error("the credential plugin {} printed no ExecCredential", command.display())]
+    Output {
+        /// What.
+        command: PathBuf,
+        /// Why not.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// It printed another version, or neither a token nor a certificate.
+    #[error("the credential plugin {} printed {problem}", command.display())]
+    Content {
+        /// What.
+        command: PathBuf,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+}
+
+fn hint(advice: &str) -> String {
+    if advice.is_empty() { String::new() } else { format!(" ({advice})") }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Output {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    status: Option<Grant>,
+}
+
+/// What a program printed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+pub(super) struct Grant {
+    pub(super) expiration_timestamp: Option<Timestamp>,
+    pub(super) token: String,
+    pub(super) client_certificate_data: String,
+    pub(super) client_key_data: String,
+}
+
+impl Exec {
+    /// Runs it.
+    pub(super) async fn run(&self) -> Result<Grant, ExecError> {
+        let work = tokio::time::timeout(DEADLINE, self.output());
+        let (status, output, complaint) =
+            work.await.map_err(|_| ExecError::Timeout { command: self.command.clone() })??;
+        if !status.success() {
+            let complaint = String::from_utf8_lossy(&complaint).trim().chars().take(MAX_SHOWN).collect();
+            return Err(ExecError::Failed { command: self.command.clone(), status, complaint });
+        }
+        self.read(&output)
+    }
+
+    async fn output(&self) -> Result<(std::process::ExitStatus, Vec<u8>, Vec<u8>), ExecError> {
+        let failed = |source| ExecError::Start { command: self.command.clone(), advice: self.hint.clone(), source };
+        let mut spec = json!({ "interactive": false });
+        if let (Some(cluster), Value::Object(spec)) = (&self.cluster, &mut spec) {
+            spec.insert("cluster".to_owned(), cluster.clone());
+        }
+        let info = json!({ "apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec });
+        let mut command = Command::new(&self.command);
+        command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.env("KUBERNETES_EXEC_INFO", info.to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().map_err(failed)?;
+        let (output, complaint) = (child.stdout.take(), child.stderr.take());
+        let (output, complaint) = tokio::join!(bounded(output), bounded(complaint));
+        let status = child.wait().await.map_err(failed)?;
+        Ok((status, output.map_err(failed)?, complaint.map_err(failed)?))
+    }
+
+    fn read(&self, output: &[u8]) -> Result<Grant, ExecError> {
+        let command = || self.command.clone();
+        let bad = |problem| ExecError::Content { command: command(), problem };
+        let output: Output =
+            serde_json::from_slice(output).map_err(|source| ExecError::Output { command: command(), source })?;
+        if output.kind != "ExecCredential" || output.api_version != self.api_version {
+            return Err(bad("another version of ExecCredential than the kubeconfig asks for"));
+        }
+        let grant = output.status.ok_or_else(|| bad("an ExecCredential without a status"))?;
+        if grant.client_certificate_data.is_empty() != grant.client_key_data.is_empty() {
+            return Err(bad("only one of clientCertificateData and clientKeyData"));
+        }
+        if grant.token.is_empty() && grant.client_certificate_data.is_empty() {
+            return Err(bad("neither a token nor a certificate"));
+        }
+        Ok(grant)
+    }
+}
+
+/// All that comes, up to a bound.
+async fn bounded(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    if let Some(from) = from {
+        from.take(MAX_OUTPUT).read_to_end(&mut all).await?;
+    }
+    Ok(all)
+}

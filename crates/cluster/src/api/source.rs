@@ -1,0 +1,121 @@
+//! This node's pods, from the API server (SRC-04).
+//!
+//! What is wanted is what the watch shows, all of it at each change. In a burst not every change is told: what a delivery
+//! costs grows with the number of pods, and so does the pause after it.
+//!
+//! upstream: kubelet/config/apiserver.go (v1.36).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_core::pod::{PodExt as _, SEEN_ANNOTATION, SOURCE_ANNOTATION, Source};
+use rubelet_core::time::Instant;
+use rubelet_engine::clock::Clock;
+use rubelet_engine::ports::{BadPod, Chance, Delivery, PodSource};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::client::Client;
+use super::reflector::{Reflector, Set, Watched};
+
+/// Pause after a delivery, for each pod in it: several times what merging it costs, so that the time spent on deliveries is
+/// a share of the whole and does not grow with the square of the pods.
+const PAUSE_PER_POD: Duration = Duration::from_micros(5);
+
+/// The pods that the API server has bound to this node.
+#[doc(alias = "NewSourceApiserver")]
+pub struct ApiSource {
+    client: Client,
+    node: String,
+    chance: Arc<dyn Chance>,
+    ready: watch::Receiver<bool>,
+}
+
+impl ApiSource {
+    /// Watches the pods of `node` from when `ready` turns true: the node must have been looked for first, or a pod that
+    /// needs it would be refused for what is only not known yet.
+    pub fn new(client: Client, node: &str, chance: Arc<dyn Chance>, ready: watch::Receiver<bool>) -> Self {
+        Self { client, node: node.to_owned(), chance, ready }
+    }
+}
+
+#[async_trait]
+impl PodSource for ApiSource {
+    fn source(&self) -> Source {
+        Source::Api
+    }
+
+    async fn run(&self, out: mpsc::Sender<Delivery>, cancel: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            () = self.work(out, cancel.clone()) => {}
+        }
+    }
+}
+
+impl ApiSource {
+    async fn work(&self, out: mpsc::Sender<Delivery>, cancel: CancellationToken) {
+        let mut ready = self.ready.clone();
+        if !*ready.borrow() {
+            info!("Waiting for the node before its pods are watched");
+        }
+        if ready.wait_for(|ready| *ready).await.is_err() {
+            // Whoever would have said so is gone: we are being stopped.
+            return;
+        }
+        let watched = Watched {
+            path: "/api/v1/pods".to_owned(),
+            field_selector: Some(format!("spec.nodeName={}", self.node)),
+            label_selector: None,
+        };
+        let clock = self.client.clock().clone();
+        let reading = clock.clone();
+        let reflector = Reflector::new(self.client.clone(), watched, Arc::clone(&self.chance))
+            .prepared(move |pod, before| mark(pod, before, &reading));
+        let (newest, seen) = watch::channel(None);
+        let sink = move |set: &Set<Pod>| {
+            newest.send_replace(Some(Arc::new(wanted(set))));
+        };
+        tokio::join!(reflector.run(sink, cancel), forward(seen, out, clock));
+    }
+}
+
+type Wanted = (Vec<Arc<Pod>>, Vec<BadPod>);
+
+fn wanted(set: &Set<Pod>) -> Wanted {
+    let bad = set.bad().iter().map(|(key, problem)| BadPod {
+        origin: format!("{}/{}", key.namespace, key.name),
+        problem: format!("the pod cannot be read: {problem}"),
+    });
+    (set.items().values().cloned().collect(), bad.collect())
+}
+
+/// Delivers the newest set, and passes over those between.
+async fn forward(mut seen: watch::Receiver<Option<Arc<Wanted>>>, out: mpsc::Sender<Delivery>, clock: Clock) {
+    let mut next = Instant::START;
+    while seen.changed().await.is_ok() {
+        clock.sleep_until(Some(next)).await;
+        let Some(wanted) = seen.borrow_and_update().clone() else { continue };
+        let (pods, bad) = (*wanted).clone();
+        let pause = PAUSE_PER_POD.saturating_mul(u32::try_from(pods.len()).unwrap_or(u32::MAX));
+        drop(wanted);
+        if out.send(Delivery { source: Source::Api, pods, bad }).await.is_err() {
+            return;
+        }
+        next = clock.mono() + pause;
+    }
+}
+
+/// Marks a pod as core does, but before it is shared: otherwise each pod would be held twice, with the marks and without.
+fn mark(pod: &mut Pod, before: Option<&Pod>, clock: &Clock) {
+    let before = before.filter(|before| before.metadata.uid == pod.metadata.uid);
+    let seen = before.and_then(|before| before.annotation(SEEN_ANNOTATION)).map(ToOwned::to_owned);
+    let seen = seen.unwrap_or_else(|| clock.wall().to_string());
+    let annotations = pod.metadata.annotations.get_or_insert_default();
+    annotations.insert(SOURCE_ANNOTATION.to_owned(), Source::Api.as_str().to_owned());
+    annotations.insert(SEEN_ANNOTATION.to_owned(), seen);
+}

@@ -1,0 +1,472 @@
+//! Keeps one certificate good: asks for the first, and for the next before the last one ends.
+//!
+//! The loop decides anew at each turn from what it holds, what should be in it and what time it is, so a clock that is set,
+//! an address that changes and a file that somebody replaced are all seen. It never gives up and never ends the process: a
+//! certificate that expired is asked for with the bootstrap credentials.
+//!
+//! upstream: client-go util/certificate/certificate_manager.go; kubelet/certificate/transport.go exits five minutes after
+//! the client certificate has expired, to be started again with the bootstrap credentials (v1.36).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::NodeAddress;
+use rubelet_core::certs::{DnsOnly, Phase, Purpose, Renewal, Why, Wish, renewal, retry_delay, rotation_deadline};
+use rubelet_engine::clock::Clock;
+use rubelet_engine::ports::Chance;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::key::{KeyError, NodeKey};
+use super::pair::Pair;
+use super::request::{Asked, RequestError, Requests, obtain};
+use super::store::{self, Store, StoreError};
+use crate::decode::explain;
+
+/// The clock is read at least this often: it may have been set.
+const LOOK: Duration = Duration::from_secs(60);
+/// How often a certificate that the API server refuses is taken for a lost one, at most.
+///
+/// upstream: cmd/kubelet/app/server.go buildKubeletClientConfig (v1.36): after five minutes without one it exits.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(5 * 60);
+
+/// Why there is no way to the API server.
+pub(super) type Problem = Arc<dyn std::error::Error + Send + Sync>;
+
+/// Where requests are handed in.
+#[async_trait]
+pub(super) trait Desk: Send + Sync {
+    /// A way to the API server. A way with other credentials is a new one.
+    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Problem>;
+    /// There are bootstrap credentials.
+    fn has_bootstrap(&self) -> bool;
+    /// It is not needed for a long time.
+    fn close(&self) {}
+}
+
+/// As whom a request is handed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// As ourselves, by the certificate that we have.
+    Node,
+    /// As somebody who would become a node.
+    Bootstrap,
+}
+
+/// Whether a certificate is renewed before it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rotate {
+    /// It is.
+    Yes,
+    /// Only a first one is asked for, and one in place of one that has expired.
+    No,
+}
+
+/// What the certificate should say.
+pub(super) enum Wishes {
+    /// Always this.
+    Fixed(Wish),
+    /// Where the node is found, which may change.
+    Addresses { node: String, addresses: watch::Receiver<Vec<NodeAddress>>, dns_only: DnsOnly },
+}
+
+impl Wishes {
+    fn now(&mut self) -> Option<Wish> {
+        match self {
+            Self::Fixed(wish) => Some(wish.clone()),
+            Self::Addresses { node, addresses, dns_only } => {
+                Wish::serving(node, &addresses.borrow_and_update(), *dns_only)
+            }
+        }
+    }
+
+    /// Waits until it may have changed.
+    async fn changed(&mut self) {
+        let over = match self {
+            Self::Fixed(_) => true,
+            Self::Addresses { addresses, .. } => addresses.changed().await.is_err(),
+        };
+        if over {
+            std::future::pending().await
+        }
+    }
+}
+
+/// Takes each new certificate.
+pub(super) type Publish = Box<dyn Fn(&Pair) + Send + Sync>;
+
+/// What a keeper is made of.
+pub(super) struct Parts {
+    pub(super) purpose: Purpose,
+    pub(super) rotate: Rotate,
+    pub(super) store: Store,
+    /// A private key is kept here until its certificate comes: a restart then finds its request again.
+    pub(super) kept_key: Option<PathBuf>,
+    pub(super) wishes: Wishes,
+    pub(super) desk: Box<dyn Desk>,
+    pub(super) publish: Publish,
+    /// Counts how often the API server refused the certificate.
+    pub(super) refusals: Option<watch::Receiver<u64>>,
+    pub(super) clock: Clock,
+    pub(super) chance: Arc<dyn Chance>,
+}
+
+pub(super) struct Keeper {
+    parts: Parts,
+    held: Option<Held>,
+    /// The first certificate is somebody else's, and is replaced at once.
+    forced: bool,
+    /// The API server does not accept what we hold.
+    refused: bool,
+    refused_at: Option<rubelet_core::time::Instant>,
+    failures: u32,
+    /// What was last logged of a failure.
+    problem: Option<String>,
+    /// What was last logged of the certificate on disk.
+    disk_problem: Option<String>,
+    /// The certificate that was last called too early.
+    early: Option<Timestamp>,
+}
+
+struct Held {
+    pair: Pair,
+    deadline: Timestamp,
+}
+
+/// Why an attempt brought nothing.
+#[derive(Debug, thiserror::Error)]
+enum AttemptError {
+    #[error("the way to the API server")]
+    Desk(#[source] Problem),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the certificate that was issued has expired already: see whether this machine's clock is right")]
+    Stale,
+    #[error("a task of ours panicked")]
+    Panicked,
+}
+
+/// What a turn of the loop waits for.
+enum Turn {
+    Again,
+    WishChanged,
+    Refused,
+}
+
+impl Keeper {
+    /// Holds what is on disk, if it is any good. `first` is a certificate and key in PEM to start with: it is stored, and
+    /// replaced at once.
+    pub(super) async fn new(parts: Parts, first: Option<(Vec<u8>, Vec<u8>)>) -> Self {
+        let mut keeper = Self {
+            parts,
+            held: None,
+            forced: false,
+            refused: false,
+            refused_at: None,
+            failures: 0,
+            problem: None,
+            disk_problem: None,
+            early: None,
+        };
+        keeper.look_at_disk().await;
+        if let (None, Some((certificate, key))) = (&keeper.held, first) {
+            let text = String::from_utf8_lossy(&key).into_owned();
+            match keeper.store(certificate, text).await {
+                Ok(pair) => {
+                    keeper.hold(pair);
+                    keeper.forced = true;
+                }
+                Err(error) => warn!(err = explain(&error), "The certificate of the kubeconfig cannot be stored"),
+            }
+        }
+        keeper
+    }
+
+    /// Keeps it until `cancel` says to stop. Stopped at any point, the next start goes on from what is on disk.
+    pub(super) async fn run(mut self, cancel: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            () = self.keep() => {}
+        }
+    }
+
+    async fn keep(&mut self) {
+        loop {
+            let wish = self.parts.wishes.now();
+            let wait = match self.decide(wish.as_ref()) {
+                Renewal::Nothing => LOOK,
+                Renewal::At(due) => left(self.parts.clock.wall(), due).min(LOOK),
+                Renewal::Now(why) => match wish {
+                    Some(wish) => self.renew(&wish, &why).await,
+                    None => LOOK,
+                },
+            };
+            if let Turn::Refused = self.turn(wait).await {
+                self.refused_by_the_server();
+            }
+        }
+    }
+
+    async fn turn(&mut self, wait: Duration) -> Turn {
+        tokio::select! {
+            biased;
+            () = self.parts.wishes.changed() => Turn::WishChanged,
+            () = changed(self.parts.refusals.as_mut()) => Turn::Refused,
+            () = tokio::time::sleep(wait) => Turn::Again,
+        }
+    }
+
+    fn decide(&mut self, wish: Option<&Wish>) -> Renewal {
+        let now = self.parts.clock.wall();
+        self.warn_if_early(now);
+        let held = self.held.as_ref().map(|held| (&held.pair.leaf, held.deadline));
+        let decision = renewal(held, wish, now);
+        let urgent = matches!(decision, Renewal::Now(Why::Missing | Why::Expired(_)) | Renewal::Nothing);
+        if urgent {
+            return decision;
+        }
+        if self.refused {
+            return Renewal::Now(Why::Refused);
+        }
+        match self.parts.rotate {
+            Rotate::Yes if self.forced => Renewal::Now(Why::Due(now)),
+            Rotate::Yes => decision,
+            Rotate::No => Renewal::At(now.checked_add(SignedDuration::from_hours(1)).unwrap_or(now)),
+        }
+    }
+
+    fn warn_if_early(&mut self, now: Timestamp) {
+        let Some(held) = &self.held else { return };
+        let validity = held.pair.leaf.validity;
+        if validity.at(now) == Phase::Early && self.early != Some(validity.not_before) {
+            self.early = Some(validity.not_before);
+            error!(purpose = %self.parts.purpose, not_before = %validity.not_before, clock = %now,
+                "The certificate is not valid yet: see whether this machine's clock is right");
+        }
+    }
+
+    /// One attempt. Answers how long to wait before the next look.
+    async fn renew(&mut self, wish: &Wish, why: &Why) -> Duration {
+        if self.failures == 0 {
+            self.tell(why);
+        }
+        // Somebody may have put a new one there: a person, or another program that keeps it.
+        if self.look_at_disk().await {
+            return self.succeeded();
+        }
+        match self.attempt(wish).await {
+            Ok(None) => Duration::ZERO,
+            Ok(Some(pair)) => {
+                info!(purpose = %self.parts.purpose, until = %pair.leaf.validity.not_after, "Got a certificate");
+                self.hold(pair);
+                self.succeeded()
+            }
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn tell(&self, why: &Why) {
+        let (purpose, how) = (self.parts.purpose, self.standing());
+        match why {
+            Why::Expired(at) if purpose == Purpose::Client && !self.parts.desk.has_bootstrap() => {
+                error!(expired = %at, clock = %self.parts.clock.wall(), file = %self.parts.store.current_path().display(),
+                    "The client certificate has expired, and there is no bootstrap kubeconfig to get another with: \
+                     put a new certificate and key into the file, or give --bootstrap-kubeconfig");
+            }
+            Why::Expired(at) => warn!(%purpose, expired = %at, clock = %self.parts.clock.wall(), ?how,
+                "The certificate has expired; asking for a new one"),
+            Why::Refused => {
+                warn!(%purpose, ?how, "The API server does not accept the certificate; asking for a new one")
+            }
+            Why::Missing | Why::Lacks(_) | Why::Due(_) => info!(%purpose, %why, ?how, "Asking for a new certificate"),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        let now = self.parts.clock.wall();
+        let good = self.held.as_ref().is_some_and(|held| held.pair.leaf.validity.at(now) != Phase::Expired);
+        if self.parts.desk.has_bootstrap() && (!good || self.refused) { Standing::Bootstrap } else { Standing::Node }
+    }
+
+    /// Asks for `wish`. `None` if something else is wished for meanwhile.
+    async fn attempt(&mut self, wish: &Wish) -> Result<Option<Pair>, AttemptError> {
+        let standing = self.standing();
+        let kept = self.parts.kept_key.clone().filter(|_| standing == Standing::Bootstrap);
+        let key = match &kept {
+            Some(path) => kept_key(path.clone()).await?,
+            None => NodeKey::generate()?,
+        };
+        let purpose = self.parts.purpose;
+        let name = kept.is_some().then(|| key.request_name(wish, purpose));
+        let asked = Asked { purpose, pem: key.request(wish)?, name };
+        let requests = self.parts.desk.open(standing).await.map_err(AttemptError::Desk)?;
+        let wishes = &mut self.parts.wishes;
+        let answer = tokio::select! {
+            biased;
+            () = other_wish(wishes, wish) => return Ok(None),
+            answer = obtain(requests.as_ref(), &asked) => answer,
+        };
+        let result = match answer {
+            Ok(certificate) => self.take(certificate, &key).await,
+            Err(error) => Err(AttemptError::Request(error)),
+        };
+        if let Some(path) = kept
+            && result.as_ref().err().is_none_or(AttemptError::spoils_the_key)
+        {
+            // Should it stay, the next request of a first certificate is answered with this one.
+            let _ = blocking(move || std::fs::remove_file(path)).await;
+        }
+        result.map(Some)
+    }
+
+    async fn take(&self, certificate: Vec<u8>, key: &NodeKey) -> Result<Pair, AttemptError> {
+        let now = self.parts.clock.wall();
+        let pair = Pair::from_pem(&certificate, key.to_pem().as_bytes()).map_err(StoreError::Issued)?;
+        if pair.leaf.validity.at(now) == Phase::Expired {
+            return Err(AttemptError::Stale);
+        }
+        self.store(certificate, key.to_pem()).await
+    }
+
+    async fn store(&self, certificate: Vec<u8>, key: String) -> Result<Pair, AttemptError> {
+        let (store, now) = (self.parts.store.clone(), self.parts.clock.wall());
+        blocking(move || store.update(&certificate, &key, now)).await?.map_err(AttemptError::Store)
+    }
+
+    /// Takes what is on disk if it is good and not what we hold. Answers whether it did.
+    async fn look_at_disk(&mut self) -> bool {
+        let store = self.parts.store.clone();
+        let found = match blocking(move || store.current()).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
+                let err = explain(&error);
+                if self.disk_problem.as_ref() != Some(&err) {
+                    warn!(purpose = %self.parts.purpose, err, "The certificate on disk cannot be used");
+                }
+                self.disk_problem = Some(err);
+                None
+            }
+            Err(_) => None,
+        };
+        let Some(pair) = found else { return false };
+        let known = self.held.as_ref().is_some_and(|held| held.pair == pair);
+        let expired = pair.leaf.validity.at(self.parts.clock.wall()) == Phase::Expired;
+        if known || (expired && self.held.is_some()) {
+            return false;
+        }
+        self.hold(pair);
+        !expired
+    }
+
+    fn hold(&mut self, pair: Pair) {
+        let deadline = rotation_deadline(pair.leaf.validity, self.parts.chance.fraction());
+        (self.parts.publish)(&pair);
+        info!(purpose = %self.parts.purpose, until = %pair.leaf.validity.not_after, renewal = %deadline,
+            "Using a certificate");
+        self.held = Some(Held { pair, deadline });
+        (self.forced, self.refused) = (false, false);
+    }
+
+    fn succeeded(&mut self) -> Duration {
+        self.parts.desk.close();
+        self.failures = 0;
+        self.problem = None;
+        Duration::ZERO
+    }
+
+    fn failed(&mut self, error: &AttemptError) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        if error.is_unauthorized() && self.held.is_some() {
+            self.refused = true;
+        }
+        let wait = retry_delay(self.failures, self.parts.chance.fraction());
+        let problem = explain(error);
+        if self.problem.as_ref() != Some(&problem) {
+            error!(purpose = %self.parts.purpose, err = problem, again_in = ?wait, "No certificate was issued");
+            self.problem = Some(problem);
+        }
+        wait
+    }
+
+    fn refused_by_the_server(&mut self) {
+        let now = self.parts.clock.mono();
+        let soon = self.refused_at.is_some_and(|at| now.since(at) < REFUSAL_PAUSE);
+        if self.held.is_some() && self.parts.desk.has_bootstrap() && !soon {
+            self.refused = true;
+            self.refused_at = Some(now);
+        }
+    }
+}
+
+impl AttemptError {
+    fn is_unauthorized(&self) -> bool {
+        matches!(self, Self::Request(error) if error.is_unauthorized())
+    }
+
+    fn spoils_the_key(&self) -> bool {
+        match self {
+            Self::Request(error) => error.spoils_the_key(),
+            Self::Stale | Self::Store(StoreError::Issued(_)) => true,
+            Self::Desk(_) | Self::Key(_) | Self::Store(_) | Self::Panicked => false,
+        }
+    }
+}
+
+/// Waits until something other than `wish` is wished for.
+async fn other_wish(wishes: &mut Wishes, wish: &Wish) {
+    loop {
+        wishes.changed().await;
+        if wishes.now().as_ref() != Some(wish) {
+            return;
+        }
+    }
+}
+
+async fn changed(refusals: Option<&mut watch::Receiver<u64>>) {
+    let over = match refusals {
+        None => true,
+        Some(refusals) => refusals.changed().await.is_err(),
+    };
+    if over {
+        std::future::pending().await
+    }
+}
+
+/// The key that an earlier run left behind, or a new one that the next run finds.
+///
+/// upstream: bootstrap.go LoadClientCert, tmpPrivateKeyFile (v1.36)
+async fn kept_key(path: PathBuf) -> Result<NodeKey, AttemptError> {
+    let work = move || {
+        if let Some(text) = store::read(&path)? {
+            match NodeKey::from_pem(&text) {
+                Ok(key) => return Ok(key),
+                Err(error) => warn!(path = %path.display(), err = explain(&error), "The kept key is replaced"),
+            }
+        }
+        let key = NodeKey::generate()?;
+        if let Some(dir) = path.parent() {
+            store::make_dir(dir)?;
+        }
+        store::write(&path, key.to_pem().as_bytes(), 0o600)?;
+        Ok(key)
+    };
+    blocking(work).await?
+}
+
+/// Disks may hang: that must not hold up the runtime.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, AttemptError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| AttemptError::Panicked)
+}
+
+fn left(now: Timestamp, due: Timestamp) -> Duration {
+    Duration::try_from(due.duration_since(now)).unwrap_or_default()
+}

@@ -1,0 +1,4 @@
+mod authority;
+mod bootstrap;
+mod disk;
+mod keeping;

@@ -1,0 +1,326 @@
+//! The keeper against an authority in the process, on virtual time.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::NodeAddress;
+use rubelet_core::certs::{DnsOnly, Leaf, Purpose, Wish};
+use rubelet_engine::clock::Clock;
+use rubelet_engine::task::TaskGroup;
+use rubelet_testkit::SeededChance;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::super::keeper::{Keeper, Parts, Rotate, Standing, Wishes};
+use super::super::key::NodeKey;
+use super::super::store::Store;
+use super::authority::{Authority, FakeDesk, Mood};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
+/// A keeper that runs until this is dropped, as a restart of the process does.
+struct Rig {
+    authority: Authority,
+    clock: Clock,
+    held: watch::Receiver<Option<Leaf>>,
+    refusals: watch::Sender<u64>,
+    _tasks: TaskGroup,
+}
+
+struct Setup<'a> {
+    dir: &'a Path,
+    authority: &'a Authority,
+    clock: &'a Clock,
+    bootstrap: bool,
+    rotate: Rotate,
+    wishes: Option<watch::Receiver<Vec<NodeAddress>>>,
+    first: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl<'a> Setup<'a> {
+    fn new(dir: &'a Path, authority: &'a Authority, clock: &'a Clock) -> Self {
+        Self { dir, authority, clock, bootstrap: true, rotate: Rotate::Yes, wishes: None, first: None }
+    }
+
+    async fn start(self) -> Rig {
+        let (publish, held) = watch::channel(None);
+        let (refusals, refused) = watch::channel(0);
+        let purpose = if self.wishes.is_some() { Purpose::Serving } else { Purpose::Client };
+        let parts = Parts {
+            purpose,
+            rotate: self.rotate,
+            store: Store::new(self.dir, purpose, None),
+            kept_key: (purpose == Purpose::Client).then(|| self.dir.join("kubelet-client.key.tmp")),
+            wishes: match self.wishes {
+                None => Wishes::Fixed(Wish::client("n1")),
+                Some(addresses) => Wishes::Addresses { node: "n1".into(), addresses, dns_only: DnsOnly::Refused },
+            },
+            desk: Box::new(FakeDesk { authority: self.authority.clone(), bootstrap: self.bootstrap }),
+            publish: Box::new(move |pair| drop(publish.send_replace(Some(pair.leaf.clone())))),
+            refusals: Some(refused),
+            clock: self.clock.clone(),
+            chance: Arc::new(SeededChance::new(7)),
+        };
+        let mut tasks = TaskGroup::new(&CancellationToken::new());
+        let keeper = Keeper::new(parts, self.first).await;
+        tasks.start("keeper", keeper.run(tasks.cancel_token()));
+        Rig { authority: self.authority.clone(), clock: self.clock.clone(), held, refusals, _tasks: tasks }
+    }
+}
+
+impl Rig {
+    /// Waits until what is held is as `wanted`.
+    async fn until(&mut self, wanted: impl Fn(&Leaf) -> bool) -> Leaf {
+        let held = self.held.wait_for(|held| held.as_ref().is_some_and(&wanted));
+        let held = tokio::time::timeout(DAY * 400, held).await.expect("in time").expect("the keeper runs");
+        held.clone().expect("one is held")
+    }
+
+    async fn any(&mut self) -> Leaf {
+        self.until(|_| true).await
+    }
+
+    async fn after(&mut self, old: &Leaf) -> Leaf {
+        let end = old.validity.not_after;
+        self.until(|leaf| leaf.validity.not_after != end).await
+    }
+
+    async fn requests(&self, count: usize) {
+        for _ in 0..100_000 {
+            if self.authority.log().len() >= count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        panic!("{:?}", self.authority.log());
+    }
+}
+
+fn clock() -> Clock {
+    Clock::virtual_from("2026-01-01T00:00:00Z".parse::<Timestamp>().expect("a time"))
+}
+
+fn dir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_04_a_first_certificate_comes_by_the_bootstrap_credentials() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    let leaf = rig.any().await;
+    assert_eq!(leaf.common_name, "system:node:n1");
+    assert!(leaf.organizations.contains("system:nodes"));
+    assert_eq!(authority.log(), [format!("Bootstrap {CLIENT} node-csr-")]);
+    let usages = authority.requests().remove(0).spec.usages.expect("usages");
+    assert_eq!(usages, ["digital signature", "client auth"]);
+    let mut files: Vec<String> = std::fs::read_dir(dir.path())
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"))
+        .collect();
+    files.sort();
+    assert_eq!(files, ["kubelet-client-2026-01-01-00-00-00.pem", "kubelet-client-current.pem"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_04_a_restart_finds_the_request_that_waits_for_approval() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Waits, DAY);
+    let rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    rig.requests(1).await;
+    let key = std::fs::read(dir.path().join("kubelet-client.key.tmp")).expect("the key is kept");
+    drop(rig);
+
+    let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    rig.requests(2).await;
+    assert_eq!(authority.log(), [format!("Bootstrap {CLIENT} node-csr-"), "Bootstrap again".into()]);
+    assert_eq!(key, std::fs::read(dir.path().join("kubelet-client.key.tmp")).expect("still there"));
+    authority.approve_all();
+    rig.any().await;
+    assert_eq!(authority.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_04_a_denied_request_is_not_asked_for_again_by_the_same_key() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Denies, DAY);
+    let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    rig.requests(3).await;
+    let first = format!("Bootstrap {CLIENT} node-csr-");
+    assert_eq!(authority.log()[..3], [first.clone(), first.clone(), first], "each is a new one");
+    authority.set_mood(Mood::Signs);
+    rig.any().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_03_a_certificate_is_renewed_between_70_and_90_percent_of_its_life_by_itself() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    let mut leaf = rig.any().await;
+    for _ in 0..5 {
+        let next = rig.after(&leaf).await;
+        let age = next.validity.not_before.duration_since(leaf.validity.not_before).as_secs_f64() / DAY.as_secs_f64();
+        assert!((0.699..0.902).contains(&age), "{age}");
+        leaf = next;
+    }
+    let node: Vec<_> = (1..=5).map(|n| format!("Node {CLIENT} csr-{n}")).collect();
+    assert_eq!(authority.log()[1..], node, "by the certificate, with names that the server gives");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_03_a_request_that_nobody_approves_is_made_again_after_a_quarter_of_an_hour() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    let leaf = rig.any().await;
+    authority.set_mood(Mood::Waits);
+    tokio::time::sleep(DAY.mul_f64(0.69)).await;
+    rig.requests(2).await;
+    let asked = clock.mono();
+    authority.set_mood(Mood::Signs);
+    rig.after(&leaf).await;
+    let waited = clock.mono().since(asked).as_secs();
+    assert!((15 * 60..16 * 60).contains(&waited), "{waited}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_05_a_certificate_that_expired_comes_back_by_the_bootstrap_credentials() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    let leaf = rig.any().await;
+    authority.set_away(true);
+    tokio::time::sleep(DAY.mul_f64(1.05)).await;
+    assert!(rig.held.borrow().as_ref() == Some(&leaf), "nothing new while the server is away");
+    authority.set_away(false);
+    let back = clock.mono();
+    rig.after(&leaf).await;
+    assert!(clock.mono().since(back) <= Duration::from_secs(33), "{:?}", clock.mono().since(back));
+    assert_eq!(authority.log().last(), Some(&format!("Bootstrap {CLIENT} node-csr-")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_05_without_bootstrap_credentials_a_new_certificate_on_disk_is_taken() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    let leaf = rig.any().await;
+    drop(rig);
+    authority.does_not_know(Standing::Node);
+    tokio::time::sleep(DAY * 2).await;
+    let mut rig = Setup { bootstrap: false, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
+    assert_eq!(rig.any().await, leaf, "the expired one is all there is");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let key = NodeKey::generate().expect("a key");
+    let certificate = authority.issue(&key.request(&Wish::client("n1")).expect("a request"));
+    let store = Store::new(dir.path(), Purpose::Client, None);
+    store.update(&certificate, &key.to_pem(), rig.clock.wall()).expect("written");
+    rig.after(&leaf).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_day_a_revoked_certificate_is_replaced_by_the_bootstrap_credentials() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    let leaf = rig.any().await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    authority.does_not_know(Standing::Node);
+    rig.refusals.send_modify(|count| *count += 1);
+    rig.after(&leaf).await;
+    assert_eq!(authority.log().last(), Some(&format!("Bootstrap {CLIENT} node-csr-")));
+    // A server that refuses everybody is not asked for certificates all day.
+    for _ in 0..100 {
+        rig.refusals.send_modify(|count| *count += 1);
+        tokio::time::sleep(Duration::from_secs(6)).await;
+    }
+    assert!(authority.log().len() <= 5, "{:?}", authority.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_day_a_clock_that_jumps_forward_renews_within_a_minute_and_one_that_jumps_back_breaks_nothing() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
+    let leaf = rig.any().await;
+    let set = clock.mono();
+    clock.set_wall(SignedDuration::from_hours(24 * 300));
+    let next = rig.after(&leaf).await;
+    assert!(clock.mono().since(set) <= Duration::from_secs(60));
+    clock.set_wall(SignedDuration::from_hours(-24 * 300));
+    tokio::time::sleep(DAY).await;
+    assert_eq!(rig.any().await, next, "it is not valid yet, and is not asked for again");
+    assert_eq!(authority.log().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_03_the_certificate_of_a_kubeconfig_is_stored_and_replaced_at_once() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let key = NodeKey::generate().expect("a key");
+    let certificate = authority.issue(&key.request(&Wish::client("admin")).expect("a request"));
+    let first = Some((certificate, key.to_pem().into_bytes()));
+    let mut rig = Setup { bootstrap: false, first, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
+    rig.until(|leaf| leaf.common_name == "system:node:n1").await;
+    assert_eq!(authority.log(), [format!("Node {CLIENT} csr-0")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_04_without_rotation_a_certificate_is_replaced_only_when_it_has_expired() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let mut rig = Setup { rotate: Rotate::No, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
+    let leaf = rig.any().await;
+    let next = rig.after(&leaf).await;
+    assert!(next.validity.not_before > leaf.validity.not_after);
+    assert!(next.validity.not_before.duration_since(leaf.validity.not_after) < SignedDuration::from_secs(62));
+}
+
+fn addresses(list: &[&str]) -> Vec<NodeAddress> {
+    list.iter().map(|ip| NodeAddress { type_: "InternalIP".into(), address: (*ip).into() }).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_02_a_serving_certificate_waits_for_addresses_and_follows_them() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let (set, wishes) = watch::channel(Vec::new());
+    let mut rig =
+        Setup { wishes: Some(wishes), bootstrap: false, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
+    tokio::time::sleep(DAY).await;
+    assert_eq!(authority.log(), [""; 0], "nothing to ask for");
+
+    set.send_replace(addresses(&["10.0.0.1"]));
+    let leaf = rig.any().await;
+    assert_eq!(leaf.ips, addresses_of(&["10.0.0.1"]));
+    let usages = authority.requests().remove(0).spec.usages.expect("usages");
+    assert_eq!(usages, ["digital signature", "server auth"]);
+
+    // An address less is no reason for a new one, an address more is.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    set.send_replace(addresses(&["10.0.0.1", "10.0.0.2"]));
+    rig.until(|leaf| leaf.ips.len() == 2).await;
+    set.send_replace(addresses(&["10.0.0.2"]));
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(authority.log().len(), 2);
+
+    // While one waits for approval the addresses change: the newest are asked for at once.
+    authority.set_mood(Mood::Waits);
+    set.send_replace(addresses(&["10.0.0.3"]));
+    rig.requests(3).await;
+    set.send_replace(addresses(&["10.0.0.4"]));
+    rig.requests(4).await;
+    authority.approve_all();
+    let leaf = rig.until(|leaf| leaf.ips.contains(&"10.0.0.4".parse().expect("an address"))).await;
+    assert_eq!(leaf.ips, addresses_of(&["10.0.0.4"]));
+    assert!(authority.log().iter().all(|line| line.starts_with("Node kubernetes.io/kubelet-serving csr-")));
+}
+
+fn addresses_of(list: &[&str]) -> std::collections::BTreeSet<std::net::IpAddr> {
+    list.iter().map(|ip| ip.parse().expect("an address")).collect()
+}

@@ -1,0 +1,141 @@
+//! The task that sends events, one after another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Event;
+use rubelet_core::events::{Correlator, Verdict};
+use rubelet_engine::clock::Clock;
+use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance};
+use serde::de::IgnoredAny;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::requests::Requests;
+
+/// How long one event is tried while the API server is away. Upstream tries it twelve times, ten seconds apart.
+#[doc(alias = "maxTriesPerEvent")]
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often one is tried that the API server answers with a failure of its own: it may be the event's fault, and others
+/// wait behind it.
+const TRIES_ON_FAILURE: u32 = 5;
+/// Pause after the first try, a random part of it, so that the nodes of a cluster do not come back all at once; then it
+/// doubles …
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// … up to this.
+#[doc(alias = "defaultSleepDuration")]
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Sends events.
+#[doc(alias = "EventBroadcaster")]
+pub struct EventSender<R> {
+    api: R,
+    clock: Clock,
+    chance: Arc<dyn Chance>,
+    events: mpsc::Receiver<Box<Event>>,
+    correlator: Correlator,
+}
+
+/// What came of one try.
+enum Tried {
+    Done,
+    /// The pause that the server asks for, if it does.
+    Again(Option<Duration>, Fault),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// It cannot be reached.
+    Away,
+    /// It answers, with a failure.
+    Failing,
+}
+
+impl<R: Requests> EventSender<R> {
+    pub(super) fn new(api: R, clock: Clock, chance: Arc<dyn Chance>, events: mpsc::Receiver<Box<Event>>) -> Self {
+        Self { api, clock, chance, events, correlator: Correlator::default() }
+    }
+
+    /// Sends until cancelled. What is still queued then is lost: the next start tells its own events.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        // Cancel-safe to lose: an event in flight is either stored or not.
+        cancel.run_until_cancelled(self.send_all()).await;
+    }
+
+    async fn send_all(&mut self) {
+        while let Some(event) = self.events.recv().await {
+            match self.correlator.correlate(*event, self.clock.now()) {
+                Verdict::Skip => {}
+                Verdict::Create(event) => self.send(&event, None).await,
+                Verdict::Count { event, patch } => self.send(&event, Some(&patch)).await,
+            }
+        }
+    }
+
+    #[doc(alias = "recordToSink")]
+    async fn send(&self, event: &Event, patch: Option<&str>) {
+        let began = self.clock.mono();
+        let mut pause = FIRST_PAUSE.mul_f64(self.chance.fraction());
+        let mut failures = 0;
+        loop {
+            let (wait, fault) = match self.try_once(event, patch).await {
+                Tried::Done => return,
+                Tried::Again(wait, fault) => (wait, fault),
+            };
+            failures += u32::from(fault == Fault::Failing);
+            if failures >= TRIES_ON_FAILURE || self.clock.mono().since(began) >= PATIENCE {
+                warn!(reason = event.reason.as_deref(), "Giving up on an event that could not be sent");
+                return;
+            }
+            tokio::time::sleep(wait.unwrap_or(pause).min(LONGEST_PAUSE)).await;
+            pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        }
+    }
+
+    #[doc(alias = "recordEvent")]
+    async fn try_once(&self, event: &Event, patch: Option<&str>) -> Tried {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let list = format!("/api/v1/namespaces/{namespace}/events");
+        let counted = match patch {
+            None => None,
+            Some(patch) => {
+                let name = event.metadata.name.as_deref().unwrap_or_default();
+                Some(self.api.patch::<IgnoredAny>(&format!("{list}/{name}"), patch).await)
+            }
+        };
+        let result = match counted {
+            // It was removed meanwhile: events live an hour.
+            Some(Err(err)) if err.is_not_found() => self.api.create::<_, IgnoredAny>(&list, event).await,
+            Some(result) => result,
+            None => self.api.create::<_, IgnoredAny>(&list, event).await,
+        };
+        match result {
+            Ok(_) => Tried::Done,
+            Err(err) => verdict(&err, event),
+        }
+    }
+}
+
+/// What is refused is given up; what could not be asked is asked again.
+fn verdict(err: &ApiError, event: &Event) -> Tried {
+    let reason = event.reason.as_deref();
+    match err.kind {
+        ApiErrorKind::Unavailable | ApiErrorKind::Timeout | ApiErrorKind::Garbage => {
+            debug!(%err, reason, "An event waits for the API server");
+            Tried::Again(None, Fault::Away)
+        }
+        ApiErrorKind::Busy { retry_after } => Tried::Again(retry_after, Fault::Failing),
+        ApiErrorKind::Failed => Tried::Again(None, Fault::Failing),
+        ApiErrorKind::Unauthorized
+        | ApiErrorKind::Forbidden
+        | ApiErrorKind::NotFound
+        | ApiErrorKind::AlreadyExists
+        | ApiErrorKind::Conflict
+        | ApiErrorKind::Gone
+        | ApiErrorKind::Invalid => {
+            debug!(%err, reason, "The API server refused an event");
+            Tried::Done
+        }
+    }
+}

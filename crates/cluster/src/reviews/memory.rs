@@ -1,0 +1,64 @@
+//! Answers that hold for a while.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rubelet_core::time::Instant;
+
+/// Answers by question, each until its time. Past `most`, the one that expires first goes.
+pub(super) struct Memory<K, V> {
+    most: usize,
+    answers: BTreeMap<K, (Instant, V)>,
+    /// Questions by when their answers expire; the number tells apart those that expire together.
+    order: BTreeMap<(Instant, u64), K>,
+    count: u64,
+}
+
+impl<K: Ord + Clone, V: Clone> Memory<K, V> {
+    pub(super) const fn new(most: usize) -> Self {
+        Self { most, answers: BTreeMap::new(), order: BTreeMap::new(), count: 0 }
+    }
+
+    pub(super) fn get(&mut self, key: &K, now: Instant) -> Option<V> {
+        self.answers.get(key).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
+    }
+
+    /// Remembers `value` for `keep`. An older answer is replaced when its own time comes.
+    pub(super) fn put(&mut self, key: K, value: V, keep: Duration, now: Instant) {
+        if keep.is_zero() {
+            return;
+        }
+        while let Some(first) =
+            self.order.first_entry().filter(|entry| entry.key().0 <= now || self.answers.len() >= self.most)
+        {
+            let ((until, _), key) = first.remove_entry();
+            if self.answers.get(&key).is_some_and(|(of, _)| *of == until) {
+                self.answers.remove(&key);
+            }
+        }
+        let until = now + keep;
+        self.count += 1;
+        self.order.insert((until, self.count), key.clone());
+        self.answers.insert(key, (until, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_expire_and_are_bounded() {
+        let mut memory = Memory::new(2);
+        let at = Instant::from_secs;
+        memory.put("a", 1, Duration::from_secs(10), at(0));
+        memory.put("b", 2, Duration::from_secs(5), at(0));
+        assert_eq!((memory.get(&"a", at(4)), memory.get(&"b", at(5))), (Some(1), None));
+        memory.put("c", 3, Duration::from_secs(60), at(1));
+        assert_eq!((memory.get(&"a", at(1)), memory.get(&"b", at(1))), (Some(1), None), "the one that ends first goes");
+        memory.put("c", 4, Duration::from_secs(60), at(2));
+        assert_eq!(memory.get(&"c", at(2)), Some(4));
+        memory.put("d", 5, Duration::ZERO, at(3));
+        assert_eq!(memory.get(&"d", at(3)), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! Tokens of service accounts, made for one pod and kept until they are to be replaced (TOK-01, TOK-02).
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::token::{MAX_JITTER, renew_at};
+use rubelet_engine::clock::Clock;
+use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance, Token, TokenWish, Tokens};
+use tracing::warn;
+
+use crate::requests::Requests;
+
+/// Asks for tokens and remembers them. A node keeps as many as its pods ask for; those that expired go when a new one
+/// comes, those of a pod when it goes.
+#[doc(alias = "tokenManager")]
+pub struct ApiTokens<R> {
+    api: R,
+    clock: Clock,
+    chance: Arc<dyn Chance>,
+    kept: Mutex<BTreeMap<(PodUid, TokenWish), Token>>,
+}
+
+impl<R: Requests> ApiTokens<R> {
+    /// Remembers none.
+    pub fn new(api: R, clock: Clock, chance: Arc<dyn Chance>) -> Self {
+        Self { api, clock, chance, kept: Mutex::default() }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(PodUid, TokenWish), Token>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, pod: &PodRef, wish: &TokenWish) -> Result<Token, ApiError> {
+        let path = format!("/api/v1/namespaces/{}/serviceaccounts/{}/token", pod.namespace, wish.service_account);
+        let bound = BoundObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            name: Some(pod.name.to_string()),
+            uid: Some(pod.uid.to_string()),
+        };
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                audiences: Some(wish.audiences.clone()),
+                expiration_seconds: Some(wish.expiration_seconds),
+                bound_object_ref: Some(bound),
+            }),
+            ..TokenRequest::default()
+        };
+        let answer: TokenRequest = self.api.create(&path, &request).await?;
+        // The server may give it a shorter or a longer life than was asked for.
+        let seconds = answer.spec.and_then(|spec| spec.expiration_seconds).unwrap_or(wish.expiration_seconds);
+        let status = answer.status.unwrap_or_default();
+        let (Some(token), Some(expires)) = (status.token, status.expiration_timestamp.map(|time| time.0)) else {
+            let detail = "the answer holds no token".to_owned();
+            return Err(ApiError { kind: ApiErrorKind::Garbage, detail });
+        };
+        let jitter = MAX_JITTER.mul_f64(self.chance.fraction());
+        Ok(Token { token, expires, renew_at: renew_at(expires, seconds, jitter) })
+    }
+}
+
+#[async_trait]
+impl<R: Requests> Tokens for ApiTokens<R> {
+    async fn token(&self, pod: &PodRef, wish: &TokenWish) -> Result<Token, ApiError> {
+        let key = (pod.uid.clone(), wish.clone());
+        let kept = self.kept().get(&key).cloned();
+        if let Some(token) = kept.as_ref().filter(|token| self.clock.wall() < token.renew_at) {
+            return Ok(token.clone());
+        }
+        match self.ask(pod, wish).await {
+            Ok(token) => {
+                let now = self.clock.wall();
+                let mut all = self.kept();
+                all.retain(|_, token| now < token.expires);
+                all.insert(key, token.clone());
+                Ok(token)
+            }
+            Err(err) => match kept.filter(|token| self.clock.wall() < token.expires) {
+                Some(token) => {
+                    warn!(%pod, %err, account = %wish.service_account, "Could not replace a token: it is used until it expires");
+                    Ok(token)
+                }
+                None => Err(ApiError { detail: format!("failed to fetch token: {}", err.detail), ..err }),
+            },
+        }
+    }
+
+    fn forget(&self, uid: &PodUid) {
+        self.kept().retain(|(of, _), _| of != uid);
+    }
+}

@@ -1,0 +1,161 @@
+//! What is watched as a whole: services, this node, runtime classes (BOOT-17, ENV-03, RTC-01).
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::node::v1::RuntimeClass;
+use rubelet_engine::ports::{ApiError, ApiErrorKind, ClusterView};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::requests::{Collection, Follow, Followed, Requests};
+
+const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
+/// How long a pod that names a RuntimeClass waits for the first list of them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Handlers by the name of their class.
+type Handlers = BTreeMap<String, String>;
+
+/// The view that others hold. Clones are the same view.
+pub struct WatchedCluster<R> {
+    api: R,
+    services: watch::Receiver<Option<Arc<Vec<Service>>>>,
+    node: watch::Receiver<Option<Arc<Node>>>,
+    classes: watch::Receiver<Option<Arc<Handlers>>>,
+    /// Classes are followed from the first question on: most nodes never have one.
+    first_question: Arc<Notify>,
+}
+
+/// The task that keeps it up to date.
+pub struct ClusterFollower<R> {
+    api: R,
+    node_name: String,
+    services: watch::Sender<Option<Arc<Vec<Service>>>>,
+    node: watch::Sender<Option<Arc<Node>>>,
+    classes: watch::Sender<Option<Arc<Handlers>>>,
+    first_question: Arc<Notify>,
+}
+
+impl<R: Requests + Follow> WatchedCluster<R> {
+    /// A view that knows nothing yet, and the task that fills it.
+    pub fn new(api: R, node_name: &str) -> (Self, ClusterFollower<R>) {
+        let (tell_services, services) = watch::channel(None);
+        let (tell_node, node) = watch::channel(None);
+        let (tell_classes, classes) = watch::channel(None);
+        let first_question = Arc::new(Notify::new());
+        let follower = ClusterFollower {
+            api: api.clone(),
+            node_name: node_name.to_owned(),
+            services: tell_services,
+            node: tell_node,
+            classes: tell_classes,
+            first_question: Arc::clone(&first_question),
+        };
+        (Self { api, services, node, classes, first_question }, follower)
+    }
+
+    /// Told whenever the node's object changes.
+    pub fn node_changes(&self) -> watch::Receiver<Option<Arc<Node>>> {
+        self.node.clone()
+    }
+}
+
+impl<R: Requests + Follow> ClusterFollower<R> {
+    /// Runs until cancelled.
+    pub async fn run(self, cancel: CancellationToken) {
+        let Self { api, node_name, services, node, classes, first_question } = self;
+        // Headless services have no address to tell of.
+        let with_address =
+            Collection { path: "/api/v1/services".into(), field_selector: "spec.clusterIP!=None".into() };
+        let services = api.follow(
+            with_address,
+            move |all: Vec<Arc<Service>>| {
+                let all = all.into_iter().map(Arc::unwrap_or_clone).collect();
+                services.send_replace(Some(Arc::new(all)));
+            },
+            cancel.clone(),
+        );
+        let this = Collection { path: "/api/v1/nodes".into(), field_selector: format!("metadata.name={node_name}") };
+        let node = api.follow(
+            this,
+            move |mut all: Vec<Arc<Node>>| {
+                node.send_replace(all.pop());
+            },
+            cancel.clone(),
+        );
+        let classes = async {
+            if cancel.run_until_cancelled(first_question.notified()).await.is_none() {
+                return;
+            }
+            let all = Collection { path: CLASSES.into(), field_selector: String::new() };
+            let told = move |all: Vec<Arc<RuntimeClass>>| {
+                let handlers = all.iter().map(|c| (c.metadata.name.clone().unwrap_or_default(), c.handler.clone()));
+                classes.send_replace(Some(Arc::new(handlers.collect())));
+            };
+            api.follow(all, told, cancel.clone()).await;
+        };
+        tokio::join!(services, node, classes);
+    }
+}
+
+#[async_trait]
+impl<R: Requests + Follow> ClusterView for WatchedCluster<R> {
+    fn services(&self) -> Option<Arc<Vec<Service>>> {
+        self.services.borrow().clone()
+    }
+
+    fn node(&self) -> Option<Arc<Node>> {
+        self.node.borrow().clone()
+    }
+
+    async fn runtime_handler(&self, class: &str) -> Result<String, ApiError> {
+        self.first_question.notify_one();
+        let mut classes = self.classes.clone();
+        let known = async { classes.wait_for(Option::is_some).await.ok().and_then(|known| known.clone()) };
+        let Ok(known) = tokio::time::timeout(PATIENCE, known).await else {
+            let detail = "runtime classes have not been read yet".to_owned();
+            return Err(ApiError { kind: ApiErrorKind::Timeout, detail });
+        };
+        match known.and_then(|known| known.get(class).cloned()) {
+            Some(handler) => Ok(handler),
+            // It may have been made a moment ago, with the pod right after it.
+            None => Ok(self.api.get::<RuntimeClass>(&format!("{CLASSES}/{class}")).await?.handler),
+        }
+    }
+}
+
+impl Followed for Service {
+    /// A pod's environment needs the address and the ports.
+    fn trim(&mut self) {
+        self.status = None;
+        let meta = std::mem::take(&mut self.metadata);
+        self.metadata.name = meta.name;
+        self.metadata.namespace = meta.namespace;
+        self.metadata.resource_version = meta.resource_version;
+        self.metadata.uid = meta.uid;
+        if let Some(spec) = &mut self.spec {
+            let whole = std::mem::take(spec);
+            spec.cluster_ip = whole.cluster_ip;
+            spec.ports = whole.ports;
+        }
+    }
+}
+
+impl Followed for Node {
+    fn trim(&mut self) {
+        self.metadata.managed_fields = None;
+    }
+}
+
+impl Followed for RuntimeClass {
+    fn trim(&mut self) {
+        self.metadata.managed_fields = None;
+    }
+}

@@ -1,0 +1,120 @@
+//! What a request asks for, in the words of authorization: a verb on a subresource of this node (section 27.2).
+//! upstream: kubelet/server/auth.go GetRequestAttributes, server.go InstallAuthFilter (v1.36)
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use rubelet_core::config::AuthorizationMode;
+use rubelet_engine::ports::{Caller, NodeAccess, Reviews};
+use tracing::{debug, warn};
+
+use super::answers::{Answer, text};
+
+/// Who decides what callers may do.
+pub(super) struct Access {
+    pub(super) mode: AuthorizationMode,
+    pub(super) reviews: Option<Arc<dyn Reviews>>,
+    pub(super) node: String,
+}
+
+impl Access {
+    /// Nothing if `caller` may, else the refusal. One subresource that is allowed is enough.
+    pub(super) async fn refusal(&self, caller: &Caller, method: &Method, path: &str) -> Option<Answer> {
+        match self.mode {
+            AuthorizationMode::AlwaysAllow => return None,
+            AuthorizationMode::Webhook => {}
+        }
+        let (verb, subresources) = (verb(method), subresources(path));
+        let user = &caller.name;
+        for subresource in &subresources {
+            let access =
+                NodeAccess { verb: verb.to_owned(), node: self.node.clone(), subresource: (*subresource).to_owned() };
+            let Some(reviews) = &self.reviews else { break };
+            match reviews.may(caller, &access).await {
+                Ok(true) => return None,
+                Ok(false) => {}
+                Err(err) => {
+                    warn!(%user, verb, subresource, %err, "Cannot ask the API server what the caller may do");
+                    let why = format!(
+                        "Authorization error (user={user}, verb={verb}, resource=nodes, subresource={subresource})"
+                    );
+                    return Some(text(StatusCode::INTERNAL_SERVER_ERROR, why));
+                }
+            }
+        }
+        let subresources = subresources.join(" ");
+        debug!(%user, verb, %subresources, "Forbidden");
+        let why = format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[{subresources}])\n");
+        Some(text(StatusCode::FORBIDDEN, why))
+    }
+}
+
+fn verb(method: &Method) -> &'static str {
+    match method.as_str() {
+        "POST" => "create",
+        "GET" => "get",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        _ => "",
+    }
+}
+
+/// The subresources of which one has to be allowed, in the order in which they are tried.
+fn subresources(path: &str) -> Vec<&'static str> {
+    let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let fine = [("/pods", "pods"), ("/healthz", "healthz"), ("/configz", "configz"), ("/runningpods", "pods")];
+    let coarse = [
+        ("/stats", "stats"),
+        ("/metrics", "metrics"),
+        ("/logs", "log"),
+        ("/checkpoint", "checkpoint"),
+        ("/statusz", "statusz"),
+        ("/flagz", "configz"),
+    ];
+    let found = |table: &[(&str, &'static str)]| table.iter().find(|(root, _)| below(root)).map(|(_, name)| *name);
+    found(&fine).into_iter().chain([found(&coarse).unwrap_or("proxy")]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn section_27_2_verbs_and_subresources() {
+        for (method, path, expected) in [
+            ("GET", "/healthz", "get healthz proxy"),
+            ("GET", "/healthz/ping", "get healthz proxy"),
+            ("GET", "/healthzz", "get proxy"),
+            ("GET", "/pods", "get pods proxy"),
+            ("GET", "/pods/", "get pods proxy"),
+            ("GET", "/podsx", "get proxy"),
+            ("GET", "/runningpods/", "get pods proxy"),
+            ("GET", "/runningpods", "get pods proxy"),
+            ("GET", "/configz", "get configz proxy"),
+            ("GET", "/flagz", "get configz"),
+            ("GET", "/statusz", "get statusz"),
+            ("GET", "/stats/summary", "get stats"),
+            ("POST", "/stats/summary", "create stats"),
+            ("GET", "/metrics", "get metrics"),
+            ("GET", "/metrics/cadvisor", "get metrics"),
+            ("GET", "/logs/", "get log"),
+            ("GET", "/logs/syslog", "get log"),
+            ("POST", "/checkpoint/ns/pod/c", "create checkpoint"),
+            ("GET", "/containerLogs/ns/pod/c", "get proxy"),
+            ("GET", "/exec/ns/pod/c", "get proxy"),
+            ("POST", "/exec/ns/pod/c", "create proxy"),
+            ("POST", "/attach/ns/pod/c", "create proxy"),
+            ("POST", "/portForward/ns/pod", "create proxy"),
+            ("POST", "/run/ns/pod/c", "create proxy"),
+            ("PUT", "/debug/flags/v", "update proxy"),
+            ("GET", "/debug/pprof/heap", "get proxy"),
+            ("PATCH", "/", "patch proxy"),
+            ("DELETE", "/", "delete proxy"),
+            ("HEAD", "/pods", " pods proxy"),
+        ] {
+            let method: Method = method.parse().unwrap();
+            assert_eq!(format!("{} {}", verb(&method), subresources(path).join(" ")), expected, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Answers: their bodies, and the words of refusals.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::{Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+
+/// A body: a text, or one that goes on.
+pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(super) type Answer = Response<Body>;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// A text, marked as nothing else. Whether it ends with a newline is as upstream's is.
+pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    with(status, TEXT, whole(body))
+}
+
+pub(super) fn json(body: impl Into<Bytes>) -> Answer {
+    with(StatusCode::OK, JSON, whole(body))
+}
+
+/// A text that goes on.
+pub(super) fn stream(body: Body) -> Answer {
+    with(StatusCode::OK, TEXT, body)
+}
+
+pub(super) fn whole(body: impl Into<Bytes>) -> Body {
+    Full::new(body.into()).boxed_unsync()
+}
+
+fn with(status: StatusCode, content_type: &'static str, body: Body) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}

@@ -1,0 +1,190 @@
+//! One request: what it asks for, who asks, whether they may, and the answer.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use jiff::Timestamp;
+use rubelet_engine::ports::{Runtime, RuntimeView};
+use rubelet_engine::sync_loop::NodeView;
+use tracing::error;
+
+use super::access::Access;
+use super::answers::{Answer, json, text};
+use super::authn::Authn;
+use super::connection::Peer;
+use super::log_options::LogOptions;
+use super::logs::Logs;
+use super::metrics::{MetricsPage, Requests, write_node};
+use super::pods::{self, KnownPod};
+use super::routes::{Offers, Route, Target, bucket, plain, route};
+use super::sessions::Sessions;
+use super::tls::Tls;
+use super::{ApiParts, ApiSettings};
+use crate::healthz::{API_CHECKS, Health};
+use crate::watched::WatchedNode;
+
+/// A loop that does not answer within this hangs.
+const VIEW_WITHIN: Duration = Duration::from_secs(5);
+/// What the runtime runs is a line in `/metrics`: not worth waiting for a runtime that hangs.
+const LIST_WITHIN: Duration = Duration::from_secs(5);
+
+/// Answers requests.
+pub(super) struct Handler {
+    offers: Offers,
+    /// Who asks and what they may do; `None` where everybody may.
+    guard: Option<(Authn, Access)>,
+    node: Arc<dyn WatchedNode>,
+    runtime: Arc<dyn Runtime>,
+    health: Health,
+    logs: Logs,
+    sessions: Sessions,
+    requests: Arc<Requests>,
+    pages: Vec<Arc<dyn MetricsPage>>,
+    settings: ApiSettings,
+    node_name: String,
+    configuration: Bytes,
+    started: Timestamp,
+}
+
+impl Handler {
+    /// With `tls`, callers have to show who they are.
+    pub(super) fn new(parts: ApiParts, offers: Offers, tls: Option<Arc<Tls>>) -> Self {
+        let ApiParts { node, runtime, logs, health, reviews, clock, node_name, configuration, metrics, settings } =
+            parts;
+        let guard = tls.map(|tls| {
+            let tokens = reviews.clone().filter(|_| settings.tokens);
+            let authn = Authn { tls, tokens, anonymous: settings.anonymous };
+            (authn, Access { mode: settings.authorization, reviews, node: node_name.clone() })
+        });
+        Self {
+            offers,
+            guard,
+            health,
+            logs: Logs { node: Arc::clone(&node), runtime: Arc::clone(&runtime), reader: logs, clock: clock.clone() },
+            sessions: Sessions { runtime: Arc::clone(&runtime), clock: clock.clone(), idle: settings.idle },
+            requests: Arc::default(),
+            pages: metrics,
+            started: clock.wall(),
+            settings,
+            node,
+            runtime,
+            node_name,
+            configuration,
+        }
+    }
+
+    pub(super) async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
+        // A panic is this request's alone (HTTP-07).
+        match AssertUnwindSafe(self.guarded(peer, request)).catch_unwind().await {
+            Ok(answer) => answer,
+            Err(_panic) => {
+                error!("Answering a request panicked: this is a bug");
+                text(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n")
+            }
+        }
+    }
+
+    async fn guarded(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
+        let unknown = || text(StatusCode::NOT_FOUND, "404 page not found\n");
+        let Some(path) = plain(request.uri().path()) else { return unknown() };
+        let method = request.method();
+        let asked = route(self.offers, method, &path);
+        let _in_flight = self.requests.enter(method, bucket(&path), asked.is_long_running());
+        if asked == Route::Unknown {
+            return unknown();
+        }
+        if let Some((authn, access)) = &self.guard {
+            let Some(caller) = authn.who(&peer.certificates, request.headers()).await else {
+                return text(StatusCode::UNAUTHORIZED, "Unauthorized");
+            };
+            if let Some(refusal) = access.refusal(&caller, method, &path).await {
+                return refusal;
+            }
+        }
+        if !peer.befriend() {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n");
+        }
+        self.carry_out(peer, request, asked, &path).await.unwrap_or_else(|refused| refused)
+    }
+
+    async fn carry_out(
+        &self,
+        peer: &Peer,
+        request: Request<Incoming>,
+        asked: Route,
+        path: &str,
+    ) -> Result<Answer, Answer> {
+        let missing = |_: &Target| "pod does not exist".to_owned();
+        let query = request.uri().query().map(str::to_owned);
+        let query = query.as_deref();
+        match asked {
+            Route::Healthz => {
+                Ok(self.health.answer(API_CHECKS, path.trim_end_matches('/'), query).await.map(BodyExt::boxed_unsync))
+            }
+            Route::Pods => Ok(pods::list(&self.view().await?)),
+            Route::RunningPods => Ok(pods::running(self.runtime.list().await)),
+            Route::Configz => Ok(json(self.configuration.clone())),
+            Route::Metrics => Ok(self.metrics().await),
+            Route::ContainerLogs(target) => {
+                let options = LogOptions::parse(query, self.sessions.clock.wall(), self.settings.split_streams)
+                    .map_err(|(status, why)| text(status, why))?;
+                let pod = self.pod(&target, |target| format!("pod {:?} does not exist", target.pod)).await?;
+                if pod.tty(&target.container).is_none() {
+                    let why = format!("container {:?} not found in pod {:?}", target.container, target.pod);
+                    return Err(text(StatusCode::NOT_FOUND, why));
+                }
+                Ok(self.logs.answer(&pod, &target.container, &options).await)
+            }
+            Route::Exec(target) => {
+                let pod = self.pod(&target, missing).await?;
+                self.sessions.exec(peer, request, &pod, &target).await
+            }
+            Route::Attach(target) => {
+                let pod = self.pod(&target, missing).await?;
+                self.sessions.attach(peer, request, &pod, &target).await
+            }
+            Route::PortForward(target) => {
+                let pod = self.pod(&target, missing).await?;
+                self.sessions.port_forward(peer, request, &pod, &target).await
+            }
+            Route::Run(target) => {
+                let pod = self.pod(&target, missing).await?;
+                self.sessions.run(query, &pod, &target).await
+            }
+            Route::Refused(status, words) => Err(text(status, words)),
+            Route::Unknown => Err(text(StatusCode::NOT_FOUND, "404 page not found\n")),
+        }
+    }
+
+    async fn view(&self) -> Result<NodeView, Answer> {
+        let view = tokio::time::timeout(VIEW_WITHIN, self.node.view()).await.ok().flatten();
+        view.ok_or_else(|| text(StatusCode::INTERNAL_SERVER_ERROR, "the sync loop does not answer\n"))
+    }
+
+    async fn pod(&self, target: &Target, missing: impl Fn(&Target) -> String) -> Result<KnownPod, Answer> {
+        let found = pods::find(&self.view().await?, &target.namespace, &target.pod);
+        found.ok_or_else(|| text(StatusCode::NOT_FOUND, missing(target)))
+    }
+
+    async fn metrics(&self) -> Answer {
+        let listed = tokio::time::timeout(LIST_WITHIN, RuntimeView::list(self.runtime.as_ref())).await;
+        let listed = listed.ok().and_then(Result::ok);
+        let mut page = String::new();
+        self.requests.write(&mut page, if self.guard.is_some() { "readwrite" } else { "readonly" });
+        write_node(&mut page, &self.node_name, self.started, listed.as_deref());
+        for other in &self.pages {
+            other.write(&mut page);
+        }
+        let mut answer = text(StatusCode::OK, page);
+        let form = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
+        answer.headers_mut().insert(CONTENT_TYPE, form);
+        answer
+    }
+}

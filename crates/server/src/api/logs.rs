@@ -1,0 +1,259 @@
+//! `/containerLogs`: which instance's log it is, and the log itself (LOG-05, LOG-06).
+//! upstream: kubelet_pods.go GetKubeletContainerLogs, validateContainerLogStatus (v1.36)
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use http::StatusCode;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
+use rubelet_core::id::{ContainerId, PodUid};
+use rubelet_engine::chain::Chain;
+use rubelet_engine::clock::Clock;
+use rubelet_engine::ports::{LogReader, LogText, Runtime, RuntimeView};
+
+use super::answers::{Answer, Body, stream, text};
+use super::log_options::LogOptions;
+use super::pods::KnownPod;
+use crate::watched::WatchedNode;
+
+/// After something happened on the node, how long before it is asked whether the container still runs: what follows
+/// from it takes a moment, and a busy node is not asked for each of its pods' doings.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// What it takes to read logs.
+pub(super) struct Logs {
+    pub(super) node: Arc<dyn WatchedNode>,
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) reader: Arc<dyn LogReader>,
+    pub(super) clock: Clock,
+}
+
+impl Logs {
+    pub(super) async fn answer(&self, pod: &KnownPod, container: &str, options: &LogOptions) -> Answer {
+        let id = match instance(&pod.status, &pod.reference.name, container, options.previous) {
+            Ok(id) => id,
+            Err(why) => return text(StatusCode::BAD_REQUEST, why),
+        };
+        // From here on the answer has begun: what goes wrong is told in the log's place, as upstream tells it.
+        let raw: ContainerId = id.split_once("://").map_or(id.as_str(), |(_, raw)| raw).into();
+        let unknown = || text(StatusCode::OK, format!("unable to retrieve container logs for {id}"));
+        let uid = &pod.reference.uid;
+        let Ok(seen) = self.runtime.inspect(uid, self.clock.mono()).await else { return unknown() };
+        let Some(found) = seen.containers.iter().find(|container| container.id == raw) else { return unknown() };
+        match self.reader.open(&found.log_path, &options.wish).await {
+            Ok(log) => {
+                let end = Ending {
+                    node: Arc::clone(&self.node),
+                    runtime: Arc::clone(&self.runtime),
+                    clock: self.clock.clone(),
+                };
+                let ended = end.wait(uid.clone(), raw);
+                stream(body(log, Box::pin(ended)))
+            }
+            Err(err) => text(StatusCode::OK, format!("failed to open log file: {}", Chain(&err))),
+        }
+    }
+}
+
+/// The id of the instance whose log is asked for, or why there is none.
+fn instance(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Result<String, String> {
+    let lists = [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+    let mut all = lists.into_iter().flatten().flatten();
+    let about = |what: &str| Err(format!("container {container:?} in pod {pod:?} {what}"));
+    let Some(found) = all.find(|found| found.name == container) else { return about("is not available") };
+    let ContainerStatus { state, last_state, container_id, .. } = found;
+    let state = state.as_ref();
+    let waiting = state.and_then(|state| state.waiting.as_ref());
+    let runs = state.is_some_and(|state| state.running.is_some());
+    let known = |id: &Option<String>| id.clone().filter(|id| !id.is_empty());
+    let ended = state.and_then(|state| state.terminated.as_ref());
+    let last = last_state.as_ref().and_then(|state| state.terminated.as_ref());
+    let last_id = last.and_then(|last| known(&last.container_id));
+    if previous {
+        let none = || format!("previous terminated container {container:?} in pod {pod:?} not found");
+        return last_id.ok_or_else(none);
+    }
+    if runs {
+        return Ok(container_id.clone().unwrap_or_default());
+    }
+    if let Some(ended) = ended {
+        // Without an id, the instance that ended was never made: the one before it has the log.
+        return known(&ended.container_id).or(last_id).map_or_else(|| about("is terminated"), Ok);
+    }
+    if last.is_some() {
+        return last_id.map_or_else(|| about("is terminated"), Ok);
+    }
+    match waiting.map(|waiting| waiting.reason.as_deref().unwrap_or_default()) {
+        Some("ErrImagePull") => about("is waiting to start: image can't be pulled"),
+        Some("ImagePullBackOff") => about("is waiting to start: trying and failing to pull image"),
+        Some(reason) => about(&format!("is waiting to start: {reason}")),
+        None => about("is waiting to start - no logs yet"),
+    }
+}
+
+/// Waits for a container's end without asking on and on: the node's loop is told of each end, and it says when it was
+/// told something.
+struct Ending {
+    node: Arc<dyn WatchedNode>,
+    runtime: Arc<dyn Runtime>,
+    clock: Clock,
+}
+
+impl Ending {
+    async fn wait(self, uid: PodUid, id: ContainerId) {
+        let mut news = self.node.news();
+        loop {
+            news.borrow_and_update();
+            if !self.runs(&uid, &id).await {
+                return;
+            }
+            // When the loop has ended, the process ends.
+            if news.changed().await.is_err() {
+                return;
+            }
+            tokio::time::sleep(SETTLE).await;
+        }
+    }
+
+    async fn runs(&self, uid: &PodUid, id: &ContainerId) -> bool {
+        let Some(view) = self.node.view().await else { return false };
+        let ours = |status: &&ContainerStatus| {
+            status
+                .container_id
+                .as_ref()
+                .and_then(|found| found.split_once("://"))
+                .is_some_and(|(_, raw)| raw == id.as_str())
+        };
+        let status = view.pods.iter().find(|worker| worker.pod.uid == *uid).map(|worker| Arc::clone(&worker.status));
+        let told = status.is_some_and(|status| {
+            let lists =
+                [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+            let found = lists.into_iter().flatten().flatten().find(ours);
+            found.and_then(|found| found.state.as_ref()).is_some_and(|state| state.running.is_some())
+        });
+        if told {
+            return true;
+        }
+        // A status may be older than the container. A runtime that cannot be asked may still run it.
+        match RuntimeView::inspect(self.runtime.as_ref(), uid, self.clock.mono()).await {
+            Ok(seen) => seen.containers.iter().any(|container| container.id == *id && container.state.is_running()),
+            Err(_) => true,
+        }
+    }
+}
+
+struct Reading {
+    log: Box<dyn LogText>,
+    ended: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// The log as a body: read as the peer takes it, and ended when the container has.
+fn body(log: Box<dyn LogText>, ended: BoxFuture<'static, ()>) -> Body {
+    let reading = Reading { log, ended: Some(ended) };
+    let pieces = stream::unfold(Some(reading), |reading| async move {
+        let mut reading = reading?;
+        match reading.next().await {
+            Ok(Some(piece)) => Some((Ok(Frame::data(Bytes::from(piece))), Some(reading))),
+            Ok(None) => None,
+            Err(err) => Some((Ok(Frame::data(Bytes::from(format!("failed to read log file: {}", Chain(&err))))), None)),
+        }
+    });
+    StreamBody::new(pieces).boxed_unsync()
+}
+
+impl Reading {
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, rubelet_engine::ports::FileError> {
+        if let Some(ended) = &mut self.ended {
+            tokio::select! {
+                biased;
+                // Both may be dropped: the log says so of itself, and the other is kept.
+                piece = self.log.next() => return piece,
+                () = ended => {}
+            }
+            self.ended = None;
+            self.log.finish();
+        }
+        self.log.next().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated};
+
+    use super::*;
+    use crate::testing::{end, ended, running, status, waiting};
+
+    fn with_id(mut status: ContainerStatus, id: &str) -> ContainerStatus {
+        status.container_id = Some(id.into());
+        if let Some(ended) = status.state.as_mut().and_then(|state| state.terminated.as_mut()) {
+            ended.container_id = Some(id.into());
+        }
+        status
+    }
+
+    fn after(mut status: ContainerStatus, id: Option<&str>) -> ContainerStatus {
+        let mut last: ContainerState = end(1, "Error", 60);
+        if let Some(ContainerStateTerminated { container_id, .. }) = &mut last.terminated {
+            *container_id = id.map(str::to_owned);
+        }
+        status.last_state = Some(last);
+        status
+    }
+
+    #[test]
+    fn log_06_which_instance_or_why_none() {
+        let none = || ContainerStatus { name: "app".into(), ..ContainerStatus::default() };
+        let creating = || waiting("app", "ContainerCreating", "");
+        let rows = [
+            (with_id(running("app", 5, true), "c://2"), false, Ok("c://2")),
+            (
+                with_id(running("app", 5, true), "c://2"),
+                true,
+                Err("previous terminated container \"app\" in pod \"web\" not found"),
+            ),
+            (after(with_id(running("app", 5, true), "c://2"), Some("c://1")), true, Ok("c://1")),
+            (with_id(ended("app", 0, "Completed", 5), "c://2"), false, Ok("c://2")),
+            (ended("app", 0, "Completed", 5), false, Err("container \"app\" in pod \"web\" is terminated")),
+            (after(ended("app", 128, "StartError", 5), Some("c://1")), false, Ok("c://1")),
+            (after(waiting("app", "CrashLoopBackOff", ""), Some("c://1")), false, Ok("c://1")),
+            (
+                after(waiting("app", "CrashLoopBackOff", ""), None),
+                false,
+                Err("container \"app\" in pod \"web\" is terminated"),
+            ),
+            (creating(), false, Err("container \"app\" in pod \"web\" is waiting to start: ContainerCreating")),
+            (creating(), true, Err("previous terminated container \"app\" in pod \"web\" not found")),
+            (
+                waiting("app", "PodInitializing", ""),
+                false,
+                Err("container \"app\" in pod \"web\" is waiting to start: PodInitializing"),
+            ),
+            (
+                waiting("app", "ErrImagePull", ""),
+                false,
+                Err("container \"app\" in pod \"web\" is waiting to start: image can't be pulled"),
+            ),
+            (
+                waiting("app", "ImagePullBackOff", ""),
+                false,
+                Err("container \"app\" in pod \"web\" is waiting to start: trying and failing to pull image"),
+            ),
+            (none(), false, Err("container \"app\" in pod \"web\" is waiting to start - no logs yet")),
+            (running("other", 5, true), false, Err("container \"app\" in pod \"web\" is not available")),
+        ];
+        for (container, previous, expected) in rows {
+            let found = instance(&status("Running", vec![container.clone()]), "web", "app", previous);
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{container:?}");
+            let init = PodStatus { init_container_statuses: Some(vec![container]), ..PodStatus::default() };
+            let found = instance(&init, "web", "app", previous);
+            assert_eq!(found.as_deref().map_err(String::as_str), expected);
+        }
+    }
+}

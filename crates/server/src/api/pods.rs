@@ -1,0 +1,111 @@
+//! The pods that the node knows: lists of them, and one by its name.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use k8s_openapi::List;
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rubelet_core::id::PodRef;
+use rubelet_core::observe::{ContainerStateKind, PodSummary};
+use rubelet_engine::ports::RpcError;
+use rubelet_engine::sync_loop::NodeView;
+
+use super::answers::{Answer, json, text};
+
+/// A pod as the node knows it.
+#[derive(Clone, Debug)]
+pub(super) struct KnownPod {
+    pub(super) reference: PodRef,
+    pub(super) pod: Arc<Pod>,
+    pub(super) status: Arc<PodStatus>,
+}
+
+impl KnownPod {
+    /// As upstream writes a pod in the errors of sessions.
+    #[doc(alias = "GetPodFullName")]
+    pub(super) fn full_name(&self) -> String {
+        format!("{}_{}", self.reference.name, self.reference.namespace)
+    }
+
+    /// Whether it has a container of this name, of any kind; and whether that has a terminal.
+    #[doc(alias = "GetContainerSpec")]
+    pub(super) fn tty(&self, container: &str) -> Option<bool> {
+        let spec = self.pod.spec.as_ref()?;
+        let plain = |containers: &[Container]| containers.iter().find(|c| c.name == container).map(|c| c.tty);
+        let ephemeral =
+            |containers: &[EphemeralContainer]| containers.iter().find(|c| c.name == container).map(|c| c.tty);
+        let tty = plain(&spec.containers)
+            .or_else(|| plain(spec.init_containers.as_deref()?))
+            .or_else(|| ephemeral(spec.ephemeral_containers.as_deref()?))?;
+        Some(tty.unwrap_or(false))
+    }
+}
+
+/// The pod of this name. While one is replaced by another of its name, the newer one is meant.
+#[doc(alias = "GetPodByName")]
+pub(super) fn find(view: &NodeView, namespace: &str, name: &str) -> Option<KnownPod> {
+    let named = |reference: &PodRef| *reference.namespace == *namespace && *reference.name == *name;
+    let workers = view.pods.iter().filter(|worker| named(&worker.pod));
+    let newest = workers.filter_map(|worker| Some((worker, worker.spec.clone()?))).max_by_key(|(w, _)| w.arrived.mono);
+    if let Some((worker, pod)) = newest {
+        return Some(KnownPod { reference: worker.pod.clone(), pod, status: Arc::clone(&worker.status) });
+    }
+    view.rejected.iter().find_map(|rejected| {
+        let reference = PodRef::of(&rejected.pod);
+        let pod = || KnownPod {
+            pod: Arc::clone(&rejected.pod),
+            status: Arc::clone(&rejected.status),
+            reference: reference.clone(),
+        };
+        named(&reference).then(pod)
+    })
+}
+
+/// `/pods`: every pod that the node was given, with its newest status.
+#[doc(alias = "GetPods")]
+pub(super) fn list(view: &NodeView) -> Answer {
+    let workers = view.pods.iter().filter_map(|worker| Some((worker.spec.as_ref()?, &worker.status)));
+    let rejected = view.rejected.iter().map(|rejected| (&rejected.pod, &rejected.status));
+    let with_status = |(pod, status): (&Arc<Pod>, &Arc<PodStatus>)| {
+        let (metadata, spec) = (pod.metadata.clone(), pod.spec.clone());
+        Pod { metadata, spec, status: Some(status.as_ref().clone()) }
+    };
+    encoded(workers.chain(rejected).map(with_status).collect())
+}
+
+/// `/runningpods/`: what the runtime runs, with no more of it than the runtime tells.
+/// upstream: container/runtime.go ToAPIPod (v1.36)
+pub(super) fn running(pods: Result<Vec<PodSummary>, RpcError>) -> Answer {
+    let pods = match pods {
+        Ok(pods) => pods,
+        Err(err) => return text(StatusCode::INTERNAL_SERVER_ERROR, err.detail),
+    };
+    let bare = |summary: PodSummary| {
+        let runs = summary.containers.into_values().filter(|c| c.state == ContainerStateKind::Running);
+        let container = |c: rubelet_core::observe::ContainerSummary| Container {
+            name: c.name,
+            image: Some(c.image_id),
+            ..Container::default()
+        };
+        let containers: Vec<_> = runs.map(container).collect();
+        let PodRef { namespace, name, uid } = summary.pod;
+        let metadata = ObjectMeta {
+            namespace: Some(namespace.to_string()),
+            name: Some(name.to_string()),
+            uid: Some(uid.to_string()),
+            ..ObjectMeta::default()
+        };
+        let spec = PodSpec { containers, ..PodSpec::default() };
+        (!spec.containers.is_empty()).then(|| Pod { metadata, spec: Some(spec), status: Some(PodStatus::default()) })
+    };
+    encoded(pods.into_iter().filter_map(bare).collect())
+}
+
+fn encoded(items: Vec<Pod>) -> Answer {
+    let list: List<Pod> = List { items, metadata: Default::default() };
+    match serde_json::to_vec(&list) {
+        Ok(body) => json(body),
+        Err(err) => text(StatusCode::INTERNAL_SERVER_ERROR, err.to_string()),
+    }
+}

@@ -1,0 +1,63 @@
+//! Work beside a connection: the streams of HTTP/2, and sessions that outlive the request that asked for them.
+//!
+//! All of it runs in the connection's own task, so that it ends with the connection and needs no task of its own.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+
+/// Where work is put that a connection should do beside itself.
+#[derive(Clone, Default)]
+pub(super) struct Side {
+    new: Arc<Mutex<Vec<BoxFuture<'static, ()>>>>,
+}
+
+impl Side {
+    pub(super) fn push(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.new.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(work));
+    }
+
+    fn take(&self) -> Vec<BoxFuture<'static, ()>> {
+        std::mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs `connection` to its end, and with it what is put aside meanwhile. What is left then is given back.
+    pub(super) async fn drive<C: Future>(
+        &self,
+        connection: C,
+    ) -> (C::Output, FuturesUnordered<BoxFuture<'static, ()>>) {
+        let mut connection = pin!(connection);
+        let mut work = FuturesUnordered::new();
+        let output = poll_fn(|context| {
+            loop {
+                if let Poll::Ready(output) = connection.as_mut().poll(context) {
+                    return Poll::Ready(output);
+                }
+                work.extend(self.take());
+                match work.poll_next_unpin(context) {
+                    Poll::Ready(Some(())) => {}
+                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+                }
+            }
+        })
+        .await;
+        work.extend(self.take());
+        (output, work)
+    }
+}
+
+impl<F> hyper::rt::Executor<F> for Side
+where
+    F: Future + Send + 'static,
+{
+    fn execute(&self, work: F) {
+        self.push(async move {
+            work.await;
+        });
+    }
+}
