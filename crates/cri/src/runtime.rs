@@ -9,8 +9,8 @@ use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
-    CgroupDriver, Containers, ExecOutput, Resizes, RpcError, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
-    StdStreams, Streams,
+    CgroupDriver, Containers, ExecOutput, Resizes, RpcError, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView,
+    Sandboxes, StdStreams, Streams,
 };
 
 use crate::connection::Connection;

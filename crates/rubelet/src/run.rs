@@ -19,8 +19,8 @@ use rubelet_engine::ports::{
     Chance, Events, NodeFacts, Reviews, RuntimeInfo, RuntimeStatus, RuntimeVersion, VolumePlugin,
 };
 use rubelet_engine::task::TaskGroup;
-use rubelet_linux::checkpoints::RootCheckpoints;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
+use rubelet_linux::checkpoints::RootCheckpoints;
 use rubelet_linux::host::KernelFiles;
 use rubelet_linux::host::chance::KernelChance;
 use rubelet_linux::host::facts::{FactsRequest, node_facts};

@@ -192,7 +192,7 @@ impl Case {
             recursive_read_only: true,
             gates: self.gates(),
             resize: &Default::default(),
-        ending: match self.ending.as_str() {
+            ending: match self.ending.as_str() {
                 "" => Ending::No,
                 "terminating" => Ending::Terminating,
                 "terminal" => Ending::Terminal,

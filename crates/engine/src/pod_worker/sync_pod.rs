@@ -84,7 +84,12 @@ impl SyncPod<'_> {
     }
 
     fn plan(&self, seen: &PodObservation) -> PodPlan {
-        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates, told: self.memory.told.as_ref() };
+        let view = PodView {
+            pod: &self.pod,
+            probes: &self.memory.probes,
+            gates: self.node.settings.plan_gates,
+            told: self.memory.told.as_ref(),
+        };
         plan_pod(&view, seen)
     }
 

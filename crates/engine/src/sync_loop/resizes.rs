@@ -78,7 +78,8 @@ impl Resizes {
         let given = read(&*checkpoints, ALLOCATED).await;
         let told = read(&*checkpoints, ACTUATED).await;
         let (changes, news) = watch::channel(Changes::new());
-        let keeper = RecordKeeper { checkpoints, given: given.clone(), told: told.clone(), changes: changes.clone(), news };
+        let keeper =
+            RecordKeeper { checkpoints, given: given.clone(), told: told.clone(), changes: changes.clone(), news };
         (Self { given, told_before: told, waiting: BTreeMap::new(), retry_at: None, changes }, keeper)
     }
 

@@ -23,9 +23,9 @@ use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::NodeFacts;
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
-use rubelet_testkit::{FakeCheckpoints, 
-    FakeApi, FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths,
-    FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
+use rubelet_testkit::{
+    FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime,
+    FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
