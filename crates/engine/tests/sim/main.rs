@@ -13,6 +13,7 @@ mod life;
 mod names;
 mod node;
 mod node_lease;
+mod objects;
 mod probes;
 mod puller;
 mod pulls;
