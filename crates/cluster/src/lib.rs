@@ -15,6 +15,9 @@ pub mod objects;
 pub mod pod_api;
 pub mod requests;
 pub mod reviews;
+mod pod_api;
+pub mod requests;
+pub mod reviews;
 pub mod node_api;
 mod text;
 pub mod tokens;
@@ -23,7 +26,6 @@ pub mod view;
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
-pub use pod_api::ApiPods;
 pub use node_api::ApiNode;
 
 /// Largest manifest, in bytes, that a file or URL may give.
