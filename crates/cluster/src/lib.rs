@@ -11,6 +11,8 @@ pub mod events;
 mod file;
 mod http;
 mod node_api;
+pub mod logins;
+pub mod node_api;
 pub mod objects;
 pub mod pod_api;
 pub mod requests;
@@ -27,6 +29,7 @@ pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
 pub use node_api::ApiNode;
+pub use pod_api::ApiPods;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///
