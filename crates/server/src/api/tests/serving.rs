@@ -118,9 +118,7 @@ async fn http_2_is_spoken_where_it_is_wanted() {
     let mut task = tokio::task::JoinSet::new();
     task.spawn(connection);
     let ask = |path: &str| Request::get(format!("https://node{path}")).body(Empty::<Bytes>::new()).expect("a request");
-    let (first, second) = (sender.send_request(ask("/healthz")), ());
-    let first = first.await.expect("an answer");
-    let _ = second;
+    let first = sender.send_request(ask("/healthz")).await.expect("an answer");
     let log = rig.world.log();
     let followed = sender.send_request(ask("/containerLogs/ns/web/app?follow=true")).await.expect("an answer");
     assert_eq!(whole(first).await, answer(200, "ok"));
