@@ -96,7 +96,7 @@ impl Handler {
         let Some(path) = plain(request.uri().path()) else { return unknown() };
         let method = request.method();
         let asked = route(self.offers, method, &path);
-        let _in_flight = self.requests.enter(method, bucket(&path), asked.is_long_running());
+        let _in_flight = self.requests.enter(method, bucket(&path), asked.is_long_running(), &self.sessions.clock);
         if asked == Route::Unknown {
             return unknown();
         }

@@ -95,6 +95,10 @@ async fn section_27_2_what_the_pages_say() {
     let (status, page) = rig.get("/metrics").await;
     assert_eq!(status, 200);
     for line in [
+        "kubelet_http_requests_duration_seconds_bucket{long_running=\"false\",method=\"GET\",path=\"configz\",\
+         server_type=\"readwrite\",le=\"+Inf\"} 1\n",
+        "kubelet_http_requests_duration_seconds_count{long_running=\"false\",method=\"GET\",path=\"healthz\",\
+         server_type=\"readwrite\"} 3\n",
         "kubelet_node_name{node=\"node-1\"} 1\n",
         "kubelet_running_pods 0\n",
         "kubelet_running_containers{container_state=\"running\"} 0\n",
