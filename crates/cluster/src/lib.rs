@@ -11,9 +11,11 @@ pub mod events;
 mod file;
 mod http;
 pub mod objects;
+pub mod pod_api;
+mod pod_api;
 pub mod requests;
 pub mod reviews;
-mod node_api;
+pub mod node_api;
 mod text;
 pub mod tokens;
 pub mod view;
@@ -21,6 +23,7 @@ pub mod view;
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
+pub use pod_api::ApiPods;
 pub use node_api::ApiNode;
 
 /// Largest manifest, in bytes, that a file or URL may give.

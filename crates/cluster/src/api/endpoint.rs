@@ -11,6 +11,7 @@ use tokio_rustls::rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::credentials::{Identity, read};
@@ -113,7 +114,7 @@ pub(super) enum BadTrust {
     Verifier(#[from] VerifierBuilderError),
     #[error("set up TLS")]
     Tls(#[source] rustls::Error),
-    #[error("the client certificate does not go with its key")]
+    #[error("the key of the client certificate cannot be used")]
     Identity(#[source] rustls::Error),
     #[error("{host:?} is not a host name")]
     Host { host: String, source: InvalidDnsNameError },
@@ -204,13 +205,16 @@ impl Endpoint {
             let roots = Arc::new(self.roots().await?);
             WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build()?
         };
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
         let config = config.map_err(BadTrust::Tls)?.dangerous().with_custom_certificate_verifier(verifier);
         let mut config = match identity {
             None => config.with_no_client_auth(),
-            Some(identity) => config
-                .with_client_auth_cert(identity.chain().to_vec(), identity.key().clone_key())
-                .map_err(BadTrust::Identity)?,
+            Some(identity) => {
+                let key = provider.key_provider.load_private_key(identity.key().clone_key());
+                let pair = CertifiedKey::new(identity.chain().to_vec(), key.map_err(BadTrust::Identity)?);
+                // Not by rustls' own short way, which refuses certificates of version 1: people make them with openssl.
+                config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair)))
+            }
         };
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)

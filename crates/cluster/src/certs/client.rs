@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rubelet_core::certs::{Phase, Purpose, Wish};
@@ -21,6 +22,9 @@ use crate::decode::explain;
 
 /// Where the private key of a first request waits for its certificate.
 const KEPT_KEY: &str = "kubelet-client.key.tmp";
+
+/// How long the start is held up for a first certificate.
+const FIRST: Duration = Duration::from_secs(3);
 
 /// How the node says who it is.
 #[derive(Clone, Debug)]
@@ -91,7 +95,7 @@ enum Invalid {
 /// or whose certificate cannot be used is written anew, and a certificate is asked for by the bootstrap credentials. With
 /// rotation, a certificate in the kubeconfig itself is put into the store and replaced at once (kubeadm counts on it).
 ///
-/// It does not wait for the certificate: what needs one fails until it is there.
+/// A first certificate is waited for a moment, not for ever: what needs one fails until it is there.
 ///
 /// # Errors
 /// If the kubeconfig that is needed cannot be used.
@@ -122,21 +126,25 @@ pub async fn client(
             store: Store::new(&options.dir, Purpose::Client, files),
             kept_key: Some(options.dir.join(KEPT_KEY)),
             wishes: Wishes::Fixed(Wish::client(&options.node)),
-            desk: Box::new(ClientDesk {
-                endpoint: endpoint.clone(),
-                credentials: credentials.clone(),
-                bootstrap: options.bootstrap,
-                clock: clock.clone(),
-                chance: Arc::clone(&chance),
-                cancel: tasks.cancel_token(),
-            }),
+            desk: Box::new(ClientDesk::new(
+                (endpoint.clone(), credentials.clone()),
+                options.bootstrap,
+                clock.clone(),
+                Arc::clone(&chance),
+                tasks.cancel_token(),
+            )),
             publish: publish(credentials.clone()),
             refusals: Some(credentials.refusals()),
             clock,
             chance,
         };
         let keeper = Keeper::new(parts, first).await;
+        let mut changes = credentials.changes();
         tasks.start("client-certificate", keeper.run(tasks.cancel_token()));
+        if fresh {
+            // Nothing else can be done without it, and an approving controller takes a tenth of a second.
+            let _ = tokio::time::timeout(FIRST, changes.wait_for(|count| *count > 0)).await;
+        }
     }
     Ok((endpoint, credentials))
 }
@@ -149,7 +157,7 @@ fn publish(credentials: Credentials) -> Publish {
 }
 
 /// The kubeconfig to use, and whether it was written just now.
-fn load(options: &ClientCertificate, now: Timestamp) -> Result<(Kubeconfig, bool), ClientError> {
+pub(super) fn load(options: &ClientCertificate, now: Timestamp) -> Result<(Kubeconfig, bool), ClientError> {
     let path = &options.kubeconfig;
     let Some(bootstrap) = &options.bootstrap else { return Ok((Kubeconfig::load(path)?, false)) };
     let there = path.try_exists().map_err(|source| ClientError::Look { path: path.clone(), source })?;

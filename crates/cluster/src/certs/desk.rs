@@ -1,8 +1,7 @@
 //! Certificate requests at the API server.
 
-use std::error::Error;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,45 +12,99 @@ use rubelet_engine::task::TaskGroup;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::keeper::{Desk, Standing};
+use super::keeper::{Desk, Problem, Standing};
 use super::request::Requests;
-use crate::api::{Client, Credentials, Endpoint, Kubeconfig, Options, Reflector, Set, Watched};
+use crate::api::{Client, Credentials, Endpoint, Kubeconfig, KubeconfigError, Options, Reflector, Set, Watched};
 
 /// A request is looked at this often, whatever the watch says.
 const LOOK: Duration = Duration::from_secs(30);
 const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 /// Where a client certificate is asked for: at the API server, as ourselves or as the bootstrap kubeconfig has it.
+///
+/// The connection stays while attempts fail, so that what is wrong with it is logged once; it ends with success.
 pub(super) struct ClientDesk {
-    pub(super) endpoint: Endpoint,
-    pub(super) credentials: Credentials,
-    pub(super) bootstrap: Option<PathBuf>,
-    pub(super) clock: Clock,
-    pub(super) chance: Arc<dyn Chance>,
-    pub(super) cancel: CancellationToken,
+    endpoint: Endpoint,
+    credentials: Credentials,
+    bootstrap: Option<PathBuf>,
+    clock: Clock,
+    chance: Arc<dyn Chance>,
+    cancel: CancellationToken,
+    open: Mutex<Option<Open>>,
+}
+
+struct Open {
+    standing: Standing,
+    /// What the bootstrap kubeconfig says.
+    content: Vec<u8>,
+    client: Client,
+    tasks: Arc<TaskGroup>,
+}
+
+impl ClientDesk {
+    pub(super) fn new(
+        (endpoint, credentials): (Endpoint, Credentials),
+        bootstrap: Option<PathBuf>,
+        clock: Clock,
+        chance: Arc<dyn Chance>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self { endpoint, credentials, bootstrap, clock, chance, cancel, open: Mutex::default() }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn window(&self, client: &Client, tasks: &Arc<TaskGroup>) -> Box<dyn Requests> {
+        let (chance, tasks) = (Arc::clone(&self.chance), Some(Arc::clone(tasks)));
+        Box::new(Window { client: client.clone(), chance, _tasks: tasks })
+    }
 }
 
 #[async_trait]
 impl Desk for ClientDesk {
-    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Arc<dyn Error + Send + Sync>> {
-        let (endpoint, credentials) = match (standing, self.bootstrap.clone()) {
-            (Standing::Bootstrap, Some(path)) => {
-                // Read anew each time: a token in it lives for a day or so, and somebody may have put a new one there.
-                let loaded = tokio::task::spawn_blocking(move || Kubeconfig::load(&path)).await;
-                let loaded = loaded.map_err(|error| Arc::new(error) as Arc<dyn Error + Send + Sync>)?;
-                let kubeconfig = loaded.map_err(|error| Arc::new(error) as Arc<dyn Error + Send + Sync>)?;
-                (kubeconfig.endpoint, Credentials::new(kubeconfig.user))
-            }
-            _ => (self.endpoint.clone(), self.credentials.clone()),
+    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Problem> {
+        // Read anew each time: a token in it lives for a day or so, and somebody may have put a new one there.
+        let bootstrap = match (standing, self.bootstrap.clone()) {
+            (Standing::Bootstrap, Some(path)) => Some(read(path).await?),
+            _ => None,
         };
+        let (content, (endpoint, credentials)) = match bootstrap {
+            Some((content, kubeconfig)) => (content, (kubeconfig.endpoint, Credentials::new(kubeconfig.user))),
+            None => (Vec::new(), (self.endpoint.clone(), self.credentials.clone())),
+        };
+        if let Some(open) = &*self.slot()
+            && open.standing == standing
+            && open.content == content
+        {
+            return Ok(self.window(&open.client, &open.tasks));
+        }
         let mut tasks = TaskGroup::new(&self.cancel);
         let client = Client::new(endpoint, credentials, &Options::default(), self.clock.clone(), &mut tasks);
-        Ok(Box::new(Window { client, chance: Arc::clone(&self.chance), _tasks: Some(tasks) }))
+        let open = Open { standing, content, client, tasks: Arc::new(tasks) };
+        let window = self.window(&open.client, &open.tasks);
+        *self.slot() = Some(open);
+        Ok(window)
     }
 
     fn has_bootstrap(&self) -> bool {
         self.bootstrap.is_some()
     }
+
+    fn close(&self) {
+        *self.slot() = None;
+    }
+}
+
+/// The text of a kubeconfig, and what it says.
+async fn read(path: PathBuf) -> Result<(Vec<u8>, Kubeconfig), Problem> {
+    let work = move || {
+        let kubeconfig = Kubeconfig::load(&path)?;
+        Ok::<_, KubeconfigError>((std::fs::read(&path).unwrap_or_default(), kubeconfig))
+    };
+    let read = tokio::task::spawn_blocking(work).await.map_err(|error| Arc::new(error) as Problem)?;
+    read.map_err(|error| Arc::new(error) as Problem)
 }
 
 /// Where a serving certificate is asked for.
@@ -62,7 +115,7 @@ pub(super) struct ServingDesk {
 
 #[async_trait]
 impl Desk for ServingDesk {
-    async fn open(&self, _standing: Standing) -> Result<Box<dyn Requests>, Arc<dyn Error + Send + Sync>> {
+    async fn open(&self, _standing: Standing) -> Result<Box<dyn Requests>, Problem> {
         Ok(Box::new(Window { client: self.client.clone(), chance: Arc::clone(&self.chance), _tasks: None }))
     }
 
@@ -75,7 +128,7 @@ struct Window {
     client: Client,
     chance: Arc<dyn Chance>,
     /// The connection lives as long as this.
-    _tasks: Option<TaskGroup>,
+    _tasks: Option<Arc<TaskGroup>>,
 }
 
 #[async_trait]

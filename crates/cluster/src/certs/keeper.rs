@@ -34,13 +34,18 @@ const LOOK: Duration = Duration::from_secs(60);
 /// upstream: cmd/kubelet/app/server.go buildKubeletClientConfig (v1.36): after five minutes without one it exits.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(5 * 60);
 
+/// Why there is no way to the API server.
+pub(super) type Problem = Arc<dyn std::error::Error + Send + Sync>;
+
 /// Where requests are handed in.
 #[async_trait]
 pub(super) trait Desk: Send + Sync {
     /// A way to the API server. A way with other credentials is a new one.
-    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Arc<dyn std::error::Error + Send + Sync>>;
+    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Problem>;
     /// There are bootstrap credentials.
     fn has_bootstrap(&self) -> bool;
+    /// It is not needed for a long time.
+    fn close(&self) {}
 }
 
 /// As whom a request is handed in.
@@ -121,6 +126,8 @@ pub(super) struct Keeper {
     failures: u32,
     /// What was last logged of a failure.
     problem: Option<String>,
+    /// What was last logged of the certificate on disk.
+    disk_problem: Option<String>,
     /// The certificate that was last called too early.
     early: Option<Timestamp>,
 }
@@ -134,7 +141,7 @@ struct Held {
 #[derive(Debug, thiserror::Error)]
 enum AttemptError {
     #[error("the way to the API server")]
-    Desk(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    Desk(#[source] Problem),
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error(transparent)]
@@ -166,6 +173,7 @@ impl Keeper {
             refused_at: None,
             failures: 0,
             problem: None,
+            disk_problem: None,
             early: None,
         };
         keeper.look_at_disk().await;
@@ -340,7 +348,11 @@ impl Keeper {
         let found = match blocking(move || store.current()).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
-                warn!(purpose = %self.parts.purpose, err = explain(&error), "The certificate on disk cannot be used");
+                let err = explain(&error);
+                if self.disk_problem.as_ref() != Some(&err) {
+                    warn!(purpose = %self.parts.purpose, err, "The certificate on disk cannot be used");
+                }
+                self.disk_problem = Some(err);
                 None
             }
             Err(_) => None,
@@ -365,6 +377,7 @@ impl Keeper {
     }
 
     fn succeeded(&mut self) -> Duration {
+        self.parts.desk.close();
         self.failures = 0;
         self.problem = None;
         Duration::ZERO

@@ -11,7 +11,6 @@ use tokio_rustls::rustls;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer as _, GeneralName, ParsedExtension, X509Certificate, X509Error};
 
 use super::pem;
@@ -38,18 +37,24 @@ pub(super) enum PairError {
     Time,
     #[error("there is no private key in it")]
     Key(#[source] PemError),
+    #[error("the private key is of a kind that cannot be used")]
+    BadKey(#[source] rustls::Error),
     #[error("the certificate and the private key do not belong together")]
-    Mismatch(#[source] rustls::Error),
+    Mismatch,
 }
 
 impl Pair {
     /// From PEM text. Both may be the same text.
     pub(super) fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, PairError> {
         let chain = chain(certificate)?;
-        let leaf = leaf(chain.first().ok_or(PairError::NoCertificate)?)?;
+        let (leaf, spki) = leaf(chain.first().ok_or(PairError::NoCertificate)?)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(PairError::Key)?;
         let secret = key.secret_der().to_vec();
-        CertifiedKey::from_der(chain.clone(), key, &ring::default_provider()).map_err(PairError::Mismatch)?;
+        // Not by rustls, which refuses certificates of version 1 here: people make them with openssl, and Go takes them.
+        let key = ring::default_provider().key_provider.load_private_key(key).map_err(PairError::BadKey)?;
+        if key.public_key().is_some_and(|public| public.as_ref() != spki) {
+            return Err(PairError::Mismatch);
+        }
         Ok(Self { leaf, chain: chain.iter().map(|der| der.to_vec()).collect(), key: secret })
     }
 
@@ -78,14 +83,15 @@ pub(super) fn certificates_only(text: &[u8]) -> Result<String, PairError> {
 
 /// When each certificate of `text` is good.
 pub(super) fn validities(text: &[u8]) -> Result<Vec<Validity>, PairError> {
-    chain(text)?.iter().map(|der| leaf(der).map(|leaf| leaf.validity)).collect()
+    chain(text)?.iter().map(|der| leaf(der).map(|(leaf, _)| leaf.validity)).collect()
 }
 
 fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
     CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(PairError::Pem)
 }
 
-fn leaf(der: &[u8]) -> Result<Leaf, PairError> {
+/// What it says, and its public key in DER.
+fn leaf(der: &[u8]) -> Result<(Leaf, Vec<u8>), PairError> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(PairError::Certificate)?;
     let time = |secs: i64| Timestamp::from_second(secs).map_err(|_| PairError::Time);
     let validity = certificate.validity();
@@ -109,7 +115,8 @@ fn leaf(der: &[u8]) -> Result<Leaf, PairError> {
             }
         }
     }
-    Ok(Leaf { validity, common_name: common_name.to_owned(), organizations, dns_names, ips })
+    let spki = certificate.public_key().raw.to_vec();
+    Ok((Leaf { validity, common_name: common_name.to_owned(), organizations, dns_names, ips }, spki))
 }
 
 fn ip(bytes: &[u8]) -> Option<IpAddr> {

@@ -1,3 +1,4 @@
 mod authority;
+mod bootstrap;
 mod disk;
 mod keeping;

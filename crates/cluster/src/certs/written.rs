@@ -53,7 +53,10 @@ pub(super) fn write(kubeconfig: &Path, bootstrap: &Path, current: &Path) -> Resu
         }],
         "current-context": "default-context",
     });
-    let yaml = serde_saphyr::to_string(&written).map_err(WriteError::Yaml)?;
+    // Long texts on one line, as everybody writes them.
+    let mut style = serde_saphyr::SerializerOptions::default();
+    style.prefer_block_scalars = false;
+    let yaml = serde_saphyr::to_string_with_options(&written, style).map_err(WriteError::Yaml)?;
     if let Some(dir) = kubeconfig.parent() {
         store::make_dir(dir)?;
     }

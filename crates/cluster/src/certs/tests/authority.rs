@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio_rustls::rustls::pki_types::CertificateSigningRequestDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
-use super::super::keeper::{Desk, Standing};
+use super::super::keeper::{Desk, Problem, Standing};
 use super::super::pem;
 use super::super::request::Requests;
 
@@ -212,7 +212,7 @@ pub(super) struct FakeDesk {
 
 #[async_trait]
 impl Desk for FakeDesk {
-    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Arc<dyn std::error::Error + Send + Sync>> {
+    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Problem> {
         Ok(Box::new(Window(self.authority.clone(), standing)))
     }
 
