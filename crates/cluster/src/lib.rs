@@ -12,7 +12,6 @@ mod file;
 mod http;
 pub mod objects;
 pub mod pod_api;
-mod pod_api;
 pub mod requests;
 pub mod reviews;
 pub mod node_api;
