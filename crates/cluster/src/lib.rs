@@ -12,6 +12,7 @@ mod file;
 mod http;
 mod node_api;
 pub mod objects;
+mod pod_cache;
 pub mod requests;
 pub mod reviews;
 mod text;
@@ -22,6 +23,7 @@ pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
 pub use node_api::ApiNode;
+pub use pod_cache::CachedSource;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///
