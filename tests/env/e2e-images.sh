@@ -2,10 +2,10 @@
 # The images that upstream's e2e suite asks for, under its names, made of Debian's busybox and curl and of upstream's
 # agnhost, as OCI archives in the cache. No registry is asked. The suite's list: test/utils/image/manifest.go.
 #
-#   agnhost      the suite's own tool; busybox, curl, a key pair of localhost, a user and a group that specs look for,
+#   agnhost      the suite's own tool; busybox, bash, curl, a key pair of localhost, a user and a group that specs look for,
 #                and a registry's files, which its fake-registry-server serves
 #   busybox, ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx (busybox's web server)
-#   pause
+#   glibc-dns-testing (the host's `hostname`, no name server), pause
 #
 # Built again only when these scripts, or what goes in, change.
 set -euo pipefail
@@ -16,9 +16,9 @@ umask 022
 FROM=registry.k8s.io/e2e-test-images
 out=$CACHE/e2e-images
 agnhost=$("$ENV_DIR/k8s-build.sh" agnhost)/agnhost
-curl=$(type -P curl)
+curl=$(type -P curl) hostname=$(type -P hostname) bash=$CACHE/bash/bin/bash-static
 "$ENV_DIR/images.sh"
-recipe=$(cat "$ENV_DIR/e2e-images.sh" "$CACHE/images/recipe" "$agnhost" "$curl" | sha256sum)
+recipe=$(cat "$ENV_DIR/e2e-images.sh" "$CACHE/images/recipe" "$agnhost" "$curl" "$hostname" "$bash" | sha256sum)
 exec 9>"$CACHE/images.lock"
 flock 9
 if [[ -e $out/recipe && $(<"$out/recipe") == "$recipe" ]]; then
@@ -98,7 +98,11 @@ image() {
 }
 
 base "$work/busybox"
+# Debian's busybox drops variables from the environment that it cannot name, such as one with a dash.
+cp "$bash" "$work/busybox/bin/bash"
+ln -sf bash "$work/busybox/bin/sh"
 base "$work/agnhost"
+cp "$bash" "$work/agnhost/bin/bash"
 put "$curl" "$work/agnhost"
 cp "$agnhost" "$work/agnhost/agnhost"
 ln -s agnhost "$work/agnhost/agnhost-2"
@@ -107,6 +111,10 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -subj /CN=localhost -addext
   -keyout "$work/agnhost/localhost.key" -out "$work/agnhost/localhost.crt" 2>/dev/null
 chmod 644 "$work/agnhost/localhost.key"
 registry "$work/agnhost/var/registry"
+
+base "$work/glibc"
+rm "$work/glibc/bin/hostname"
+put "$hostname" "$work/glibc"
 
 base "$work/nonewprivs"
 cat >"$work/nnp.c" <<'END'
@@ -126,5 +134,6 @@ image busybox busybox "{$path,\"Cmd\":[\"sh\"]}" busybox:1.37.0-1 ipc-utils:1.4
 image nonroot busybox "{$path,\"Cmd\":[\"sh\"],\"User\":\"1234\"}" nonroot:1.5
 image nonewprivs nonewprivs "{$path,\"Cmd\":[\"nnp\"]}" nonewprivs:1.4
 image nginx busybox "{$path,\"Cmd\":[\"httpd\",\"-f\",\"-p\",\"80\",\"-h\",\"/www\"]}" nginx:1.15-4 nginx:1.27-0
+image glibc glibc "{$path,\"Cmd\":[\"sh\"]}" glibc-dns-testing:2.0.0
 image pause pause '{"Entrypoint":["/pause"]}' pause:3.10.2
 echo "$recipe" >"$out/recipe"

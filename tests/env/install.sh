@@ -3,7 +3,7 @@
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
-#   cluster  what a control plane needs beside the programs of k8s.sh: etcd, kubectl (unpacked), openssl
+#   cluster  what a control plane needs beside the programs of k8s.sh: etcd, kubectl, a static bash (unpacked), openssl
 #   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
 #   lint     cargo-deny and shellcheck, if not on PATH
@@ -29,6 +29,7 @@ busybox        bookworm busybox-static              bin/busybox
 UNPACK_CLUSTER="
 etcd           trixie   etcd-server                 usr/bin/etcd
 kubectl        forky    kubectl                     usr/bin/kubectl
+bash           bookworm bash-static                 bin/bash-static
 "
 
 main() {

@@ -4,18 +4,18 @@
 #   k8s.sh stop DIR    ends them and removes all they left, DIR included (a node first: node.sh stop DIR)
 #   k8s.sh halt DIR    kills the API server and etcd, as a power cut would; the rest stays
 #   k8s.sh resume DIR  starts again what is not running, on the data that is there
+#   AUDIT=1            with `start`: each request of a node goes to DIR/audit.log, a line of JSON each
 # `start` on a directory that is in use stops what is there first. All may be run after any kind of crash.
 #
 # Below DIR:
 #   env                      what a script needs, to be sourced: NODE_NAME, PORT_KUBELET, PORT_HEALTHZ, KUBECONFIG, …
 #   admin.conf, node.conf    kubeconfigs: cluster admin; the node's (system:node:NAME in system:nodes)
 #   bootstrap-kubelet.conf   a kubeconfig with a bootstrap token, as kubeadm writes it, for TLS bootstrap
-#   pki/                     ca, apiserver, sa, …; kubelet.crt and .key are for the node's own API (its name, 127.0.0.1)
+#   pki/                     ca, apiserver, sa, …; kubelet.crt and .key are for the node's own API
 #   *.log                    of the programs
 #   kubectl                  kubectl as admin of this cluster, as in: DIR/kubectl get pods -A
 #
-# The node is called node-N and its name is 127.0.0.1 in /etc/hosts while the cluster is up: a kubelet refuses a loopback
-# address, and the API server must still reach it on loopback. Without kube-proxy, Services have addresses that lead
+# The node is called node-N, and its name is 127.0.0.1 in /etc/hosts while the cluster is up. Without kube-proxy, Services have addresses that lead
 # nowhere. The programs are those of k8s-build.sh.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
@@ -106,6 +106,7 @@ PORT_KUBELET=$((port + 5))
 PORT_HEALTHZ=$((port + 6))
 PORT_KUBELET_READONLY=$((port + 7))
 K8S_PROGRAMS=$bin
+AUDIT=${AUDIT:-}
 KUBECONFIG=$dir/admin.conf
 END
 }
@@ -136,6 +137,11 @@ edit_hosts() {
 }
 
 run_all() {
+  local audit=()
+  if [[ -n $AUDIT ]]; then
+    audit_policy >"$dir/audit.yaml"
+    audit=(--audit-policy-file="$dir/audit.yaml" --audit-log-path="$dir/audit.log")
+  fi
   run etcd "$CACHE/etcd/usr/bin/etcd" --data-dir="$dir/etcd" --unsafe-no-fsync --log-level=warn \
     --listen-client-urls="http://127.0.0.1:$PORT_ETCD" --advertise-client-urls="http://127.0.0.1:$PORT_ETCD" \
     --listen-peer-urls="http://127.0.0.1:$PORT_ETCD_PEER" \
@@ -151,11 +157,11 @@ run_all() {
     --service-account-key-file="$dir/pki/sa.pub" --service-account-signing-key-file="$dir/pki/sa.key" \
     --kubelet-client-certificate="$dir/pki/apiserver-kubelet-client.crt" \
     --kubelet-client-key="$dir/pki/apiserver-kubelet-client.key" \
-    --kubelet-certificate-authority="$dir/pki/ca.crt" --kubelet-preferred-address-types=Hostname,InternalIP \
+    --kubelet-certificate-authority="$dir/pki/ca.crt" --kubelet-preferred-address-types=InternalIP,Hostname \
     --requestheader-client-ca-file="$dir/pki/front-proxy-ca.crt" --requestheader-allowed-names=front-proxy-client \
     --requestheader-extra-headers-prefix=X-Remote-Extra- --requestheader-group-headers=X-Remote-Group \
     --requestheader-username-headers=X-Remote-User --proxy-client-cert-file="$dir/pki/front-proxy-client.crt" \
-    --proxy-client-key-file="$dir/pki/front-proxy-client.key" --profiling=false
+    --proxy-client-key-file="$dir/pki/front-proxy-client.key" --profiling=false "${audit[@]}"
   until_true "$START_SECONDS" answers "$url/readyz" || fail "the API server is not ready after $START_SECONDS s"
   run kube-controller-manager "$bin/kube-controller-manager" --kubeconfig="$dir/controller-manager.conf" \
     --bind-address=127.0.0.1 --secure-port="$PORT_CONTROLLERS" --cert-dir="$dir/controllers" --leader-elect=false \
@@ -170,6 +176,15 @@ run_all() {
     fail "the controller manager is not healthy after $START_SECONDS s"
   until_true "$START_SECONDS" answers "https://127.0.0.1:$PORT_SCHEDULER/healthz" ||
     fail "the scheduler is not healthy after $START_SECONDS s"
+}
+
+audit_policy() {
+  cat <<'END'
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata, userGroups: ["system:nodes"]}, {level: None}]
+END
 }
 
 # `run NAME PROGRAM ARGUMENT…`: unless it is running. The first argument names a place below DIR, and so the process.

@@ -7,6 +7,7 @@
 # AGENT is rubelet or upstream (Kubernetes' own kubelet, of k8s-build.sh). Both get the same flags and the same file.
 #   RUBELET=PROGRAM      a rubelet that is already built; else cargo builds one of the profile NODE_PROFILE (dev)
 #   JOIN=token           by TLS bootstrap with DIR/bootstrap-kubelet.conf, not with the certificate in DIR/node.conf
+#   NODE_TLS=bootstrap   the serving certificate by a CSR, which somebody has to approve, not the one in DIR/pki
 #   NODE_CONFIG=FILE     lines to add to the KubeletConfiguration
 #   NODE_FLAGS="…"       flags to add
 #   E2E_IMAGES=0         without the images of upstream's e2e suite
@@ -17,6 +18,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/env/cgroup.sh
 . "$ENV_DIR/cgroup.sh"
+# shellcheck source=tests/env/k8s-pki.sh
+. "$ENV_DIR/k8s-pki.sh"
 # shellcheck source=tests/env/containerd-stop.sh
 . "$ENV_DIR/containerd-stop.sh"
 
@@ -67,6 +70,7 @@ start_node() {
   mkdir -p "$cluster"/{kubelet,pod-logs,manifests}
   echo 'nameserver 127.0.0.53' >"$cluster/resolv.conf"
   config >"$cluster/config.yaml"
+  serving_certificate
   if [[ ${JOIN:-} != token ]]; then cp "$cluster/node.conf" "$cluster/kubelet.conf"; fi
   agent_node "$1"
   until_true "$READY_SECONDS" ready_or_dead || true
@@ -106,8 +110,7 @@ rotateCertificates: true
 staticPodPath: $cluster/manifests
 # Ours, from here on.
 port: $PORT_KUBELET
-tlsCertFile: $cluster/pki/kubelet.crt
-tlsPrivateKeyFile: $cluster/pki/kubelet.key
+$(serving)
 cgroupRoot: /$cgroup
 failCgroupV1: false
 failSwapOn: false
@@ -125,6 +128,20 @@ evictionHard:
   nodefs.inodesFree: 0%
 END
   [[ -z ${NODE_CONFIG:-} ]] || cat "$NODE_CONFIG"
+}
+
+serving() {
+  if [[ ${NODE_TLS:-} == bootstrap ]]; then
+    echo "serverTLSBootstrap: true"
+  else
+    printf '%s\n' "tlsCertFile: $cluster/pki/kubelet.crt" "tlsPrivateKeyFile: $cluster/pki/kubelet.key"
+  fi
+}
+
+# For the address that this node has now.
+serving_certificate() {
+  dir=$cluster
+  server kubelet "system:node:$NODE_NAME/O=system:nodes" "IP:$(bridge_address),IP:127.0.0.1,DNS:$NODE_NAME"
 }
 
 agent_node() {
@@ -148,7 +165,8 @@ program_of() {
   esac
 }
 
-# The host's address on the bridge of the pods: it is there on any machine, and is not loopback.
+# The host's address on the bridge of the pods: it is there on any machine, leads nowhere else, and is not loopback, which
+# a kubelet refuses for its node and the API server for what it proxies to.
 bridge_address() {
   local name
   name=$(bridges_of "$cluster/containerd")

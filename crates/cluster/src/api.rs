@@ -27,6 +27,7 @@ mod reflector;
 mod source;
 mod status;
 mod strip;
+mod telling;
 
 pub use client::{Client, DeleteOptions, Options, PatchKind, Preconditions, user_agent};
 pub use credentials::{BadIdentity, Credentials, CredentialsError, Identity, Login, Pem, User};

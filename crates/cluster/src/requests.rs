@@ -1,5 +1,8 @@
 //! What the adapters here ask of the API server. [`Server`] answers it; in tests a fake does.
 
+#[cfg(test)]
+pub(crate) mod fake;
+
 use std::future::Future;
 use std::sync::Arc;
 

@@ -5,8 +5,6 @@
 //! anew.
 
 mod task;
-#[cfg(any())]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -122,11 +122,8 @@ impl Node {
     #[doc(alias = "getNodeAnyWay")]
     pub(crate) fn now(&self) -> NodeNow {
         let own = &self.settings.admission;
-        let mut now = NodeNow {
-            labels: own.labels.clone(),
-            taints: own.taints.clone(),
-            allocatable: own.allocatable.clone(),
-        };
+        let mut now =
+            NodeNow { labels: own.labels.clone(), taints: own.taints.clone(), allocatable: own.allocatable.clone() };
         let Some(node) = self.ports.cluster.as_ref().and_then(|cluster| cluster.view.node()) else { return now };
         if let Some(labels) = &node.metadata.labels {
             now.labels.clone_from(labels);

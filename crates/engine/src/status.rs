@@ -11,8 +11,6 @@
 mod mail;
 mod pace;
 mod task;
-#[cfg(any())]
-mod tests;
 
 pub use mail::StatusMail;
 pub use task::StatusWriter;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use k8s_openapi::api::core::v1::Node;
+use rubelet_cluster::api::Client;
 use rubelet_core::config::node_ips;
 use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion};
 use rubelet_cri::{Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, ListMode, OperationMetrics};
@@ -13,7 +15,9 @@ use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node::Ports;
-use rubelet_engine::ports::{NodeFacts, RuntimeInfo, RuntimeStatus, RuntimeVersion};
+use rubelet_engine::ports::{
+    Chance, Events, NodeFacts, Reviews, RuntimeInfo, RuntimeStatus, RuntimeVersion, VolumePlugin,
+};
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
 use rubelet_linux::host::KernelFiles;
@@ -27,16 +31,19 @@ use rubelet_linux::host::{process, tunables};
 use rubelet_linux::logs::{DiskLogs, LogDirs};
 use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::subpaths::RootSubpaths;
-use rubelet_linux::volume_dirs::RootVolumes;
+use rubelet_linux::volume_dirs::{Payloads, RootVolumes};
 use rubelet_probe::NetworkProbes;
+use rubelet_server::api::{self, ApiParts, ApiSettings, TlsParts};
 use rubelet_server::healthz::{self, Health};
 use rubelet_server::local::{LocalServer, ROOT};
 use rubelet_server::{LiveNode, WatchedNode};
-use rubelet_volume::{EmptyDir, HostPath};
+use rubelet_volume::{ConfigMaps, Content, DownwardApi, EmptyDir, HostPath, Projected, Secrets};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::cluster::{self, Cluster};
 use crate::config_load::Loaded;
 use crate::flags::control_socket;
 use crate::settings;
@@ -73,6 +80,8 @@ pub async fn run(loaded: Loaded) -> anyhow::Result<()> {
 struct Running {
     tasks: TaskGroup,
     servers: TaskGroup,
+    /// The ways to the API server: they end last, so that what was decided can still be told.
+    cluster: TaskGroup,
     _root_lock: RootLock,
     _lock_file: Option<LockFile>,
 }
@@ -87,6 +96,7 @@ impl Running {
         };
         self.servers.stop().await;
         self.tasks.stop().await;
+        self.cluster.stop().await;
         match lost {
             None => {
                 info!("Stopped; the pods go on");
@@ -133,8 +143,40 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
     let settings = settings::settings(loaded, &facts, &version, &status, tree)?;
     settings::prepare_cgroups(&cgroups, config, &settings, &facts).await.map_err(told)?;
     let disk_logs = Arc::new(DiskLogs::new(logs));
-    let volume_dirs = Arc::new(RootVolumes::new(root.clone()));
+    let volume_dirs = RootVolumes::new(root.clone());
     let memory = u64::try_from(facts.memory_bytes).unwrap_or_default();
+    let chance: Arc<dyn Chance> = Arc::new(KernelChance::default());
+    let mut ways = TaskGroup::new(&CancellationToken::new());
+    let cluster = cluster::join(loaded, &facts, &clock, &chance, &mut ways).await?;
+    let content = Content::new(
+        Arc::new(volume_dirs.clone()),
+        Arc::new(Payloads::new(volume_dirs.clone(), clock.clone())),
+        memory,
+    );
+    let allocatable = &settings.admission.allocatable;
+    let mut volumes: Vec<Arc<dyn VolumePlugin>> = vec![
+        Arc::new(EmptyDir::new(Arc::new(volume_dirs), memory)),
+        Arc::new(HostPath),
+        Arc::new(DownwardApi::new(content.clone(), allocatable.clone())),
+    ];
+    if let Some(Cluster { ports, .. }) = &cluster {
+        let (objects, tokens) = (Arc::clone(&ports.objects), Arc::clone(&ports.tokens));
+        volumes.push(Arc::new(ConfigMaps::new(content.clone(), Arc::clone(&objects))));
+        volumes.push(Arc::new(Secrets::new(content.clone(), Arc::clone(&objects))));
+        volumes.push(Arc::new(Projected::new(content, objects, tokens, allocatable.clone())));
+    }
+    let events: Arc<dyn Events> = match &cluster {
+        Some(cluster) => Arc::clone(&cluster.events),
+        None => Arc::new(LogEvents::new(clock.clone())),
+    };
+    let served = Served {
+        facts: facts.clone(),
+        runtime: runtime.clone(),
+        logs: disk_logs.clone(),
+        reviews: cluster.as_ref().map(|cluster| Arc::clone(&cluster.reviews)),
+        client: cluster.as_ref().map(Cluster::client),
+        chance: Arc::clone(&chance),
+    };
     let ports = Ports {
         runtime,
         images: Arc::new(CriImages::new(images)),
@@ -143,25 +185,31 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         logs: disk_logs.clone(),
         log_cleaner: disk_logs,
         subpaths: Arc::new(RootSubpaths::new(root.clone())),
-        volumes: vec![Arc::new(EmptyDir::new(volume_dirs, memory)), Arc::new(HostPath)],
+        volumes,
         host_files: Arc::new(NodeFiles::new(&config.resolv_conf)),
-        events: Arc::new(LogEvents::new(clock.clone())),
+        events,
         status: Arc::new(NoStatus),
         probes: Arc::new(NetworkProbes::new().map_err(told)?),
-        chance: Arc::new(KernelChance::default()),
-        cluster: None,
+        chance,
+        cluster: cluster.as_ref().map(|cluster| cluster.ports.clone()),
     };
-    let sources = sources::sources(loaded, &facts.name)?;
+    let mut sources = sources::sources(loaded, &facts.name)?;
     let pulls = settings::pull_limits(config);
-    let parts =
-        Parts { ports, facts, settings, pulls, clock: clock.clone(), sources, node: None, object_changes: None };
+    let (node, object_changes) = match cluster {
+        Some(cluster) => {
+            sources.push(cluster.source);
+            (Some(cluster.node), Some(cluster.object_changes))
+        }
+        None => (None, None),
+    };
+    let parts = Parts { ports, facts, settings, pulls, clock: clock.clone(), sources, node, object_changes };
     let (tasks, handle) = assemble::start(parts, cancel);
-    let servers = serve(loaded, &root, handle, clock, cancel).await?;
-    Ok(Running { tasks, servers, _root_lock: root_lock, _lock_file: lock_file })
+    let servers = serve(loaded, &root, handle, served, clock, cancel).await?;
+    Ok(Running { tasks, servers, cluster: ways, _root_lock: root_lock, _lock_file: lock_file })
 }
 
 /// The error with its causes in one line: people read it, nobody matches on it here.
-fn told(err: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
+pub(crate) fn told(err: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
     anyhow::anyhow!("{}", Chain(&err))
 }
 
@@ -318,10 +366,12 @@ async fn serve(
     loaded: &Loaded,
     root: &Path,
     handle: assemble::EngineHandle,
+    served: Served,
     clock: Clock,
     cancel: &CancellationToken,
 ) -> anyhow::Result<TaskGroup> {
     let config = &loaded.config;
+    let reported = handle.node;
     let mut servers = TaskGroup::new(cancel);
     let files = KernelFiles::default();
     let score = config.oom_score_adj;
@@ -332,14 +382,71 @@ async fn serve(
             let _refused = process::set_oom_score_adj(&files, score);
         }
     });
-    let node: Arc<dyn WatchedNode> = Arc::new(LiveNode { sync_loop: handle.sync_loop, clock });
+    let node: Arc<dyn WatchedNode> = Arc::new(LiveNode { sync_loop: handle.sync_loop, clock: clock.clone() });
     if config.healthz_port > 0 {
         let ip: IpAddr = config.healthz_bind_address.parse().context("healthzBindAddress")?;
         let address = SocketAddr::new(ip, u16::try_from(config.healthz_port).context("healthzPort")?);
         let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
         servers.start("healthz", healthz::run(address, health, servers.cancel_token()));
     }
+    if config.enable_server {
+        let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
+        node_api(loaded, Arc::clone(&node), health, reported, served, clock, &mut servers).await?;
+    }
     let local = LocalServer::bind(&control_socket(root), node, ROOT).map_err(told)?;
     servers.start("local-socket", local.run(servers.cancel_token()));
     Ok(servers)
+}
+
+/// What the node's own API is made from, besides what the engine offers.
+struct Served {
+    facts: NodeFacts,
+    runtime: Arc<CriRuntime>,
+    logs: Arc<DiskLogs>,
+    reviews: Option<Arc<dyn Reviews>>,
+    client: Option<Client>,
+    chance: Arc<dyn Chance>,
+}
+
+/// The node's HTTPS API, and the read-only port if one is configured.
+async fn node_api(
+    loaded: &Loaded,
+    node: Arc<dyn WatchedNode>,
+    health: Health,
+    reported: watch::Receiver<Option<Arc<Node>>>,
+    served: Served,
+    clock: Clock,
+    servers: &mut TaskGroup,
+) -> anyhow::Result<()> {
+    let config = &loaded.config;
+    let time_and_chance = (&clock, &served.chance);
+    let client = served.client.as_ref();
+    let certificate = cluster::serving(loaded, &served.facts, client, reported, time_and_chance, servers).await?;
+    let client_ca = Some(&config.authentication.x509.client_ca_file).filter(|path| !path.is_empty());
+    let tls = TlsParts {
+        certificate,
+        client_ca: client_ca.map(PathBuf::from),
+        cipher_suites: config.tls_cipher_suites.clone(),
+        min_version: config.tls_min_version.clone(),
+    };
+    let parts = ApiParts {
+        node,
+        runtime: served.runtime,
+        logs: served.logs,
+        health,
+        reviews: served.reviews,
+        clock,
+        node_name: served.facts.name,
+        configuration: serde_json::to_vec(config).context("the configuration as JSON")?.into(),
+        metrics: Vec::new(),
+        settings: ApiSettings::new(config, &loaded.gates),
+    };
+    let ip: IpAddr = config.address.parse().context("address")?;
+    let at = |port: i32, name| anyhow::Ok(SocketAddr::new(ip, u16::try_from(port).context(name)?));
+    if config.read_only_port > 0 {
+        let address = at(config.read_only_port, "readOnlyPort")?;
+        servers.start("read-only-api", api::run(address, parts.clone(), None, servers.cancel_token()));
+    }
+    servers.start("node-api", api::run(at(config.port, "port")?, parts, Some(tls), servers.cancel_token()));
+    Ok(())
 }

@@ -2,6 +2,8 @@
 
 mod node;
 
+pub(crate) use node::NodeSettings;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodStatus, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use rubelet_core::pod::PodExt;
 use rubelet_core::status::is_terminal;
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use crate::chance::SeededChance;
 use crate::clock::TestClock;
+use crate::objects::{FakeObjects, FakeTokens};
 pub use faults::ApiFaults;
 
 /// An API server. Clones share one world.
@@ -30,6 +31,10 @@ pub struct FakeApi {
     world: Arc<Mutex<World>>,
     /// Counts changes, for those who watch.
     changes: Arc<watch::Sender<u64>>,
+    /// Config maps and secrets.
+    pub objects: FakeObjects,
+    /// Tokens.
+    pub tokens: FakeTokens,
 }
 
 #[derive(Default)]
@@ -38,6 +43,10 @@ struct World {
     pods: BTreeMap<(String, String), Arc<Pod>>,
     version: u64,
     node: Option<Arc<Node>>,
+    /// `None` until they have been read.
+    services: Option<Arc<Vec<Service>>>,
+    /// Handlers of runtime classes.
+    classes: BTreeMap<String, String>,
     faults: ApiFaults,
     away_until: Duration,
     watch_stalled: bool,
@@ -65,13 +74,25 @@ impl FakeApi {
     pub fn seeded(clock: TestClock, seed: u64) -> Self {
         let metadata = ObjectMeta { name: Some("node".into()), uid: Some("node-uid".into()), ..ObjectMeta::default() };
         let node = Node { metadata, spec: Some(NodeSpec::default()), status: None };
-        let world = World { node: Some(Arc::new(node)), ..World::default() };
+        let world = World { node: Some(Arc::new(node)), services: Some(Arc::default()), ..World::default() };
         Self {
             clock,
             chance: SeededChance::new(seed ^ 0xa91),
             world: Arc::new(Mutex::new(world)),
             changes: Arc::new(watch::Sender::new(0)),
+            objects: FakeObjects::default(),
+            tokens: FakeTokens::default(),
         }
+    }
+
+    /// The services of the cluster; `None` if they have not been read.
+    pub fn set_services(&self, services: Option<Vec<Service>>) {
+        self.world().services = services.map(Arc::new);
+    }
+
+    /// Makes a runtime class.
+    pub fn put_class(&self, name: &str, handler: &str) {
+        self.world().classes.insert(name.to_owned(), handler.to_owned());
     }
 
     fn world(&self) -> MutexGuard<'_, World> {

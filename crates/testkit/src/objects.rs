@@ -37,6 +37,15 @@ impl FakeObjects {
         self.held().secrets.insert(key("default", name), Arc::new(secret));
     }
 
+    /// Makes a pull secret `name` in namespace `default`: `user` at each registry.
+    pub fn put_pull_secret(&self, name: &str, registry: &str, user: &str) {
+        let config = format!(r#"{{"auths":{{"{registry}":{{"username":"{user}","password":"p"}}}}}}"#);
+        let data = [(".dockerconfigjson".to_owned(), ByteString(config.into()))];
+        let type_ = Some("kubernetes.io/dockerconfigjson".to_owned());
+        let secret = Secret { type_, data: Some(data.into()), ..Secret::default() };
+        self.held().secrets.insert(key("default", name), Arc::new(secret));
+    }
+
     /// Removes config map and secret of that name in namespace `default`.
     pub fn remove(&self, name: &str) {
         let mut held = self.held();

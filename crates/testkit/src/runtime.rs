@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rubelet_core::id::{ContainerId, PodUid};
+use rubelet_core::launch::{ContainerConfig, SandboxConfig};
 use rubelet_core::observe::{ContainerStateKind, HintKind, SandboxState};
 use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
 use tokio::sync::{broadcast, watch};
@@ -244,6 +245,24 @@ impl FakeRuntime {
     /// Names of the containers of the pod called `pod` that run now, in order of their start.
     pub fn running(&self, pod: &str) -> Vec<String> {
         self.with(|world, _| world.containers_of(pod, ContainerStateKind::Running))
+    }
+
+    /// How the newest container called `name` of the pod called `pod` was configured.
+    pub fn container_config(&self, pod: &str, name: &str) -> Option<ContainerConfig> {
+        self.with(|world, _| {
+            let pods = world.pods.values().filter(|p| p.sandboxes.values().any(|s| s.config.name == pod));
+            let containers = pods.flat_map(|p| p.containers.values()).filter(|c| c.config.name == name);
+            containers.max_by_key(|c| c.seq).map(|c| c.config.clone())
+        })
+    }
+
+    /// How the newest sandbox of the pod called `pod` was configured.
+    pub fn sandbox_config(&self, pod: &str) -> Option<SandboxConfig> {
+        self.with(|world, _| {
+            let sandboxes = world.pods.values().flat_map(|p| p.sandboxes.values());
+            let newest = sandboxes.filter(|s| s.config.name == pod).max_by_key(|s| s.seq);
+            newest.map(|s| s.config.clone())
+        })
     }
 
     /// The world in a few lines: `pod uid: sandbox#attempt Ready, app#0 Running`.

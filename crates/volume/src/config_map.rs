@@ -8,7 +8,7 @@ use rubelet_core::id::PodUid;
 use rubelet_engine::ports::{Objects, ReadyVolume, VolumeError, VolumePlugin, VolumeRequest};
 
 use crate::content::{Content, Medium};
-use crate::files::{Files, Need, default_mode, of_config_map};
+use crate::files::{Files, Need, default_mode, not_given, of_config_map};
 
 const NAME: &str = "kubernetes.io/configmap";
 
@@ -44,7 +44,7 @@ impl VolumePlugin for ConfigMaps {
         let source = request.volume.config_map.clone().unwrap_or_default();
         let namespace = request.pod.metadata.namespace.as_deref().unwrap_or_default();
         let wanted = Wanted { name: &source.name, items: source.items.as_deref(), need: source.optional.into() };
-        let files = wanted.files(&*self.objects, namespace, default_mode(source.default_mode)).await?;
+        let files = wanted.files(&*self.objects, namespace, default_mode(source.default_mode)).await;
         let path = self.content.put(NAME, request, Medium::Disk, files).await?;
         Ok(path.into())
     }
@@ -74,7 +74,7 @@ impl Wanted<'_> {
             Err(err) if err.is_not_found() => {
                 return Err(VolumeError::Refused(format!("configmap {:?} not found", self.name)));
             }
-            Err(err) => return Err(VolumeError::Refused(err.detail)),
+            Err(err) => return Err(not_given(err)),
         };
         of_config_map(&map, self.items, mode, self.need)
     }

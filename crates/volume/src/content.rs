@@ -9,10 +9,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_engine::ports::{
-    MemoryFs, MountedFs, Payload, PayloadWriter, VolumeDirs, VolumeError, VolumePlace, VolumeRequest, Written,
+    MemoryFs, MountedFs, Payload, PayloadWriter, VolumeDirs, VolumeError, VolumePlace, VolumeRequest, VolumeState,
+    Written,
 };
 
-use crate::empty_dir;
+use crate::empty_dir::{self, EmptyDir};
 use crate::files::{Files, checked, mount_points};
 
 /// Where the content of volumes goes.
@@ -37,21 +38,28 @@ impl Content {
         Self { dirs, writer, node_memory }
     }
 
-    /// Makes the volume hold exactly `files`.
+    /// The plugin for empty directories in the same place.
+    pub(crate) fn empty_dir(&self) -> EmptyDir {
+        EmptyDir::new(Arc::clone(&self.dirs), self.node_memory)
+    }
+
+    /// Makes the volume hold exactly `files`. If the API server could not be asked for them, a volume that was written
+    /// once keeps what it has: pods run and restart while the server is away, and so do we.
     pub(crate) async fn put(
         &self,
         plugin: &'static str,
         request: &VolumeRequest,
         medium: Medium,
-        files: Files,
+        files: Result<Files, VolumeError>,
     ) -> Result<PathBuf, VolumeError> {
-        let payload = Payload {
-            files: checked(files)?,
-            mount_points: mount_points(&request.pod, &request.volume.name)?,
-            group: empty_dir::group(request)?,
-        };
         let pod = PodRef::of(&request.pod);
         let place = VolumePlace { uid: pod.uid, plugin, volume: request.volume.name.clone() };
+        let files = match files {
+            Err(VolumeError::Away(why)) => return self.kept(&place, medium, why).await,
+            files => checked(files?)?,
+        };
+        let mount_points = mount_points(&request.pod, &request.volume.name)?;
+        let payload = Payload { files, mount_points, group: empty_dir::group(request)? };
         let path = self.make(&place, medium, &request.pod).await?;
         if self.writer.write(&place, payload).await? == Written::New {
             tracing::debug!(volume = place.volume, "Volume has new content");
@@ -59,13 +67,18 @@ impl Content {
         Ok(path)
     }
 
+    async fn kept(&self, place: &VolumePlace, medium: Medium, why: String) -> Result<PathBuf, VolumeError> {
+        let now = self.dirs.look(place).await?;
+        if is_made(&now, medium) && self.writer.is_written(place).await? {
+            tracing::debug!(volume = place.volume, why, "Volume keeps its content");
+            return Ok(now.path);
+        }
+        Err(VolumeError::Away(why))
+    }
+
     async fn make(&self, place: &VolumePlace, medium: Medium, pod: &Pod) -> Result<PathBuf, VolumeError> {
         let now = self.dirs.look(place).await?;
-        let done = match medium {
-            Medium::Disk => now.exists,
-            Medium::Memory => now.mounted == Some(MountedFs::Tmpfs),
-        };
-        if done {
+        if is_made(&now, medium) {
             return Ok(now.path);
         }
         let path = self.dirs.make(place, empty_dir::MODE).await?;
@@ -85,6 +98,13 @@ impl Content {
         let place = VolumePlace { uid: uid.clone(), plugin, volume: volume.to_owned() };
         self.dirs.remove(&wrapped(&place)).await?;
         Ok(self.dirs.remove(&place).await?)
+    }
+}
+
+fn is_made(now: &VolumeState, medium: Medium) -> bool {
+    match medium {
+        Medium::Disk => now.exists,
+        Medium::Memory => now.mounted == Some(MountedFs::Tmpfs),
     }
 }
 

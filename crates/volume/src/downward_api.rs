@@ -43,7 +43,7 @@ impl VolumePlugin for DownwardApi {
     async fn set_up(&self, request: &VolumeRequest) -> Result<ReadyVolume, VolumeError> {
         let source = request.volume.downward_api.clone().unwrap_or_default();
         let mode = default_mode(source.default_mode);
-        let files = of_pod(&request.pod, source.items.as_deref(), mode, &self.allocatable)?;
+        let files = of_pod(&request.pod, source.items.as_deref(), mode, &self.allocatable);
         let path = self.content.put(NAME, request, Medium::Memory, files).await?;
         Ok(path.into())
     }

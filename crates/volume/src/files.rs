@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, DownwardAPIVolumeFile, Ke
 use rubelet_core::env::{EnvSources, EnvView, Services, field_value, resource_value};
 use rubelet_core::pod::PodExt;
 use rubelet_core::resources::Amounts;
-use rubelet_engine::ports::{PayloadFile, VolumeError};
+use rubelet_engine::ports::{ApiError, ApiErrorKind, PayloadFile, VolumeError};
 
 /// Files by their path, as the spec writes it.
 pub(crate) type Files = BTreeMap<String, PayloadFile>;
@@ -111,7 +111,7 @@ pub(crate) fn of_pod(
             Ok(value) => {
                 files.insert(item.path.clone(), file(value, item.mode.map_or(mode, bits)));
             }
-            Err(problem) => problems.push(problem),
+            Err(problem) => problems.push(VolumeError::Refused(problem)),
         }
     }
     all_or(files, problems)
@@ -142,21 +142,42 @@ fn value(pod: &Pod, item: &DownwardAPIVolumeFile, allocatable: &Amounts) -> Resu
     resource_value(pod, &nobody, allocatable, field).map_err(|err| err.to_string())
 }
 
-/// The files, unless there were problems. upstream: apimachinery errors.NewAggregate (v1.36)
-pub(crate) fn all_or(files: Files, mut problems: Vec<String>) -> Result<Files, VolumeError> {
-    let mut told = Vec::new();
-    problems.retain(|problem| {
-        let new = !told.contains(problem);
-        if new {
-            told.push(problem.clone());
-        }
-        new
-    });
-    match problems.as_slice() {
-        [] => Ok(files),
-        [one] => Err(VolumeError::Refused(one.clone())),
-        more => Err(VolumeError::Refused(format!("[{}]", more.join(", ")))),
+/// Why the API server did not give an object; one that is away may be back soon.
+pub(crate) fn not_given(err: ApiError) -> VolumeError {
+    match err.kind {
+        ApiErrorKind::Unavailable
+        | ApiErrorKind::Timeout
+        | ApiErrorKind::Busy { .. }
+        | ApiErrorKind::Failed
+        | ApiErrorKind::Garbage => VolumeError::Away(err.detail),
+        ApiErrorKind::Unauthorized
+        | ApiErrorKind::Forbidden
+        | ApiErrorKind::NotFound
+        | ApiErrorKind::AlreadyExists
+        | ApiErrorKind::Conflict
+        | ApiErrorKind::Gone
+        | ApiErrorKind::Invalid => VolumeError::Refused(err.detail),
     }
+}
+
+/// The files, unless there were problems. upstream: apimachinery errors.NewAggregate (v1.36)
+pub(crate) fn all_or(files: Files, problems: Vec<VolumeError>) -> Result<Files, VolumeError> {
+    if problems.is_empty() {
+        return Ok(files);
+    }
+    let away = problems.iter().all(|problem| matches!(problem, VolumeError::Away(_)));
+    let mut texts: Vec<String> = Vec::new();
+    for problem in problems {
+        let text = problem.to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let text = match texts.as_slice() {
+        [one] => one.clone(),
+        more => format!("[{}]", more.join(", ")),
+    };
+    Err(if away { VolumeError::Away(text) } else { VolumeError::Refused(text) })
 }
 
 /// The files with their paths clean, or why one of them may not be. upstream: atomic_writer.go validatePath (v1.36)

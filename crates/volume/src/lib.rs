@@ -21,3 +21,26 @@ pub use empty_dir::EmptyDir;
 pub use host_path::HostPath;
 pub use projected::Projected;
 pub use secret::Secrets;
+
+use std::sync::Arc;
+
+use rubelet_core::resources::Amounts;
+use rubelet_engine::ports::{ClusterPorts, VolumePlugin};
+
+/// Every plugin that a node has. `allocatable` is what it offers to pods; without an API server there are no objects and
+/// no tokens to make volumes of.
+#[doc(alias = "ProbeVolumePlugins")]
+pub fn plugins(content: &Content, allocatable: &Amounts, cluster: Option<&ClusterPorts>) -> Vec<Arc<dyn VolumePlugin>> {
+    let mut plugins: Vec<Arc<dyn VolumePlugin>> = vec![
+        Arc::new(content.empty_dir()),
+        Arc::new(HostPath),
+        Arc::new(DownwardApi::new(content.clone(), allocatable.clone())),
+    ];
+    if let Some(cluster) = cluster {
+        let (objects, tokens) = (Arc::clone(&cluster.objects), Arc::clone(&cluster.tokens));
+        plugins.push(Arc::new(ConfigMaps::new(content.clone(), Arc::clone(&objects))));
+        plugins.push(Arc::new(Secrets::new(content.clone(), Arc::clone(&objects))));
+        plugins.push(Arc::new(Projected::new(content.clone(), objects, tokens, allocatable.clone())));
+    }
+    plugins
+}

@@ -9,10 +9,12 @@ use k8s_openapi::api::core::v1::{Pod, ServiceAccountTokenProjection, Volume, Vol
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::pod::PodExt;
 use rubelet_core::resources::Amounts;
-use rubelet_engine::ports::{Objects, ReadyVolume, TokenWish, Tokens, VolumeError, VolumePlugin, VolumeRequest};
+use rubelet_engine::ports::{
+    Objects, PayloadFile, ReadyVolume, TokenWish, Tokens, VolumeError, VolumePlugin, VolumeRequest,
+};
 
 use crate::content::{Content, Medium};
-use crate::files::{Files, all_or, default_mode, file, of_pod};
+use crate::files::{Files, all_or, default_mode, file, not_given, of_pod};
 use crate::{config_map, secret};
 
 const NAME: &str = "kubernetes.io/projected";
@@ -64,11 +66,10 @@ impl VolumePlugin for Projected {
                     files.extend(more);
                     renew_at = [renew_at, renew].into_iter().flatten().min();
                 }
-                Err(err) => problems.push(err.to_string()),
+                Err(err) => problems.push(err),
             }
         }
-        let files = all_or(files, problems)?;
-        let path = self.content.put(NAME, request, Medium::Memory, files).await?;
+        let path = self.content.put(NAME, request, Medium::Memory, all_or(files, problems)).await?;
         Ok(ReadyVolume { path, renew_at })
     }
 
@@ -127,10 +128,10 @@ impl Projected {
             expiration_seconds: from.expiration_seconds.unwrap_or(TOKEN_SECONDS),
         };
         let token = self.tokens.token(&PodRef::of(pod), &wish).await;
-        let token = token.map_err(|err| VolumeError::Refused(err.detail))?;
+        let token = token.map_err(not_given)?;
         let owner = only_user(pod);
         let mode = if owner.is_some() || request.fs_group.is_some() { PRIVATE } else { mode };
-        let file = rubelet_engine::ports::PayloadFile { owner, ..file(token.token, mode) };
+        let file = PayloadFile { owner, ..file(token.token, mode) };
         Ok((Files::from([(from.path.clone(), file)]), Some(token.renew_at)))
     }
 }

@@ -8,7 +8,7 @@ use rubelet_core::id::PodUid;
 use rubelet_engine::ports::{Objects, ReadyVolume, VolumeError, VolumePlugin, VolumeRequest};
 
 use crate::content::{Content, Medium};
-use crate::files::{Files, Need, default_mode, of_secret};
+use crate::files::{Files, Need, default_mode, not_given, of_secret};
 
 const NAME: &str = "kubernetes.io/secret";
 
@@ -45,7 +45,7 @@ impl VolumePlugin for Secrets {
         let namespace = request.pod.metadata.namespace.as_deref().unwrap_or_default();
         let name = source.secret_name.as_deref().unwrap_or_default();
         let wanted = Wanted { name, items: source.items.as_deref(), need: source.optional.into() };
-        let files = wanted.files(&*self.objects, namespace, default_mode(source.default_mode)).await?;
+        let files = wanted.files(&*self.objects, namespace, default_mode(source.default_mode)).await;
         let path = self.content.put(NAME, request, Medium::Memory, files).await?;
         Ok(path.into())
     }
@@ -75,7 +75,7 @@ impl Wanted<'_> {
             Err(err) if err.is_not_found() => {
                 return Err(VolumeError::Refused(format!("secret {:?} not found", self.name)));
             }
-            Err(err) => return Err(VolumeError::Refused(err.detail)),
+            Err(err) => return Err(not_given(err)),
         };
         of_secret(&secret, self.items, mode, self.need)
     }

@@ -116,4 +116,7 @@ impl PayloadWriter for FakeDisk {
         let before = self.payloads.lock().unwrap().insert(name, payload.clone());
         Ok(if before == Some(payload) { Written::Same } else { Written::New })
     }
+    async fn is_written(&self, place: &VolumePlace) -> Result<bool, FileError> {
+        Ok(self.payloads.lock().unwrap().contains_key(&format!("{}/{}", place.plugin, place.volume)))
+    }
 }

@@ -176,7 +176,8 @@ impl Task {
             // Read before the certificate is: should it change meanwhile, the connection counts as old.
             let version = shared.credentials.version();
             let now = shared.clock.mono();
-            let dialled = shared.dial().await?;
+            // Without TLS there is nothing to learn: it is HTTP/1, on a connection for each exchange.
+            let dialled = if shared.endpoint.tls { Some(shared.dial().await?) } else { None };
             Link::make(id, dialled, shared, version, now).await
         });
     }

@@ -13,6 +13,7 @@ use tokio_rustls::TlsConnector;
 use super::credentials::Credentials;
 use super::endpoint::{Endpoint, Proxy};
 use super::error::WireError;
+use super::telling::{Telling, Told};
 
 /// For TCP and TLS together. Upstream waits 30 s for TCP alone; a packet lost on the way is sent again twice in this time.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -31,6 +32,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 pub(super) struct Dialled {
     pub(super) wire: Box<dyn Wire>,
     pub(super) speaks: Speaks,
+    pub(super) told: Told,
 }
 
 /// What is spoken on a connection.
@@ -56,7 +58,7 @@ async fn connect(endpoint: &Endpoint, credentials: &Credentials, now: Now) -> Re
     tcp.set_nodelay(true).map_err(refused)?;
     keepalive(&tcp).map_err(refused)?;
     if !endpoint.tls {
-        return Ok(Dialled { wire: Box::new(tcp), speaks: Speaks::Http1 });
+        return Ok(Dialled { wire: Box::new(tcp), speaks: Speaks::Http1, told: Told::default() });
     }
     let identity = credentials.identity(now).await;
     let identity = identity.map_err(|source| WireError::Credentials { server: server(), source })?;
@@ -66,7 +68,8 @@ async fn connect(endpoint: &Endpoint, credentials: &Credentials, now: Now) -> Re
     let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
     let tls = tls.map_err(|source| WireError::Tls { server: server(), source })?;
     let speaks = if tls.get_ref().1.alpn_protocol() == Some(b"h2") { Speaks::Http2 } else { Speaks::Http1 };
-    Ok(Dialled { wire: Box::new(tls), speaks })
+    let (wire, told) = Telling::new(tls);
+    Ok(Dialled { wire: Box::new(wire), speaks, told })
 }
 
 /// The kernel's own pulse, for what has none: HTTP/1, and a connection that nobody uses just now.

@@ -1,6 +1,7 @@
 //! What can go wrong on the way, before the API server has said a word.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_engine::ports::{ApiError, ApiErrorKind};
@@ -25,6 +26,8 @@ pub(super) enum WireError {
     Trust { server: String, source: super::endpoint::BadTrust },
     #[error("HTTP/2 with {server}")]
     Http2 { server: String, source: h2::Error },
+    #[error("the connection to {server} was lost")]
+    Lost { server: String, source: Arc<h2::Error> },
     #[error("HTTP with {server}")]
     Http1 { server: String, source: hyper::Error },
     #[error("the proxy at {proxy} does not let us through to {server}: it answered {answer:?}")]
@@ -67,7 +70,8 @@ fn hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
         if let Some(tls) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             return tls_hint(tls);
         }
-        if let Some(io) = error.downcast_ref::<h2::Error>().and_then(h2::Error::get_io)
+        let http = error.downcast_ref::<h2::Error>().or(error.downcast_ref::<Arc<h2::Error>>().map(|error| &**error));
+        if let Some(io) = http.and_then(h2::Error::get_io)
             && let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())
         {
             return tls_hint(tls);
@@ -99,6 +103,8 @@ fn tls_hint(error: &rustls::Error) -> Option<&'static str> {
             AlertDescription::CertificateRevoked => Some("our client certificate has been revoked"),
             AlertDescription::UnknownCA
             | AlertDescription::BadCertificate
+            | AlertDescription::DecryptError
+            | AlertDescription::AccessDenied
             | AlertDescription::CertificateUnknown
             | AlertDescription::UnsupportedCertificate => Some("the server does not accept our client certificate"),
             AlertDescription::CertificateRequired => Some("the server wants a client certificate, and we have none"),

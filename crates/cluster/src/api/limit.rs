@@ -46,3 +46,25 @@ impl Limiter {
         Duration::try_from_secs_f64(-state.tokens / self.rate.per_second).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_goes_at_once_and_the_rest_at_an_even_pace() {
+        let limiter = Limiter::new(Rate { per_second: 10.0, burst: 2 });
+        let waits: Vec<_> = (0..4).map(|_| limiter.take(Instant::from_secs(5)).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 100, 200]);
+        // What was waited for is paid off, and a pause earns a burst again but no more.
+        assert_eq!(limiter.take(Instant::from_millis(5_300)).as_millis(), 0);
+        let waits: Vec<_> = (0..3).map(|_| limiter.take(Instant::from_secs(60)).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 100]);
+    }
+
+    #[test]
+    fn no_rate_is_no_limit() {
+        let limiter = Limiter::new(Rate { per_second: 0.0, burst: 1 });
+        assert!((0..100).all(|_| limiter.take(Instant::START).is_zero()));
+    }
+}

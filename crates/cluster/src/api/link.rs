@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use tokio_rustls::rustls;
 
 use super::connector::Shared;
 use super::dial::{Dialled, Speaks};
@@ -63,10 +64,11 @@ enum Kind {
 }
 
 /// How a connection came to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Over {
     Stalled(Heartbeat),
-    Closed(String),
+    Refused(rustls::Error),
+    Closed(Option<Arc<h2::Error>>),
 }
 
 /// The future that does a connection's work; ends when it does.
@@ -109,16 +111,16 @@ impl Link {
     /// Makes a connection. The driver must be run for it to live.
     pub(super) async fn make(
         id: u64,
-        dialled: Dialled,
+        dialled: Option<Dialled>,
         shared: Arc<Shared>,
         version: u64,
         made: rubelet_core::time::Instant,
     ) -> Result<(Self, Option<Driver>), WireError> {
         let over = Arc::new(OnceLock::new());
         let link = |kind, over| Self { id, version, made, shared: Arc::clone(&shared), kind, over };
-        if dialled.speaks == Speaks::Http1 {
+        let Some(dialled) = dialled.filter(|dialled| dialled.speaks == Speaks::Http2) else {
             return Ok((link(Kind::Http1, over), None));
-        }
+        };
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
         let failed = |source| WireError::Http2 { server: shared.endpoint.url(), source };
@@ -126,14 +128,15 @@ impl Link {
         let (send, mut connection) = builder.handshake(dialled.wire).await.map_err(failed)?;
         let open = Arc::new(Open::default());
         let (ping, streams, end) = (connection.ping_pong(), Arc::clone(&open), Arc::clone(&over));
+        let told = dialled.told;
         let driver = async move {
             let result = tokio::select! {
                 biased;
-                result = connection => Over::Closed(result.err().map(|error| error.to_string()).unwrap_or_default()),
+                result = connection => Over::Closed(result.err().map(Arc::new)),
                 () = stalled(ping, streams, beat) => Over::Stalled(beat),
             };
-            // The connection is dropped only now: whoever waits on it finds the reason.
-            let _ = end.set(result);
+            // What TLS said is the reason, if it said anything. Whoever waits on the connection is polled after this.
+            let _ = end.set(told.get().cloned().map_or(result, Over::Refused));
         };
         Ok((link(Kind::Http2 { send, open }, over), Some(Box::pin(driver))))
     }
@@ -242,6 +245,9 @@ fn unmade(source: http::Error) -> Failure {
 fn lost(over: &OnceLock<Over>, server: String, source: h2::Error) -> WireError {
     match over.get() {
         Some(Over::Stalled(beat)) => WireError::Stalled { server, after: beat.every.saturating_add(beat.patience) },
+        Some(Over::Refused(why)) => WireError::Tls { server, source: std::io::Error::other(why.clone()) },
+        // The stream only knows that it is over; why, the connection knows.
+        Some(Over::Closed(Some(why))) if source.is_io() => WireError::Lost { server, source: Arc::clone(why) },
         _ => WireError::Http2 { server, source },
     }
 }
@@ -308,11 +314,9 @@ impl std::fmt::Display for Over {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Stalled(beat) => write!(f, "no sign of life for {:?}", beat.every.saturating_add(beat.patience)),
-            Self::Closed(why) if why.is_empty() => f.write_str("closed"),
-            Self::Closed(why) => {
-                f.write_str("closed: ")?;
-                f.write_str(why)
-            }
+            Self::Refused(why) => write!(f, "{why}"),
+            Self::Closed(None) => f.write_str("closed"),
+            Self::Closed(Some(why)) => write!(f, "closed: {why}"),
         }
     }
 }

@@ -25,8 +25,6 @@ use super::query;
 
 mod event;
 mod set;
-#[cfg(test)]
-mod tests;
 
 use event::{Event, Item, Page};
 use set::Changed;

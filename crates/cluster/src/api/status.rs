@@ -79,3 +79,74 @@ fn describe(status: StatusCode, body: &[u8]) -> String {
     let shown: String = text.chars().take(MAX_SHOWN).collect();
     format!("the server answered {status}: {shown}")
 }
+
+#[cfg(test)]
+mod tests {
+    use ApiErrorKind as Kind;
+
+    use super::*;
+
+    fn said(code: u16, reason: &str, details: &str) -> String {
+        format!(r#"{{"kind":"Status","code":{code},"reason":"{reason}","message":"m","details":{details},"new":1}}"#)
+    }
+
+    #[test]
+    fn each_refusal_is_what_its_code_and_reason_say() {
+        let busy = |seconds: Option<u64>| Kind::Busy { retry_after: seconds.map(Duration::from_secs) };
+        let wait = r#"{"retryAfterSeconds":3}"#;
+        let rows = [
+            (400, said(400, "BadRequest", "null"), None, Kind::Invalid, "m"),
+            (401, said(401, "Unauthorized", "null"), None, Kind::Unauthorized, "m"),
+            (403, said(403, "Forbidden", "{}"), None, Kind::Forbidden, "m"),
+            (404, said(404, "NotFound", "{}"), None, Kind::NotFound, "m"),
+            (409, said(409, "AlreadyExists", "{}"), None, Kind::AlreadyExists, "m"),
+            (409, said(409, "Conflict", "{}"), None, Kind::Conflict, "m"),
+            (410, said(410, "Expired", "{}"), None, Kind::Gone, "m"),
+            (422, said(422, "Invalid", "{}"), None, Kind::Invalid, "m"),
+            (429, said(429, "TooManyRequests", wait), None, busy(Some(3)), "m"),
+            (429, said(429, "TooManyRequests", "{}"), Some("5"), busy(Some(5)), "m"),
+            (429, String::new(), Some("soon"), busy(None), "the server answered 429 Too Many Requests"),
+            (500, said(500, "InternalError", "{}"), None, Kind::Failed, "m"),
+            (503, said(503, "ServiceUnavailable", wait), None, busy(Some(3)), "m"),
+            (503, said(503, "ServiceUnavailable", "{}"), None, Kind::Failed, "m"),
+            (504, said(504, "Timeout", "{}"), None, Kind::Timeout, "m"),
+            // A proxy in between speaks another language.
+            (502, "<html>".to_owned(), None, Kind::Failed, "the server answered 502 Bad Gateway: <html>"),
+            (
+                404,
+                "404 page not found\n".to_owned(),
+                None,
+                Kind::NotFound,
+                "the server answered 404 Not Found: 404 page not found",
+            ),
+            (
+                418,
+                r#"{"kind":"Pod","message":"m"}"#.to_owned(),
+                None,
+                Kind::Failed,
+                r#"the server answered 418 I'm a teapot: {"kind":"Pod","message":"m"}"#,
+            ),
+        ];
+        for (code, body, after, kind, detail) in rows {
+            let mut headers = HeaderMap::new();
+            if let Some(after) = after {
+                headers.insert(RETRY_AFTER, after.parse().unwrap());
+            }
+            let error = error(StatusCode::from_u16(code).unwrap(), &headers, body.as_bytes());
+            assert_eq!((error.kind, error.detail.as_str()), (kind, detail), "{code} {body}");
+        }
+    }
+
+    #[test]
+    fn an_error_in_a_watch_is_read_by_its_own_code() {
+        for (code, reason, kind) in [
+            (410, "Expired", Kind::Gone),
+            (410, "Gone", Kind::Gone),
+            (500, "InternalError", Kind::Failed),
+            (0, "Expired", Kind::Gone),
+        ] {
+            let said: Status = serde_json::from_str(&said(code, reason, "null")).unwrap();
+            assert_eq!(event_error(&said).kind, kind, "{code} {reason}");
+        }
+    }
+}

@@ -1,1 +1,236 @@
+//! SEC-01, SEC-02; upstream: util/manager/watch_based_manager_test.go, cache_based_manager_test.go (v1.36)
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Service};
+use rubelet_engine::ports::ApiErrorKind;
+use rubelet_engine::task::TaskGroup;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::requests::fake::FakeServer;
+
+const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
+
+/// A view that knows the node alone.
+struct NodeOnly(Option<Arc<Node>>);
+
+#[async_trait]
+impl ClusterView for NodeOnly {
+    fn services(&self) -> Option<Arc<Vec<Service>>> {
+        None
+    }
+
+    fn node(&self) -> Option<Arc<Node>> {
+        self.0.clone()
+    }
+
+    async fn runtime_handler(&self, _class: &str) -> Result<String, ApiError> {
+        Ok(String::new())
+    }
+}
+
+struct Rig {
+    server: FakeServer,
+    objects: WatchedObjects<FakeServer>,
+    changes: mpsc::Receiver<PodUid>,
+    _tasks: TaskGroup,
+}
+
+fn rig(strategy: Strategy, ttl: Option<&str>) -> Rig {
+    let server = FakeServer::new();
+    let again = server.clone();
+    let node = ttl.map(|ttl| {
+        let mut node = Node::default();
+        node.metadata.annotations = Some([(TTL_ANNOTATION.to_owned(), ttl.to_owned())].into());
+        Arc::new(node)
+    });
+    let clock = Clock::virtual_from(Timestamp::UNIX_EPOCH);
+    let connect: Connect<FakeServer> = Box::new(move |_| again.clone());
+    let view = Arc::new(NodeOnly(node));
+    let (objects, watcher, changes) = WatchedObjects::new(server.clone(), connect, strategy, view, clock);
+    let mut tasks = TaskGroup::new(&CancellationToken::new());
+    tasks.start("watcher", watcher.run(tasks.cancel_token()));
+    Rig { server, objects, changes, _tasks: tasks }
+}
+
+fn map(version: u64, value: &str) -> Value {
+    let version = version.to_string();
+    json!({ "metadata": { "name": "conf", "namespace": "shop", "uid": "m", "resourceVersion": version }, "data": { "k": value } })
+}
+
+/// A pod that uses the config map `conf`.
+fn pod(uid: &str, how: Use) -> Arc<Pod> {
+    let (env, volumes) = match how {
+        Use::Read => (json!([{ "configMapRef": { "name": "conf" } }]), json!([])),
+        Use::Mounted => (json!([]), json!([{ "name": "v", "configMap": { "name": "conf" } }])),
+    };
+    let pod = json!({
+        "metadata": { "name": uid, "namespace": "shop", "uid": uid },
+        "spec": { "containers": [{ "name": "c", "image": "i", "envFrom": env }], "volumes": volumes },
+    });
+    Arc::new(serde_json::from_value(pod).expect("a pod"))
+}
+
+impl Rig {
+    fn put(&self, version: u64, value: &str) {
+        self.server.put(&format!("{MAPS}/conf"), map(version, value));
+    }
+
+    async fn read(&self) -> Result<String, ApiErrorKind> {
+        let map = self.objects.config_map("shop", "conf").await.map_err(|err| err.kind)?;
+        Ok(map.data.as_ref().and_then(|data| data.get("k")).cloned().unwrap_or_default())
+    }
+
+    /// Pods that were told of a change since the last time.
+    async fn told(&mut self) -> Vec<String> {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let mut told = Vec::new();
+        while let Ok(uid) = self.changes.try_recv() {
+            told.push(uid.to_string());
+        }
+        told
+    }
+
+    async fn watched(&self) -> Vec<String> {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.server.watched()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_01_an_object_is_watched_from_its_first_user_to_its_last() {
+    let mut rig = rig(Strategy::Watch, None);
+    rig.put(1, "a");
+    assert_eq!(rig.read().await, Ok("a".into()));
+    assert_eq!(rig.server.asked(), [format!("GET {MAPS}/conf")], "what nobody uses is asked for");
+    assert!(rig.watched().await.is_empty());
+
+    rig.objects.keep(&pod("p1", Use::Mounted));
+    rig.objects.keep(&pod("p1", Use::Mounted));
+    rig.objects.keep(&pod("p2", Use::Mounted));
+    assert_eq!(rig.read().await, Ok("a".into()));
+    assert_eq!(rig.watched().await, [format!("{MAPS}?metadata.name=conf")]);
+    rig.put(2, "b");
+    assert_eq!(rig.told().await, ["p1", "p2"]);
+    assert_eq!(rig.read().await, Ok("b".into()));
+    assert!(rig.server.asked().is_empty(), "all by the watch");
+
+    rig.objects.release(&"p1".into());
+    rig.objects.release(&"p1".into());
+    rig.put(3, "c");
+    assert_eq!(rig.told().await, ["p2"]);
+    rig.objects.release(&"p2".into());
+    assert!(rig.watched().await.is_empty());
+    rig.put(4, "d");
+    assert!(rig.told().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_appears_is_told_to_all_who_wait_for_it() {
+    let mut rig = rig(Strategy::Watch, None);
+    rig.objects.keep(&pod("mounts", Use::Mounted));
+    rig.objects.keep(&pod("reads", Use::Read));
+    assert_eq!(rig.read().await, Err(ApiErrorKind::NotFound));
+    assert!(rig.told().await.is_empty());
+    rig.put(1, "a");
+    assert_eq!(rig.told().await, ["mounts", "reads"]);
+    rig.put(2, "b");
+    assert_eq!(rig.told().await, ["mounts"], "an environment is read at the start alone");
+    rig.server.remove(&format!("{MAPS}/conf"));
+    assert_eq!(rig.told().await, ["mounts"]);
+    assert_eq!(rig.read().await, Err(ApiErrorKind::NotFound));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_01_what_never_changes_is_not_watched() {
+    let rig = rig(Strategy::Watch, None);
+    let mut object = map(1, "a");
+    object["immutable"] = json!(true);
+    rig.server.put(&format!("{MAPS}/conf"), object);
+    rig.objects.keep(&pod("p1", Use::Mounted));
+    assert_eq!(rig.read().await, Ok("a".into()));
+    assert!(rig.watched().await.is_empty());
+    rig.server.set_away(true);
+    assert_eq!(rig.read().await, Ok("a".into()), "it is known for good");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_01_what_nobody_reads_is_no_longer_watched_unless_it_is_mounted() {
+    for (how, watched) in [(Use::Read, 0), (Use::Mounted, 1)] {
+        let rig = rig(Strategy::Watch, None);
+        rig.put(1, "a");
+        rig.objects.keep(&pod("p1", how));
+        assert_eq!(rig.read().await, Ok("a".into()));
+        tokio::time::sleep(Duration::from_secs(290)).await;
+        assert_eq!(rig.watched().await.len(), 1);
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        assert_eq!(rig.watched().await.len(), watched, "{how:?}");
+        rig.put(2, "b");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(rig.read().await, Ok("b".into()), "a reader has it watched again");
+        assert_eq!(rig.watched().await.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_server_is_away_what_was_seen_last_serves() {
+    let rig = rig(Strategy::Watch, None);
+    rig.put(1, "a");
+    rig.objects.keep(&pod("p1", Use::Read));
+    assert_eq!(rig.read().await, Ok("a".into()));
+    rig.server.set_away(true);
+    assert_eq!(rig.read().await, Ok("a".into()));
+    tokio::time::sleep(Duration::from_secs(400)).await;
+    assert!(rig.watched().await.is_empty(), "nobody read it for a while");
+    assert_eq!(rig.read().await, Ok("a".into()), "a container restarts during an outage");
+    // One that was never seen cannot be had.
+    rig.objects.release(&"p1".into());
+    rig.objects.keep(&pod("p2", Use::Read));
+    assert_eq!(rig.read().await, Err(ApiErrorKind::Timeout));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_01_a_cached_object_is_asked_for_again_after_a_while() {
+    for (annotation, ttl) in [(None, 60), (Some("10"), 10), (Some("no number"), 60)] {
+        let rig = rig(Strategy::Cache, annotation);
+        rig.put(5, "a");
+        rig.objects.keep(&pod("p1", Use::Mounted));
+        assert_eq!(rig.read().await, Ok("a".into()));
+        rig.put(6, "b");
+        tokio::time::sleep(Duration::from_secs(ttl - 1)).await;
+        assert_eq!(rig.read().await, Ok("a".into()), "{annotation:?}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(rig.read().await, Ok("b".into()), "{annotation:?}");
+        let expected = [format!("GET {MAPS}/conf"), format!("GET {MAPS}/conf?resourceVersion=0")];
+        assert_eq!(rig.server.asked(), expected);
+        tokio::time::sleep(Duration::from_secs(ttl)).await;
+        rig.put(4, "from a cache that is behind");
+        assert_eq!(rig.read().await, Ok("b".into()));
+        rig.server.set_away(true);
+        assert_eq!(rig.read().await, Ok("b".into()), "better than nothing");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_02_a_pod_that_is_new_sees_what_is_there_now() {
+    let rig = rig(Strategy::Cache, None);
+    rig.put(1, "a");
+    rig.objects.keep(&pod("p1", Use::Read));
+    assert_eq!(rig.read().await, Ok("a".into()));
+    rig.put(2, "b");
+    rig.objects.keep(&pod("p1", Use::Read));
+    assert_eq!(rig.read().await, Ok("a".into()));
+    rig.objects.keep(&pod("p2", Use::Read));
+    assert_eq!(rig.read().await, Ok("b".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_01_or_asked_for_every_time() {
+    let rig = rig(Strategy::Get, None);
+    rig.objects.keep(&pod("p1", Use::Read));
+    assert_eq!(rig.read().await, Err(ApiErrorKind::NotFound));
+    rig.put(1, "a");
+    assert_eq!(rig.read().await, Ok("a".into()));
+    assert_eq!(rig.server.asked().len(), 2);
+}

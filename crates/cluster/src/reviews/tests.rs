@@ -1,1 +1,106 @@
+//! Section 27.2; upstream: apiserver token/cache, authorizer/webhook (v1.36)
 
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::requests::fake::{FakeServer, error};
+
+const TOKENS: &str = "POST /apis/authentication.k8s.io/v1/tokenreviews";
+const ACCESS: &str = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+fn rig() -> (FakeServer, ApiReviews<FakeServer>) {
+    let server = FakeServer::new();
+    let times = ReviewTimes {
+        identity: Duration::from_secs(120),
+        allowed: Duration::from_secs(300),
+        refused: Duration::from_secs(30),
+    };
+    let reviews = ApiReviews::new(server.clone(), Clock::virtual_from(Timestamp::UNIX_EPOCH), times);
+    (server, reviews)
+}
+
+fn review(status: &Value) -> Result<Value, ApiError> {
+    Ok(json!({ "spec": {}, "status": status }))
+}
+
+fn access() -> NodeAccess {
+    NodeAccess { verb: "get".into(), node: "node-a".into(), subresource: "log".into() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whose_a_token_is_is_asked_and_remembered() {
+    let (server, reviews) = rig();
+    let user = json!({ "username": "ann", "uid": "7", "groups": ["ops"], "extra": { "k": ["v"] } });
+    server.answer(TOKENS, review(&json!({ "authenticated": true, "user": user })));
+    let caller = reviews.who_is("t1").await.expect("answered").expect("known");
+    assert_eq!((caller.name.as_str(), caller.uid.as_str(), caller.groups), ("ann", "7", vec!["ops".to_owned()]));
+    assert_eq!(caller.extra.get("k"), Some(&vec!["v".to_owned()]));
+    assert!(reviews.who_is("t1").await.expect("answered").is_some());
+    assert_eq!(server.asked().len(), 1);
+
+    server.answer(TOKENS, review(&json!({ "authenticated": false })));
+    assert_eq!(reviews.who_is("t2").await, Ok(None));
+    assert_eq!(reviews.who_is("t2").await, Ok(None));
+    assert_eq!(server.asked().len(), 1, "that it is nobody's is remembered too");
+
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    server.answer(TOKENS, review(&json!({ "authenticated": false, "error": "broken" })));
+    server.answer(TOKENS, review(&json!({ "authenticated": false })));
+    assert_eq!(reviews.who_is("t1").await, Ok(None));
+    assert_eq!(reviews.who_is("t1").await, Ok(None));
+    assert_eq!(server.asked().len(), 2, "an error is not remembered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_may_do_is_asked_and_remembered() {
+    let (server, reviews) = rig();
+    let ann = Caller { name: "ann".into(), groups: vec!["ops".into()], ..Caller::default() };
+    server.answer(ACCESS, review(&json!({ "allowed": true })));
+    assert_eq!(reviews.may(&ann, &access()).await, Ok(true));
+    let asked = server.asked();
+    assert_eq!(
+        asked,
+        [format!(
+            r#"{ACCESS} {{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","metadata":{{}},"spec":{{"groups":["ops"],"resourceAttributes":{{"name":"node-a","resource":"nodes","subresource":"log","verb":"get","version":"v1"}},"user":"ann"}}}}"#
+        )]
+    );
+    tokio::time::sleep(Duration::from_secs(299)).await;
+    assert_eq!(reviews.may(&ann, &access()).await, Ok(true));
+    assert!(server.asked().is_empty());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for (status, pause) in [(json!({ "allowed": false }), 31), (json!({ "allowed": true, "denied": true }), 31)] {
+        server.answer(ACCESS, review(&status));
+        assert_eq!(reviews.may(&ann, &access()).await, Ok(false));
+        assert_eq!(reviews.may(&ann, &access()).await, Ok(false));
+        assert_eq!(server.asked().len(), 1);
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_words_are_not_remembered() {
+    let (server, reviews) = rig();
+    let long = Caller { name: "x".repeat(LONGEST), ..Caller::default() };
+    for _ in 0..2 {
+        server.answer(ACCESS, review(&json!({ "allowed": true })));
+        assert_eq!(reviews.may(&long, &access()).await, Ok(true));
+    }
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_is_asked_again_and_one_that_refuses_is_not() {
+    let (server, reviews) = rig();
+    server.answer(TOKENS, Err(error(ApiErrorKind::Unavailable)));
+    server.answer(TOKENS, Err(error(ApiErrorKind::Failed)));
+    server.answer(TOKENS, review(&json!({ "authenticated": false })));
+    assert_eq!(reviews.who_is("t").await, Ok(None));
+    assert_eq!(server.asked().len(), 3);
+    server.answer(TOKENS, Err(error(ApiErrorKind::Forbidden)));
+    assert_eq!(reviews.who_is("u").await.map_err(|err| err.kind), Err(ApiErrorKind::Forbidden));
+    assert_eq!(server.asked().len(), 1);
+    server.set_away(true);
+    assert_eq!(reviews.who_is("u").await.map_err(|err| err.kind), Err(ApiErrorKind::Unavailable));
+    assert_eq!(server.asked().len(), 5);
+}

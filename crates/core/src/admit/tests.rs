@@ -258,3 +258,47 @@ fn adm_06_apparmor() {
     running.status = Some(serde_json::from_value(json!({"phase": "Running"})).expect("a status"));
     assert_eq!(answer(&plain, &running, &[]), "admitted");
 }
+
+/// ADM-31; upstream: preemption/preemption_test.go TestGetPodsToPreempt (v1.36)
+#[test]
+fn adm_31_who_makes_room() {
+    let named = |name: &str, resources: Value, priority: i32| {
+        let containers = json!([{"name": "c", "resources": resources}]);
+        let mut pod = pod(json!({"containers": containers, "priority": priority}));
+        pod.metadata.name = Some(name.to_owned());
+        Admitted::new(Arc::new(pod))
+    };
+    let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
+    let all = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": cpu, "memory": memory}});
+    let others = [
+        named("best-effort", json!({}), 0),
+        named("tiny", requests("1m", "1"), 0),
+        named("burstable", requests("100m", "100"), 0),
+        named("large-burstable", requests("300m", "300"), 0),
+        named("guaranteed", all("100m", "100"), 0),
+        named("large-guaranteed", all("300m", "300"), 0),
+        named("critical", requests("500m", "500"), 2_000_000_000),
+    ];
+    let urgent = of_file(pod(spec(json!({}))));
+    let short =
+        |resource: &str, missing: i64| Shortage { resource: resource.into(), requested: missing, used: 0, capacity: 0 };
+    for (shortages, expected) in [
+        (vec![short("pods", 1)], Some(vec!["best-effort"])),
+        (vec![short("pods", 2)], Some(vec!["best-effort", "tiny"])),
+        (vec![short("cpu", 1)], Some(vec!["tiny"])),
+        (vec![short("cpu", 90)], Some(vec!["burstable"])),
+        (vec![short("cpu", 150), short("memory", 100)], Some(vec!["large-burstable"])),
+        (vec![short("cpu", 400)], Some(vec!["large-burstable", "burstable"])),
+        // Without all burstable ones it would not do, and then the smallest guaranteed one that does.
+        (vec![short("cpu", 450)], Some(vec!["large-burstable", "burstable", "guaranteed"])),
+        (vec![short("cpu", 600)], Some(vec!["large-burstable", "large-guaranteed"])),
+        (vec![short("cpu", 900)], None),
+        (vec![short("example.com/gpu", 1)], None),
+    ] {
+        let found = victims(&urgent, &others, &shortages);
+        let names = found
+            .as_ref()
+            .map(|found| found.iter().map(|pod| pod.metadata.name.as_deref().unwrap_or_default()).collect::<Vec<_>>());
+        assert_eq!(names, expected, "{shortages:?}");
+    }
+}

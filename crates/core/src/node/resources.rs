@@ -160,8 +160,9 @@ pub fn declared_features(enabled: impl Fn(Gate) -> bool) -> Option<Vec<String>> 
     if !enabled(Gate::NodeDeclaredFeatures) {
         return None;
     }
+    // ExtendWebSocketsToKubelet is not among them: sessions are carried to the runtime as they come, and runtimes do not
+    // speak the newest WebSocket protocol. Undeclared, the API server translates (HTTP-03).
     let gates = [
-        Gate::ExtendWebSocketsToKubelet,
         Gate::InPlacePodLevelResourcesVerticalScaling,
         Gate::InPlacePodVerticalScalingInitContainers,
         Gate::RestartAllContainersOnContainerExits,

@@ -74,3 +74,6 @@ fn can_be_deleted(api: &Pod, end: End) -> bool {
     let asked = finalizers && api.metadata.deletion_grace_period_seconds == Some(0);
     api.is_deleted() && !api.is_mirror() && api.is_terminal() && end == End::Finished && !asked
 }
+
+#[cfg(test)]
+mod tests;

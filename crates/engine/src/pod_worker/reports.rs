@@ -33,7 +33,6 @@ impl PodWorkers {
         self.node.ports.status.report(report);
     }
 
-
     /// The API server shows another status of the pod than before. Ours is told again, should it not be ours (SRC-08);
     /// only a readiness gate that others moved is a reason to look at the pod.
     #[doc(alias = "NeedToReconcilePodReadiness")]
@@ -41,7 +40,8 @@ impl PodWorkers {
         let uid = PodRef::of(&pod).uid;
         let Some(worker) = self.workers.get_mut(&uid) else { return };
         worker.reported = None;
-        let gated = pod.pod_spec().and_then(|spec| spec.readiness_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
+        let gated =
+            pod.pod_spec().and_then(|spec| spec.readiness_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
         let held = worker.life.subject().pod();
         let moved = gated && held.is_some_and(|held| !foreign_conditions(held).eq(foreign_conditions(&pod)));
         self.event(&uid, Event::Refreshed { pod });

@@ -13,8 +13,7 @@ use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::status::{
-    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal,
-    pod_status,
+    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal, pod_status,
 };
 
 use super::{JobError, JobLine, JobResult, Note, PodMemory, tell};

@@ -66,7 +66,7 @@ impl ApiError {
 /// Pods in the API. The UID of a [`PodRef`] is a precondition: another pod of the same name is never touched.
 #[async_trait]
 pub trait PodApi: Send + Sync {
-    /// The pod as the API server has it now.
+    /// The pod that has this name in the API server now, whatever its UID: compare it.
     async fn get(&self, pod: &PodRef) -> Result<Pod, ApiError>;
     /// Changes the status by a strategic merge patch (JSON text) and answers with the pod as it is then.
     async fn patch_status(&self, pod: &PodRef, patch: &str) -> Result<Pod, ApiError>;

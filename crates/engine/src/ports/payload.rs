@@ -13,6 +13,8 @@ pub trait PayloadWriter: Send + Sync {
     /// Makes the volume's directory, which must exist, hold these files and no others (VOL-20). A reader sees all of the
     /// old content or all of the new; nothing is written if the content is there already.
     async fn write(&self, place: &VolumePlace, payload: Payload) -> Result<Written, FileError>;
+    /// Whether the volume holds what was written once, by this process or one before it.
+    async fn is_written(&self, place: &VolumePlace) -> Result<bool, FileError>;
 }
 
 /// What a volume is to hold.

@@ -64,6 +64,9 @@ pub enum VolumeError {
     /// The spec asks for something that is not there or not allowed.
     #[error("{0}")]
     Refused(String),
+    /// The API server could not be asked for what belongs into it.
+    #[error("{0}")]
+    Away(String),
     /// A file or directory could not be read or written.
     #[error("{action} {path}")]
     Io {

@@ -102,3 +102,57 @@ pub(super) fn pod_pause(failures: u32) -> Duration {
 fn doubled(base: Duration, times: u32, most: Duration) -> Duration {
     base.saturating_mul(2u32.saturating_pow(times.saturating_sub(1))).min(most)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn err(kind: ApiErrorKind) -> ApiError {
+        ApiError { kind, detail: String::new() }
+    }
+
+    #[test]
+    fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
+        let mut pace = Pace::default();
+        let now = Instant::from_secs(10);
+        assert_eq!(pace.limit(now), MOST);
+        let busy = |secs| err(ApiErrorKind::Busy { retry_after: Some(Duration::from_secs(secs)) });
+        assert!(pace.failed(&busy(7), now));
+        assert!(pace.failed(&busy(3), now));
+        assert_eq!((pace.limit(now), pace.resumes(now)), (0, Some(Instant::from_secs(17))));
+        assert_eq!(pace.limit(Instant::from_secs(17)), MOST / 4);
+        for _ in 0..MOST {
+            pace.answered();
+        }
+        assert_eq!(pace.limit(Instant::from_secs(17)), MOST, "no rate: it is as fast as the server answers");
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_asked_by_one_and_ever_more_seldom() {
+        let mut pace = Pace::default();
+        let mut now = Instant::from_secs(1);
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            // Sixteen fail together: that counts once.
+            for _ in 0..MOST {
+                assert!(pace.failed(&err(ApiErrorKind::Unavailable), now));
+            }
+            let next = pace.resumes(now).expect("a pause");
+            waits.push(next.since(now).as_millis());
+            now = next;
+            assert_eq!(pace.limit(now), 1);
+        }
+        assert_eq!(waits, [200, 400, 800, 1600, 3200, 5000, 5000, 5000]);
+    }
+
+    #[test]
+    fn what_is_one_pods_trouble_holds_up_no_other() {
+        let mut pace = Pace::default();
+        let now = Instant::from_secs(1);
+        for kind in [ApiErrorKind::Invalid, ApiErrorKind::Conflict, ApiErrorKind::Forbidden, ApiErrorKind::Failed] {
+            assert!(!pace.failed(&err(kind), now));
+            assert!(pace.limit(now) >= MOST / 2);
+        }
+        assert_eq!([1, 2, 4, 9].map(|n| pod_pause(n).as_millis()), [250, 500, 2000, 10000]);
+    }
+}

@@ -169,7 +169,8 @@ impl StatusWriter {
             self.forget(&uid);
         }
         for (uid, report) in reports {
-            let shown = if report.pod.is_static() { self.mirror_of(&report.pod) } else { Some(Arc::clone(&report.pod)) };
+            let shown =
+                if report.pod.is_static() { self.mirror_of(&report.pod) } else { Some(Arc::clone(&report.pod)) };
             match self.pods.get_mut(&uid) {
                 Some(entry) => {
                     entry.report = report;

@@ -11,6 +11,7 @@ mod hooks;
 mod laws;
 mod life;
 mod names;
+mod objects;
 mod probes;
 mod puller;
 mod pulls;

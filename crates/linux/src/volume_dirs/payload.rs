@@ -66,6 +66,17 @@ impl PayloadWriter for Payloads {
             })
             .await
     }
+
+    async fn is_written(&self, place: &VolumePlace) -> Result<bool, FileError> {
+        self.volumes
+            .run("look at the content of", place, |volumes, place| {
+                let Some(parent) = volumes.parent(place, VOLUMES)? else { return Ok(false) };
+                let name = place.name()?;
+                let Some(dir) = none_if_gone(beneath::open_dir(&parent, name))? else { return Ok(false) };
+                Ok(Volume { parent, name, dir }.current()?.is_some())
+            })
+            .await
+    }
 }
 
 struct Volume<'a> {

@@ -24,7 +24,6 @@ use crate::config_load::Loaded;
 use crate::flags::KUBERNETES_VERSION;
 
 /// What is known of the node without an API server.
-#[expect(dead_code, reason = "for a node with an API server, which run.rs does not wire yet")]
 pub(crate) struct NodeSettings {
     setup: NodeSetup,
     timing: NodeTiming,
@@ -33,7 +32,6 @@ pub(crate) struct NodeSettings {
     allocatable_enforced: bool,
 }
 
-#[expect(dead_code, reason = "for a node with an API server, which run.rs does not wire yet")]
 impl NodeSettings {
     /// Reads what is left to read.
     pub(crate) fn new(loaded: &Loaded, facts: &NodeFacts) -> anyhow::Result<Self> {

@@ -30,7 +30,7 @@ use super::side::Side;
 use super::tls::Tls;
 
 /// Peers that have not shown who they are.
-const STRANGERS: usize = 256;
+pub(super) const STRANGERS: usize = 256;
 /// … have to do so within this, handshake and all.
 const INTRODUCTION: Duration = Duration::from_secs(30);
 /// Peers that have. Each costs a descriptor, a session two.
@@ -77,6 +77,17 @@ pub(super) struct Peer {
 }
 
 impl Peer {
+    #[cfg(test)]
+    pub(super) fn stranger() -> Arc<Self> {
+        let slot = Arc::new(Semaphore::new(1)).try_acquire_owned().ok();
+        Arc::new(Self {
+            certificates: Vec::new(),
+            side: Side::default(),
+            slot: Mutex::new(slot),
+            friends: Arc::default(),
+        })
+    }
+
     /// It has shown who it is: its slot is another's. `false` if there is no room for it.
     pub(super) fn befriend(&self) -> bool {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,12 +173,12 @@ async fn greet(stream: TcpStream, slot: OwnedSemaphorePermit, doors: Doors) {
     }
 }
 
-enum Protocol {
+pub(super) enum Protocol {
     Http1,
     Http2,
 }
 
-async fn talk<S>(stream: S, protocol: Protocol, peer: Arc<Peer>, handler: &Arc<Handler>)
+pub(super) async fn talk<S>(stream: S, protocol: Protocol, peer: Arc<Peer>, handler: &Arc<Handler>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::{Health, Healthz};
+use super::{CHECKS, Health, Healthz};
 use crate::testing::{FakeNode, node};
 
 const QUIET: Duration = Duration::from_secs(301);

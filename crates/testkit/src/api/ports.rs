@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::id::PodRef;
 use rubelet_core::pod::Source;
-use rubelet_engine::ports::{
-    ApiError, ApiErrorKind, ClusterPorts, ClusterView, Delivery, Objects, PodApi, PodSource, Token, TokenWish, Tokens,
-};
+use rubelet_engine::ports::{ApiError, ApiErrorKind, ClusterPorts, ClusterView, Delivery, PodApi, PodSource};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -27,9 +25,9 @@ impl FakeApi {
     pub fn ports(&self) -> ClusterPorts {
         ClusterPorts {
             pods: Arc::new(self.clone()),
-            objects: Arc::new(self.clone()),
+            objects: Arc::new(self.objects.clone()),
             view: Arc::new(self.clone()),
-            tokens: Arc::new(self.clone()),
+            tokens: Arc::new(self.tokens.clone()),
         }
     }
 
@@ -164,38 +162,14 @@ impl PodSource for FakeApi {
 #[async_trait]
 impl ClusterView for FakeApi {
     fn services(&self) -> Option<Arc<Vec<Service>>> {
-        Some(Arc::default())
+        self.world().services.clone()
     }
 
     fn node(&self) -> Option<Arc<Node>> {
         self.node_now()
     }
 
-    async fn runtime_handler(&self, _class: &str) -> Result<String, ApiError> {
-        Err(error(ApiErrorKind::NotFound))
+    async fn runtime_handler(&self, class: &str) -> Result<String, ApiError> {
+        self.world().classes.get(class).cloned().ok_or_else(|| error(ApiErrorKind::NotFound))
     }
-}
-
-#[async_trait]
-impl Objects for FakeApi {
-    async fn config_map(&self, _namespace: &str, _name: &str) -> Result<Arc<ConfigMap>, ApiError> {
-        Err(error(ApiErrorKind::NotFound))
-    }
-
-    async fn secret(&self, _namespace: &str, _name: &str) -> Result<Arc<Secret>, ApiError> {
-        Err(error(ApiErrorKind::NotFound))
-    }
-
-    fn keep(&self, _pod: &Arc<Pod>) {}
-
-    fn release(&self, _uid: &PodUid) {}
-}
-
-#[async_trait]
-impl Tokens for FakeApi {
-    async fn token(&self, _pod: &PodRef, _wish: &TokenWish) -> Result<Token, ApiError> {
-        Err(error(ApiErrorKind::NotFound))
-    }
-
-    fn forget(&self, _uid: &PodUid) {}
 }

@@ -64,7 +64,9 @@ fn mode(path: impl AsRef<Path>) -> u32 {
 #[tokio::test]
 async fn vol_20_files_are_links_into_a_directory_that_is_swapped_as_a_whole() {
     let case = case().await;
+    assert!(!case.writer.is_written(&place()).await.unwrap());
     assert_eq!(case.write(&[("a", "1"), ("dir/b", "2"), ("dir/sub/c", "3")]).await, Written::New);
+    assert!(case.writer.is_written(&place()).await.unwrap());
     assert_eq!(case.names(), ["..data", "a", "dir"]);
     let first = case.link("..data");
     let name = first.to_str().unwrap();
@@ -234,4 +236,5 @@ async fn a_path_that_leaves_the_volume_is_an_error() {
     }
     case.volumes.remove(&place()).await.unwrap();
     assert!(case.writer.write(&place(), payload(&[])).await.is_err(), "the directory must exist");
+    assert!(!case.writer.is_written(&place()).await.unwrap());
 }

@@ -1,0 +1,227 @@
+//! Requests and their connection.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use rubelet_cluster::api::{Client, Credentials, DeleteOptions, Endpoint, Options, PatchKind, Roots, User};
+use rubelet_engine::clock::Clock;
+use rubelet_engine::ports::{ApiError, ApiErrorKind};
+use rubelet_engine::task::TaskGroup;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::fake::{Fake, PATIENCE, Reply};
+use crate::pki::{Authority, Valid};
+
+const NODE: &str = r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","managedFields":[{"fieldsV1":{}}]}}"#;
+
+async fn get(client: &Client) -> Result<Value, ApiError> {
+    tokio::time::timeout(PATIENCE, client.get("/x")).await.expect("an answer or a refusal comes in time")
+}
+
+#[tokio::test]
+async fn each_verb_is_spelt_as_the_api_wants_it_and_all_go_over_one_connection() {
+    let mut fake = Fake::start().await;
+    let client = fake.client();
+    for _ in 0..6 {
+        fake.reply(Reply::ok(NODE));
+    }
+    let node: Node = client.get("/api/v1/nodes/n?resourceVersion=0").await.unwrap();
+    assert_eq!(node.metadata.managed_fields, None, "nobody needs them");
+    let _: Node = client.create("/api/v1/nodes", &node).await.unwrap();
+    let _: Node = client.replace("/api/v1/nodes/n", &node).await.unwrap();
+    for kind in [PatchKind::Strategic, PatchKind::Merge] {
+        let _: Node = client.patch("/api/v1/nodes/n/status", kind, r#"{"status":{}}"#).await.unwrap();
+    }
+    client.delete("/api/v1/nodes/n", &DeleteOptions::now("u1")).await.unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        let one = fake.seen().await;
+        assert_eq!(one.connection, 1);
+        assert_eq!(one.header("accept"), "application/json");
+        assert!(one.header("user-agent").starts_with("kubelet/v1.36.4 (linux/"), "{}", one.header("user-agent"));
+        seen.push(format!("{} {} {} {}", one.method, one.path, one.header("content-type"), one.body));
+    }
+    expect_test::expect![[r#"
+        GET /api/v1/nodes/n?resourceVersion=0  
+        POST /api/v1/nodes application/json {"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}
+        PUT /api/v1/nodes/n application/json {"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}
+        PATCH /api/v1/nodes/n/status application/strategic-merge-patch+json {"status":{}}
+        PATCH /api/v1/nodes/n/status application/merge-patch+json {"status":{}}
+        DELETE /api/v1/nodes/n application/json {"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"uid":"u1"}}"#]]
+    .assert_eq(&seen.join("\n"));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_what_was_asked_for_is_garbage() {
+    let mut fake = Fake::start().await;
+    let client = fake.client();
+    fake.reply(Reply::ok("<html>"));
+    let error = client.get::<Pod>("/x").await.unwrap_err();
+    assert_eq!(error.kind, ApiErrorKind::Garbage, "{error}");
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_the_server_said() {
+    let mut fake = Fake::start().await;
+    let client = fake.client();
+    fake.reply(Reply::status(409, "AlreadyExists", r#"pods "a" already exists"#));
+    let error = client.create::<_, Pod>("/x", &json!({})).await.unwrap_err();
+    assert_eq!(error.kind, ApiErrorKind::AlreadyExists);
+    assert_eq!(error.detail, r#"pods "a" already exists"#);
+    let busy = Reply::Whole(429, vec![("retry-after", "7")], String::new());
+    fake.reply(busy);
+    let error = get(&client).await.unwrap_err();
+    assert_eq!(error.kind, ApiErrorKind::Busy { retry_after: Some(Duration::from_secs(7)) });
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_answered_ends_at_its_deadline() {
+    let mut fake = Fake::start().await;
+    let client = fake.client().with_deadline(Duration::from_millis(50));
+    let error = get(&client).await.unwrap_err();
+    assert_eq!((error.kind, error.detail.as_str()), (ApiErrorKind::Timeout, "GET /x: no answer within 50ms"));
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_looked_at_is_sent_again_and_others_are_not() {
+    let mut fake = Fake::start().await;
+    let client = fake.client();
+    fake.reply(Reply::Refused);
+    fake.reply(Reply::ok("{}"));
+    let _: Value = client.create("/x", &json!({})).await.unwrap();
+    // Cut in the middle: it may have had its effect.
+    let (_, _) = (fake.seen().await, fake.seen().await);
+    fake.reply(Reply::Silence);
+    let sent = json!({});
+    let cut = client.create::<_, Value>("/x", &sent);
+    let (error, _) = tokio::join!(cut, async {
+        fake.seen().await;
+        fake.cut();
+    });
+    assert_eq!(error.unwrap_err().kind, ApiErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn reading_survives_a_connection_that_is_cut() {
+    let mut fake = Fake::start().await;
+    let client = fake.client();
+    fake.reply(Reply::Silence);
+    fake.reply(Reply::ok("{}"));
+    let (answer, _) = tokio::join!(get(&client), async {
+        assert_eq!(fake.seen().await.connection, 1);
+        fake.cut();
+    });
+    answer.unwrap();
+    assert_eq!(fake.seen().await.connection, 2);
+}
+
+#[tokio::test]
+async fn a_server_that_goes_away_is_left_for_the_next_request() {
+    let mut fake = Fake::start().await;
+    let client = fake.client();
+    fake.reply(Reply::ok("{}"));
+    get(&client).await.unwrap();
+    fake.seen().await;
+    fake.go_away();
+    for _ in 0..20 {
+        fake.reply(Reply::ok("{}"));
+        get(&client).await.unwrap();
+        if fake.seen().await.connection == 2 {
+            return;
+        }
+    }
+    panic!("the old connection is still in use");
+}
+
+#[tokio::test]
+async fn a_connection_that_stalls_is_given_up_and_said_so() {
+    let mut fake = Fake::start().await;
+    let client = fake.client();
+    fake.reply(Reply::Silence);
+    let body = json!({});
+    let asked = client.create::<_, Value>("/x", &body);
+    let (answer, _) = tokio::join!(asked, async {
+        fake.seen().await;
+        fake.freeze();
+    });
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind, ApiErrorKind::Unavailable);
+    assert!(error.detail.ends_with("stalled: no sign of life for 300ms"), "{error}");
+    // And the next request does not use it.
+    fake.reply(Reply::ok("{}"));
+    get(&client).await.unwrap();
+    assert_eq!(fake.seen().await.connection, 2);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_to_be_trusted_is_not_and_the_reason_is_told() {
+    let wrong = {
+        let mut fake = Fake::start().await;
+        let roots = Roots::Pem(Authority::new().pem());
+        let endpoint = Endpoint::new(&format!("https://{}", fake.address), roots).unwrap();
+        get(&fake.client_of(endpoint, Credentials::new(User::default()))).await.unwrap_err()
+    };
+    assert!(wrong.detail.contains("not signed by the certificate-authority of the kubeconfig"), "{wrong}");
+    for (name, valid, expected) in [
+        ("127.0.0.1", Valid::LongAgo, "the server's certificate has expired, or this machine's clock is wrong"),
+        ("10.0.0.1", Valid::Now, "the server's certificate is for another name"),
+    ] {
+        let authority = Authority::new();
+        let server = authority.server(name, valid);
+        let mut fake = Fake::with(authority, &server).await;
+        let client = fake.client();
+        let error = get(&client).await.unwrap_err();
+        assert_eq!(error.kind, ApiErrorKind::Unavailable);
+        assert!(error.detail.contains(expected), "{error}");
+        // Unless nobody cares.
+        let endpoint = fake.endpoint().trusting_anybody();
+        fake.reply(Reply::ok("{}"));
+        get(&fake.client_of(endpoint, Credentials::new(User::default()))).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_name_other_than_the_hosts_can_be_wanted() {
+    let authority = Authority::new();
+    let server = authority.server("kubernetes.default", Valid::Now);
+    let mut fake = Fake::with(authority, &server).await;
+    let endpoint = fake.endpoint().with_server_name("kubernetes.default").unwrap();
+    fake.reply(Reply::ok("{}"));
+    get(&fake.client_of(endpoint, Credentials::new(User::default()))).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_at_home_is_told_at_once() {
+    let mut fake = Fake::start().await;
+    let endpoint = Endpoint::new("https://127.0.0.1:1", Roots::Pem(fake.authority.pem())).unwrap();
+    let error = get(&fake.client_of(endpoint, Credentials::new(User::default()))).await.unwrap_err();
+    assert_eq!(error.kind, ApiErrorKind::Unavailable);
+    assert!(error.detail.starts_with("connect to https://127.0.0.1:1: Connection refused"), "{error}");
+}
+
+/// Answers one HTTP/1 request on each connection, and gives what it was sent.
+async fn plain(listener: &TcpListener, answer: &str) -> String {
+    let (mut tcp, _) = listener.accept().await.unwrap();
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        text.push(tcp.read_u8().await.unwrap());
+    }
+    tcp.write_all(answer.as_bytes()).await.unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_spoken_to_in_http_1() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = Endpoint::new(&format!("http://{}/base/", listener.local_addr().unwrap()), Roots::System).unwrap();
+    let mut group = TaskGroup::new(&CancellationToken::new());
+    let credentials = Credentials::new(User::default());
+    let client = Client::new(endpoint, credentials, &Options::default(), Clock::real(), &mut group);
+    let answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{\"a\"\r\n3\r\n:1}\r\n0\r\n\r\n";
+    let (got, sent) = tokio::join!(get(&client), plain(&listener, answer));
+    assert_eq!(got.unwrap(), json!({"a": 1}));
+    assert!(sent.starts_with("GET /base/x HTTP/1.1\r\n"), "{sent}");
+}

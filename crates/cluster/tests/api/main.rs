@@ -1,0 +1,9 @@
+//! The API client against a server that does what a test tells it to.
+#![expect(clippy::unwrap_used, reason = "a test whose server cannot be set up has failed")]
+
+mod client;
+mod credentials;
+mod fake;
+mod pki;
+mod reflector;
+mod source;

@@ -1,0 +1,240 @@
+//! Sets of objects, through good days and bad.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use rubelet_cluster::api::{Reflector, Set, Watched};
+use rubelet_testkit::SeededChance;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::fake::{Fake, PATIENCE, Reply, Seen, status};
+
+/// An event of a watch.
+fn event(kind: &str, name: &str, version: u64, value: &str) -> String {
+    format!(
+        r#"{{"type":"{kind}","object":{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"namespace":"d","name":"{name}","uid":"{name}","resourceVersion":"{version}","managedFields":[{{"a":{{"]":1}}}}]}},"data":{{"v":"{value}"}}}}}}"#
+    ) + "\n"
+}
+
+fn bookmark(version: u64, listed: bool) -> String {
+    let note = if listed { r#","annotations":{"k8s.io/initial-events-end":"true"}"# } else { "" };
+    format!(r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{version}"{note}}}}}}}"#) + "\n"
+}
+
+fn gone() -> String {
+    format!(r#"{{"type":"ERROR","object":{}}}"#, status(410, "Expired", "too old resource version")) + "\n"
+}
+
+struct Running {
+    fake: Fake,
+    sets: mpsc::Receiver<String>,
+    cancel: CancellationToken,
+}
+
+impl Running {
+    async fn start() -> Self {
+        let mut fake = Fake::start().await;
+        let watched = Watched {
+            path: "/api/v1/configmaps".to_owned(),
+            field_selector: Some("metadata.name=a,x!=b".to_owned()),
+            label_selector: None,
+        };
+        let reflector = Reflector::<ConfigMap>::new(fake.client(), watched, Arc::new(SeededChance::new(1)));
+        let (out, sets) = mpsc::channel(1_000);
+        let sink = move |set: &Set<ConfigMap>| out.try_send(show(set)).unwrap();
+        let cancel = CancellationToken::new();
+        fake.group.start("reflector", reflector.run(sink, cancel.clone()));
+        Self { fake, sets, cancel }
+    }
+
+    /// One that has seen `a` at version 10.
+    async fn listed() -> (Self, mpsc::Sender<String>) {
+        let mut running = Self::start().await;
+        let watch = running.fake.stream();
+        watch.send(event("ADDED", "a", 10, "1") + &bookmark(10, true)).await.unwrap();
+        running.until("a@10=1").await;
+        running.fake.seen().await;
+        (running, watch)
+    }
+
+    async fn until(&mut self, wanted: &str) {
+        let mut seen = Vec::new();
+        let all = async {
+            while let Some(set) = self.sets.recv().await {
+                if set == wanted {
+                    return;
+                }
+                seen.push(set);
+            }
+        };
+        let in_time = tokio::time::timeout(PATIENCE, all).await;
+        assert!(in_time.is_ok(), "wanted {wanted:?}, saw {seen:?}");
+    }
+
+    /// The next request; the part of its query that matters.
+    async fn asked(&mut self) -> String {
+        short(&self.fake.seen().await)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+fn show(set: &Set<ConfigMap>) -> String {
+    let item = |map: &Arc<ConfigMap>| {
+        let meta = &map.metadata;
+        assert_eq!(meta.managed_fields, None);
+        let value = map.data.as_ref().and_then(|data| data.get("v")).cloned().unwrap_or_default();
+        format!("{}@{}={value}", meta.name.as_deref().unwrap(), meta.resource_version.as_deref().unwrap())
+    };
+    let bad = set.bad().keys().map(|key| format!("bad {}", key.name));
+    set.items().values().map(item).chain(bad).collect::<Vec<_>>().join(" ")
+}
+
+fn short(seen: &Seen) -> String {
+    let query = seen.path.split_once('?').unwrap().1;
+    let noise = ["timeoutSeconds=", "allowWatchBookmarks=", "fieldSelector=", "resourceVersionMatch="];
+    let rest = query.split('&').filter(|part| !noise.iter().any(|noise| part.starts_with(noise)));
+    rest.collect::<Vec<_>>().join("&")
+}
+
+#[tokio::test]
+async fn src_04_a_watch_begins_with_everything_and_goes_on_with_what_changes() {
+    let mut running = Running::start().await;
+    let watch = running.fake.stream();
+    watch.send(event("ADDED", "a", 7, "1") + &event("ADDED", "b", 9, "1")).await.unwrap();
+    let seen = running.fake.seen().await;
+    assert_eq!(short(&seen), "watch=true&sendInitialEvents=true");
+    assert!(
+        seen.path.contains("&allowWatchBookmarks=true&") && seen.path.contains("&resourceVersionMatch=NotOlderThan&")
+    );
+    assert!(seen.path.ends_with("&fieldSelector=metadata.name%3Da%2Cx%21%3Db"), "{}", seen.path);
+    // Nothing is told before it is all there.
+    watch.send(bookmark(9, true)).await.unwrap();
+    assert_eq!(running.sets.recv().await.unwrap(), "a@7=1 b@9=1");
+    watch.send(event("MODIFIED", "a", 11, "2")).await.unwrap();
+    running.until("a@11=2 b@9=1").await;
+    watch.send(event("DELETED", "b", 12, "1")).await.unwrap();
+    running.until("a@11=2").await;
+    // The end of a watch is no failure: it goes on where it was, at once, if it lasted a while.
+    watch.send(bookmark(40, false)).await.unwrap();
+    drop(watch);
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=40");
+}
+
+#[tokio::test]
+async fn an_empty_set_is_told_too() {
+    let mut running = Running::start().await;
+    let watch = running.fake.stream();
+    watch.send(bookmark(9, true)).await.unwrap();
+    assert_eq!(running.sets.recv().await.unwrap(), "");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
+    let mut running = Running::start().await;
+    let item = |name: &str| format!(r#"{{"metadata":{{"namespace":"d","name":"{name}","resourceVersion":"3"}}}}"#);
+    running.fake.reply(Reply::status(422, "Invalid", "sendInitialEvents is forbidden"));
+    running.fake.reply(Reply::ok(format!(
+        r#"{{"metadata":{{"resourceVersion":"20","continue":"c 1"}},"items":[{},{{"metadata":{{"name":"bad"}},"data":1}}]}}"#,
+        item("a")
+    )));
+    running.fake.reply(Reply::ok(format!(r#"{{"metadata":{{"resourceVersion":"21"}},"items":[{}]}}"#, item("b"))));
+    let watch = running.fake.stream();
+    assert_eq!(running.sets.recv().await.unwrap(), "a@3= b@3= bad bad");
+    assert_eq!(running.asked().await, "watch=true&sendInitialEvents=true");
+    assert_eq!(running.asked().await, "limit=500&resourceVersion=0");
+    assert_eq!(running.asked().await, "limit=500&continue=c%201");
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=21");
+    drop(watch);
+}
+
+#[tokio::test]
+async fn a_version_that_is_too_old_leads_to_a_new_list_and_what_went_meanwhile_is_gone() {
+    let (mut running, watch) = Running::listed().await;
+    watch.send(event("ADDED", "b", 11, "1")).await.unwrap();
+    running.until("a@10=1 b@11=1").await;
+    let again = running.fake.stream();
+    watch.send(gone()).await.unwrap();
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=11&sendInitialEvents=true");
+    again.send(event("ADDED", "b", 15, "2") + &event("ADDED", "c", 16, "1")).await.unwrap();
+    again.send(bookmark(16, true)).await.unwrap();
+    assert_eq!(running.sets.recv().await.unwrap(), "b@15=2 c@16=1", "never half of it");
+}
+
+#[tokio::test]
+async fn whatever_fails_it_goes_on_where_it_was() {
+    let (mut running, watch) = Running::listed().await;
+    // The connection is cut, the server is not quite back, then busy, then it is back.
+    running.fake.reply(Reply::status(500, "InternalError", "etcd is away"));
+    running.fake.reply(Reply::Whole(429, vec![("retry-after", "1")], String::new()));
+    let again = running.fake.stream();
+    running.fake.cut();
+    for _ in 0..3 {
+        assert_eq!(running.asked().await, "watch=true&resourceVersion=10");
+    }
+    again.send(event("MODIFIED", "a", 12, "2")).await.unwrap();
+    assert_eq!(running.sets.recv().await.unwrap(), "a@12=2");
+    drop(watch);
+}
+
+#[tokio::test]
+async fn a_connection_that_stalls_is_replaced() {
+    let (mut running, _watch) = Running::listed().await;
+    let again = running.fake.stream();
+    running.fake.freeze();
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=10");
+    again.send(event("MODIFIED", "a", 12, "2")).await.unwrap();
+    running.until("a@12=2").await;
+}
+
+#[tokio::test]
+async fn events_that_come_late_change_nothing() {
+    let (mut running, watch) = Running::listed().await;
+    let late = [
+        event("MODIFIED", "a", 12, "2"),
+        event("MODIFIED", "a", 11, "late"),
+        event("DELETED", "a", 9, "late"),
+        event("ADDED", "b", 13, "1"),
+    ];
+    watch.send(late.concat()).await.unwrap();
+    assert_eq!(running.sets.recv().await.unwrap(), "a@12=2 b@13=1", "what came together is told together");
+    drop(watch);
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=13");
+}
+
+#[tokio::test]
+async fn lines_that_are_no_events_cost_a_new_watch_and_then_a_new_list() {
+    let (mut running, watch) = Running::listed().await;
+    let second = running.fake.stream();
+    let third = running.fake.stream();
+    watch.send("<html>\n".to_owned()).await.unwrap();
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=10");
+    second.send("\u{0}\n".to_owned()).await.unwrap();
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=10&sendInitialEvents=true");
+    third.send(event("ADDED", "a", 10, "1") + &event("ADDED", "b", 11, "1") + &bookmark(11, true)).await.unwrap();
+    running.until("a@10=1 b@11=1").await;
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_stops_no_other_and_stays_as_it_was() {
+    let (mut running, watch) = Running::listed().await;
+    let bad = event("MODIFIED", "a", 11, "x").replace(r#"{"v":"x"}"#, "[]");
+    watch.send(bad + &event("ADDED", "b", 12, "1")).await.unwrap();
+    running.until("a@10=1 b@12=1 bad a").await;
+    watch.send(event("MODIFIED", "a", 13, "2")).await.unwrap();
+    running.until("a@13=2 b@12=1").await;
+}
+
+#[tokio::test]
+async fn unknown_fields_and_unknown_events_are_passed_over() {
+    let (mut running, watch) = Running::listed().await;
+    let odd = event("MODIFIED", "a", 11, "2").replace(r#""data""#, r#""newField":{"x":[1]},"data""#);
+    let unknown = event("INVENTED", "z", 11, "1");
+    watch.send(unknown + &odd).await.unwrap();
+    running.until("a@11=2").await;
+}

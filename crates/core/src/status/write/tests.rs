@@ -1,0 +1,176 @@
+//! Merging and patching: what the API is told, and what it is not told.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::pod::MIRROR_ANNOTATION;
+use crate::status::Phase;
+
+fn pod(status: Value) -> Pod {
+    let pod = json!({
+        "metadata": {"name": "web", "namespace": "ns", "uid": "u1", "generation": 2},
+        "spec": {"containers": [{"name": "app"}]},
+        "status": status,
+    });
+    serde_json::from_value(pod).expect("a pod")
+}
+
+fn status(value: Value) -> PodStatus {
+    serde_json::from_value(value).expect("a status")
+}
+
+fn now() -> Timestamp {
+    "2026-01-01T00:01:00.5Z".parse().expect("a time")
+}
+
+fn ask(api: &Pod, ours: &PodStatus, end: End) -> Write {
+    next_write(&Telling { api, status: ours, end, refused: None, now: now() })
+}
+
+fn check(shown: Value, ours: Value, end: End, expected: Expect) {
+    let said = match ask(&pod(shown), &status(ours), end) {
+        Write::Nothing => "nothing".to_owned(),
+        Write::Delete => "delete".to_owned(),
+        Write::Patch { patch, urgent } => format!("{}{patch}", if urgent { "! " } else { "" }),
+    };
+    expected.assert_eq(&said);
+}
+
+fn condition(kind: &str, holds: bool, at: &str) -> Value {
+    json!({"type": kind, "status": if holds { "True" } else { "False" }, "lastTransitionTime": at})
+}
+
+const THEN: &str = "2026-01-01T00:00:01Z";
+const LATER: &str = "2026-01-01T00:00:09Z";
+
+// STAT-03, STAT-04: the same in another spelling is the same. upstream: status_manager_test.go TestReconcilePodStatus (v1.36)
+#[test]
+fn stat_04_what_is_there_is_not_sent() {
+    let shown = json!({
+        "phase": "Running", "hostIP": "192.0.2.1", "startTime": THEN, "qosClass": "Burstable",
+        "conditions": [condition("PodScheduled", true, THEN), condition("Ready", true, THEN)],
+        "containerStatuses": [{"name": "app", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "lastState": {},
+            "state": {"running": {"startedAt": THEN}}, "resources": {"requests": {"cpu": "500m"}}}],
+        "resources": {"limits": {"memory": "128M"}},
+    });
+    let ours = json!({
+        "phase": "Running", "hostIP": "192.0.2.1", "startTime": "2026-01-01T00:00:05Z", "qosClass": "Guaranteed",
+        "conditions": [condition("Ready", true, LATER), condition("PodScheduled", true, LATER)], "message": "",
+        "containerStatuses": [{"name": "app", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
+            "state": {"running": {"startedAt": "2026-01-01T00:00:01.75Z"}}, "resources": {"requests": {"cpu": "0.5"}}}],
+        "resources": {"limits": {"memory": "125000Ki"}}, "initContainerStatuses": [],
+    });
+    check(shown, ours, End::MayRun, expect!["nothing"]);
+}
+
+// STAT-05; upstream: util/pod/pod_test.go TestPatchPodStatus (v1.36)
+#[test]
+fn stat_05_only_what_changed_is_sent_with_the_uid() {
+    check(
+        json!({"phase": "Pending", "reason": "Old", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
+            "conditions": [condition("PodScheduled", true, THEN), condition("Ready", false, THEN)]}),
+        json!({"phase": "Running", "podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.2"}],
+            "conditions": [condition("PodScheduled", true, THEN), condition("Ready", true, LATER)]}),
+        End::MayRun,
+        expect![[
+            r#"! {"metadata":{"uid":"u1"},"status":{"$setElementOrder/conditions":[{"type":"PodScheduled"},{"type":"Ready"}],"$setElementOrder/podIPs":[{"ip":"10.0.0.2"}],"conditions":[{"lastTransitionTime":"2026-01-01T00:00:09Z","status":"True","type":"Ready"}],"phase":"Running","podIP":"10.0.0.2","podIPs":[{"ip":"10.0.0.2"},{"$patch":"delete","ip":"10.0.0.1"}],"reason":null}}"#
+        ]],
+    );
+    check(
+        json!({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}),
+        json!({"resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}),
+        End::MayRun,
+        expect![[
+            r#"{"metadata":{"uid":"u1"},"status":{"resources":{"limits":{"cpu":"2","memory":null},"requests":{"cpu":"1"}}}}"#
+        ]],
+    );
+}
+
+// STAT-06, TRAP-11; upstream: status_manager_test.go TestMergePodStatus (v1.36)
+#[test]
+fn stat_06_what_others_write_is_kept() {
+    let api = pod(json!({
+        "phase": "Running", "nominatedNodeName": "n2", "resourceClaimStatuses": [{"name": "c", "resourceClaimName": "c-1"}],
+        "conditions": [condition("example.com/gate", true, THEN), condition("PodScheduled", true, THEN),
+            condition("DisruptionTarget", true, THEN)],
+    }));
+    let ours = status(json!({"phase": "Running", "conditions": [condition("PodScheduled", true, LATER)]}));
+    assert_eq!(ask(&api, &ours, End::MayRun), Write::Nothing);
+    let merged = merge(&api, &ours, true, now());
+    let kinds: Vec<&str> = merged.conditions.iter().flatten().map(|c| c.type_.as_str()).collect();
+    assert_eq!(kinds, ["example.com/gate", "DisruptionTarget", "PodScheduled"]);
+    assert_eq!(merged.resource_claim_statuses.map(|c| c.len()), Some(1));
+    // What is ours alone goes when we no longer say it.
+    let api = pod(json!({"conditions": [condition("PodResizePending", true, THEN)]}));
+    let Write::Patch { patch, .. } = ask(&api, &PodStatus::default(), End::MayRun) else { panic!("it changed") };
+    assert!(patch.contains(r#"{"$patch":"delete","type":"PodResizePending"}"#), "{patch}");
+}
+
+// STAT-07, STAT-08, TRAP-01; upstream: status_manager_test.go TestMergePodStatus (v1.36)
+#[test]
+fn stat_07_an_end_is_held_back_while_a_container_may_run() {
+    let api = pod(json!({"phase": "Running", "conditions": [condition("Ready", true, THEN)]}));
+    let ours = status(json!({"phase": "Failed", "reason": "Evicted", "message": "why",
+        "conditions": [condition("Ready", true, THEN), condition("DisruptionTarget", true, THEN)]}));
+    let held = merge(&api, &ours, true, now());
+    assert_eq!((held.phase.as_deref(), &held.reason, &held.message), (Some("Running"), &None, &None));
+    assert!(!held.conditions.iter().flatten().any(|c| c.type_ == "DisruptionTarget"));
+    let told = merge(&api, &ours, false, now());
+    assert_eq!((told.phase.as_deref(), told.reason.as_deref()), (Some("Failed"), Some("Evicted")));
+    let find = |kind: &str| told.conditions.iter().flatten().find(|c| c.type_ == kind).expect("a condition");
+    assert_eq!((find("Ready").status.as_str(), find("Ready").reason.as_deref()), ("False", Some("PodFailed")));
+    assert_eq!(find("Ready").observed_generation, Some(2));
+    let at = find("DisruptionTarget").last_transition_time.as_ref().map(|t| t.0.to_string());
+    assert_eq!(at.as_deref(), Some("2026-01-01T00:01:00Z"), "it is told now, not when it was decided");
+}
+
+// PST-11, TRAP-11.
+#[test]
+fn a_terminal_phase_that_the_api_shows_never_reverts() {
+    for ours in ["Pending", "Running", "Succeeded", "Failed"] {
+        let ours = status(json!({"phase": ours, "reason": "Ours"}));
+        let api = pod(json!({"phase": "Failed", "reason": "Theirs"}));
+        for may_run in [true, false] {
+            let merged = merge(&api, &ours, may_run, now());
+            assert_eq!(merged.phase.as_deref().and_then(Phase::parse), Some(Phase::Failed));
+        }
+    }
+    // A mirror may tell of another life of its pod.
+    let mut mirror = pod(json!({"phase": "Failed"}));
+    mirror.metadata.annotations = Some([(MIRROR_ANNOTATION.to_owned(), "h".to_owned())].into());
+    let merged = merge(&mirror, &status(json!({"phase": "Running"})), true, now());
+    assert_eq!(merged.phase.as_deref(), Some("Running"));
+}
+
+// STAT-09, TRAP-01; upstream: status_manager.go canBeDeleted (v1.36)
+#[test]
+fn stat_09_the_object_goes_when_all_is_said_and_nothing_is_left() {
+    let ours = status(json!({"phase": "Succeeded"}));
+    let deleted = |shown: &str, grace: i64, finalizers: Value, annotations: Value| {
+        let mut api = pod(json!({"phase": shown}));
+        api.metadata.deletion_timestamp = Some(super::super::time(now()));
+        api.metadata.deletion_grace_period_seconds = Some(grace);
+        api.metadata.finalizers = serde_json::from_value(finalizers).expect("a list");
+        api.metadata.annotations = serde_json::from_value(annotations).expect("a map");
+        api
+    };
+    let done = deleted("Succeeded", 30, json!(null), json!(null));
+    assert_eq!(ask(&done, &ours, End::Finished), Write::Delete);
+    assert_eq!(ask(&done, &ours, End::Stopped), Write::Nothing, "its volumes are still there");
+    assert_eq!(ask(&pod(json!({"phase": "Succeeded"})), &ours, End::Finished), Write::Nothing, "nobody deleted it");
+    let unsaid = deleted("Running", 30, json!(null), json!(null));
+    assert!(matches!(ask(&unsaid, &ours, End::Finished), Write::Patch { urgent: true, .. }), "its end comes first");
+    let mirror = deleted("Succeeded", 30, json!(null), json!({MIRROR_ANNOTATION: "h"}));
+    assert_eq!(ask(&mirror, &ours, End::Finished), Write::Nothing);
+    let held = deleted("Succeeded", 0, json!(["x/y"]), json!(null));
+    assert_eq!(ask(&held, &ours, End::Finished), Write::Nothing, "it was asked for, and finalizers hold it");
+}
+
+#[test]
+fn a_patch_without_effect_is_not_sent_again() {
+    let (api, ours) = (pod(json!({"phase": "Pending"})), status(json!({"phase": "Running"})));
+    let Write::Patch { patch, .. } = ask(&api, &ours, End::MayRun) else { panic!("it changed") };
+    let telling = Telling { api: &api, status: &ours, end: End::MayRun, refused: Some(&patch), now: now() };
+    assert_eq!(next_write(&telling), Write::Nothing);
+}

@@ -1,0 +1,233 @@
+//! Being a node of a cluster: the connections to the API server, and all that the engine gets from it.
+//!
+//! Nothing here waits for the API server. A node whose API server is away starts all the same and runs what it finds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, NodeAddress};
+use rubelet_cluster::api::{ApiSource, Client, Credentials, Endpoint, Options, Rate, user_agent};
+use rubelet_cluster::certs::{self, ClientCertificate, ClusterServing, Reload, ServingSource};
+use rubelet_cluster::events::ApiEvents;
+use rubelet_cluster::node_api::ApiNode;
+use rubelet_cluster::objects::{Strategy, WatchedObjects};
+use rubelet_cluster::pod_api::ApiPods;
+use rubelet_cluster::requests::Server;
+use rubelet_cluster::reviews::{ApiReviews, ReviewTimes};
+use rubelet_cluster::tokens::ApiTokens;
+use rubelet_cluster::view::WatchedCluster;
+use rubelet_core::certs::DnsOnly;
+use rubelet_core::config::{ChangeDetection, Gate};
+use rubelet_core::id::PodUid;
+use rubelet_engine::clock::Clock;
+use rubelet_engine::node_reporter::NodeParts;
+use rubelet_engine::ports::{Chance, ClusterPorts, Events, NodeFacts, PodSource, Reviews, ServingCert};
+use rubelet_engine::task::TaskGroup;
+use tokio::sync::{mpsc, watch};
+
+use crate::config_load::Loaded;
+use crate::flags::KUBERNETES_VERSION;
+use crate::run::told;
+use crate::settings::NodeSettings;
+
+/// What the API server gives to the node.
+pub(crate) struct Cluster {
+    /// For the engine.
+    pub(crate) ports: ClusterPorts,
+    /// Where events go.
+    pub(crate) events: Arc<dyn Events>,
+    /// Who asks the node's own server, and what they may do.
+    pub(crate) reviews: Arc<dyn Reviews>,
+    /// The pods that the scheduler gave to this node.
+    pub(crate) source: Arc<dyn PodSource>,
+    /// The node's object and lease.
+    pub(crate) node: NodeParts,
+    /// Pods that use an object which has changed.
+    pub(crate) object_changes: mpsc::Receiver<PodUid>,
+    client: Client,
+}
+
+/// The way to the API server that the kubeconfig names.
+struct Way {
+    endpoint: Endpoint,
+    credentials: Credentials,
+    clock: Clock,
+    rate: Rate,
+}
+
+impl Way {
+    /// A connection of its own.
+    fn connect(&self, deadline: Option<Duration>, tasks: &mut TaskGroup) -> Client {
+        let program = concat!("rubelet-", env!("CARGO_PKG_VERSION"));
+        let defaults = Options::default();
+        let options = Options {
+            user_agent: user_agent(KUBERNETES_VERSION, program),
+            rate: Some(self.rate),
+            deadline: deadline.unwrap_or(defaults.deadline),
+            ..defaults
+        };
+        Client::new(self.endpoint.clone(), self.credentials.clone(), &options, self.clock.clone(), tasks)
+    }
+}
+
+/// Joins the cluster that `--kubeconfig` names; `None` for a node that stands alone (BOOT-02). The tasks that this takes
+/// run in `tasks`.
+pub(crate) async fn join(
+    loaded: &Loaded,
+    facts: &NodeFacts,
+    clock: &Clock,
+    chance: &Arc<dyn Chance>,
+    tasks: &mut TaskGroup,
+) -> anyhow::Result<Option<Cluster>> {
+    let config = &loaded.config;
+    if loaded.flags.kubeconfig.is_empty() {
+        return Ok(None);
+    }
+    let identity = ClientCertificate {
+        kubeconfig: (&loaded.flags.kubeconfig).into(),
+        bootstrap: Some(&loaded.flags.bootstrap_kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from),
+        dir: (&loaded.flags.cert_dir).into(),
+        node: facts.name.clone(),
+        rotate: config.rotate_certificates,
+    };
+    let (endpoint, credentials) =
+        certs::client(identity, clock.clone(), Arc::clone(chance), tasks).await.map_err(told)?;
+    let way =
+        Way { endpoint, credentials, clock: clock.clone(), rate: rate(config.kube_api_qps, config.kube_api_burst) };
+    let client = way.connect(None, tasks);
+    let server = Server::new(client.clone(), Arc::clone(chance));
+
+    let (view, follower) = WatchedCluster::new(server.clone(), &facts.name);
+    tasks.start("cluster-view", follower.run(tasks.cancel_token()));
+    let watched = view.node_changes();
+    let view = Arc::new(view);
+
+    let event_rate = rate(config.event_record_qps, config.event_burst);
+    let events = Server::new(client.with_rate(Some(event_rate)), Arc::clone(chance));
+    let (events, sender) = ApiEvents::new(events, &facts.name, clock.clone(), Arc::clone(chance));
+    tasks.start("events", sender.run(tasks.cancel_token()));
+
+    let node_settings = NodeSettings::new(loaded, facts)?;
+    let deadline = node_settings.deadline();
+    let node = ApiNode::new(client.with_deadline(deadline).with_rate(None));
+    // A heartbeat waits behind nothing, not even behind a connection that is stuck.
+    let lease = ApiNode::new(way.connect(Some(deadline), tasks).with_rate(None));
+    let node = node_settings.parts(Arc::new(node), Arc::new(lease), watched.clone());
+
+    let strategy = match config.config_map_and_secret_change_detection_strategy {
+        ChangeDetection::Watch => Strategy::Watch,
+        ChangeDetection::Cache => Strategy::Cache,
+        ChangeDetection::Get => Strategy::Get,
+    };
+    let more = Arc::clone(chance);
+    let connect = Box::new(move |tasks: &mut TaskGroup| Server::new(way.connect(None, tasks), Arc::clone(&more)));
+    let (objects, watcher, object_changes) =
+        WatchedObjects::new(server.clone(), connect, strategy, view.clone(), clock.clone());
+    tasks.start("objects", watcher.run(tasks.cancel_token()));
+
+    let source = ApiSource::new(client.clone(), &facts.name, Arc::clone(chance), once_seen(watched, tasks));
+    let times = ReviewTimes {
+        identity: config.authentication.webhook.cache_ttl.to_std(),
+        allowed: config.authorization.webhook.cache_authorized_ttl.to_std(),
+        refused: config.authorization.webhook.cache_unauthorized_ttl.to_std(),
+    };
+    Ok(Some(Cluster {
+        ports: ClusterPorts {
+            pods: Arc::new(ApiPods::new(&client)),
+            objects: Arc::new(objects),
+            view,
+            tokens: Arc::new(ApiTokens::new(server.clone(), clock.clone(), Arc::clone(chance))),
+        },
+        events: Arc::new(events),
+        reviews: Arc::new(ApiReviews::new(server, clock.clone(), times)),
+        source: Arc::new(source),
+        node,
+        object_changes,
+        client,
+    }))
+}
+
+/// Negative and zero mean no limit, as upstream has it.
+fn rate(per_second: i32, burst: i32) -> Rate {
+    Rate { per_second: f64::from(per_second), burst: u32::try_from(burst).unwrap_or_default() }
+}
+
+/// Turns true when the node's object has been seen: a pod that needs a label of it must not be refused for want of it.
+fn once_seen(mut node: watch::Receiver<Option<Arc<Node>>>, tasks: &mut TaskGroup) -> watch::Receiver<bool> {
+    let (tell, seen) = watch::channel(false);
+    let cancel = tasks.cancel_token();
+    tasks.start("node-seen", async move {
+        let there = cancel.run_until_cancelled(node.wait_for(Option::is_some)).await.is_some_and(|node| node.is_ok());
+        if there {
+            tell.send_replace(true);
+            cancel.cancelled().await;
+        }
+    });
+    seen
+}
+
+/// The certificate of the node's own server; with no API server it is one of files, or made here (TLS-02 …).
+pub(crate) async fn serving(
+    loaded: &Loaded,
+    facts: &NodeFacts,
+    client: Option<&Client>,
+    node: watch::Receiver<Option<Arc<Node>>>,
+    (clock, chance): (&Clock, &Arc<dyn Chance>),
+    tasks: &mut TaskGroup,
+) -> anyhow::Result<watch::Receiver<Option<Arc<ServingCert>>>> {
+    let config = &loaded.config;
+    let dir = Path::new(&loaded.flags.cert_dir).to_owned();
+    let files = Some((PathBuf::from(&config.tls_cert_file), PathBuf::from(&config.tls_private_key_file)))
+        .filter(|(certificate, key)| !certificate.as_os_str().is_empty() && !key.as_os_str().is_empty());
+    let source = match (client.filter(|_| config.server_tls_bootstrap), files) {
+        (Some(client), files) => ServingSource::Cluster(ClusterServing {
+            dir,
+            node: facts.name.clone(),
+            addresses: addresses(node, tasks),
+            dns_only: if loaded.gates.enabled(Gate::AllowDNSOnlyNodeCSR) { DnsOnly::Allowed } else { DnsOnly::Refused },
+            client: client.clone(),
+            files,
+        }),
+        (None, Some((certificate, key))) => ServingSource::Files {
+            certificate,
+            key,
+            reload: if loaded.gates.enabled(Gate::ReloadKubeletServerCertificateFile) {
+                Reload::Yes
+            } else {
+                Reload::No
+            },
+        },
+        (None, None) => ServingSource::SelfSigned { dir, host: facts.name.clone() },
+    };
+    certs::serving(source, clock.clone(), Arc::clone(chance), tasks).await.map_err(told)
+}
+
+/// The node's addresses, as its object has them.
+fn addresses(mut node: watch::Receiver<Option<Arc<Node>>>, tasks: &mut TaskGroup) -> watch::Receiver<Vec<NodeAddress>> {
+    let of = |node: &Option<Arc<Node>>| {
+        let status = node.as_ref().and_then(|node| node.status.as_ref());
+        status.and_then(|status| status.addresses.clone()).unwrap_or_default()
+    };
+    let (tell, addresses) = watch::channel(of(&node.borrow_and_update()));
+    let cancel = tasks.cancel_token();
+    tasks.start("serving-addresses", async move {
+        while let Some(Ok(())) = cancel.run_until_cancelled(node.changed()).await {
+            let new = of(&node.borrow_and_update());
+            tell.send_if_modified(|old| {
+                let changed = *old != new;
+                *old = new;
+                changed
+            });
+        }
+        cancel.cancelled().await;
+    });
+    addresses
+}
+
+impl Cluster {
+    /// The connection that everything but heartbeats shares.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+}
