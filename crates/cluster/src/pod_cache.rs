@@ -241,6 +241,7 @@ impl Task {
             return true;
         }
         let Found { pods, rebooted, .. } = found;
+        let pods: Vec<_> = pods.iter().map(|pod| Arc::new(as_placed(pod))).collect();
         warn!(pods = pods.len(), waited = ?WAIT, rebooted,
             "The API server cannot be reached; going by the local copy of its pods");
         self.out.send(Delivery { source: Source::Api, pods, bad: Vec::new() }).await.is_ok()
@@ -251,6 +252,19 @@ impl Task {
         let disk = self.disk.clone();
         tokio::task::spawn_blocking(move || work(&disk)).await.ok()
     }
+}
+
+/// The pod without its wishes about nodes. It was placed here and admitted; the labels that it was placed by are the API
+/// server's to tell, and a pod that is refused for want of them has failed for good.
+fn as_placed(pod: &Pod) -> Pod {
+    let mut pod = pod.clone();
+    if let Some(spec) = &mut pod.spec {
+        spec.node_selector = None;
+        if let Some(affinity) = &mut spec.affinity {
+            affinity.node_affinity = None;
+        }
+    }
+    pod
 }
 
 /// They differ in nothing that a restart would need: status counts only if it says that the pod has ended.

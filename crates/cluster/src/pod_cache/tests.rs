@@ -173,6 +173,18 @@ async fn entries_that_are_not_as_they_were_written_are_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_from_the_copy_is_not_refused_for_labels_that_only_the_api_server_knows() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let picky = web().edit_spec(|spec| spec.node_selector = Some([("disk".into(), "ssd".into())].into()));
+    let mut run = Run::start(dir.path(), "n1", "b1");
+    run.api_says(&[picky.build()]).await;
+    run.end(dir.path()).await;
+    let mut run = Run::start(dir.path(), "n1", "b2");
+    let delivery = run.delivered.recv().await.expect("the copy");
+    assert!(delivery.pods[0].pod_spec().expect("a spec").node_selector.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_nodes_copy_is_not_used() {
     let dir = copied().await;
     assert_eq!(Run::start(dir.path(), "n2", "b2").next().await, "nothing");
