@@ -21,7 +21,7 @@ use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Ports, Settings};
 use rubelet_engine::node_reporter::NodeParts;
 use rubelet_engine::pod_worker::WorkerView;
-use rubelet_engine::ports::NodeFacts;
+use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
@@ -146,6 +146,7 @@ impl Sim {
         Ports {
             runtime: Arc::new(self.runtime.clone()),
             images: Arc::new(self.runtime.clone()),
+            logins: Arc::new(NoLogins),
             cgroups: Arc::new(self.cgroups.clone()),
             dirs: Arc::new(self.dirs.clone()),
             logs: Arc::new(self.logs.clone()),
