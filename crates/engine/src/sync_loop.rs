@@ -35,7 +35,7 @@ use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EventKind};
 use crate::prober::{ProbeNews, ProberLine};
 use crate::task::TaskGroup;
-use admission::{Door, Preemptor};
+use admission::{Door, Waiter};
 use handle::Request;
 use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
 use resizes::Resizes;
@@ -58,8 +58,8 @@ pub struct SyncLoop {
     desired: DesiredPods,
     workers: PodWorkers,
     rejected: BTreeMap<PodUid, Rejected>,
-    /// Critical pods that wait for room.
-    preemptors: BTreeMap<PodUid, Preemptor>,
+    /// Pods that wait at the door: for room, or for news of the node.
+    waiters: BTreeMap<PodUid, Waiter>,
     /// Who has been given what.
     resizes: Resizes,
     /// Tells which static pods and mirrors there are; `None` without an API server.
@@ -134,7 +134,7 @@ impl SyncLoop {
             desired: DesiredPods::sources(sources),
             workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
             rejected: BTreeMap::new(),
-            preemptors: BTreeMap::new(),
+            waiters: BTreeMap::new(),
             resizes: Resizes::default(),
             mirrors,
             bad: BTreeMap::new(),
@@ -173,7 +173,7 @@ impl SyncLoop {
     #[doc(alias = "syncLoopIteration")]
     async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
         let up = self.inputs.health.borrow().up && self.node.health.borrow().up;
-        let due = [self.workers.next_deadline().filter(|_| up), self.housekeeping.due(up), self.resizes.due()];
+        let due = [self.workers.next_deadline().filter(|_| up), self.housekeeping.due(up), self.door_due(), self.resizes.due()];
         let due = due.into_iter().flatten().min();
         tokio::select! {
             biased;
@@ -307,8 +307,8 @@ impl SyncLoop {
         if let Some(now) = self.workers.told(&uid).filter(|now| told.as_ref() != Some(now)) {
             self.resizes.told(&uid, now);
         }
-        if !self.preemptors.is_empty() {
-            self.room_made();
+        if !self.waiters.is_empty() {
+            self.open_door();
         }
         // What came to rest may have made room, or be done with a resize (RSZ-04).
         self.retry_resizes();
@@ -319,6 +319,9 @@ impl SyncLoop {
         self.workers.deadline(now);
         if self.resizes.due().is_some_and(|due| due <= now) {
             self.retry_resizes();
+        }
+        if self.door_due().is_some_and(|due| due <= now) {
+            self.open_door();
         }
         // Until every source has been read, a pod that is not asked for may yet be (SRC-10, TRAP-03).
         if self.housekeeping.is_due(now) {
