@@ -14,6 +14,13 @@ mod node_api;
 pub mod node_api;
 pub mod objects;
 pub mod pod_api;
+pub mod logins;
+pub mod node_api;
+pub mod objects;
+pub mod pod_api;
+mod pod_cache;
+pub mod requests;
+pub mod reviews;
 mod pod_api;
 pub mod requests;
 pub mod requests;
@@ -27,6 +34,8 @@ pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
 pub use node_api::ApiNode;
+pub use pod_api::ApiPods;
+pub use pod_cache::CachedSource;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///
