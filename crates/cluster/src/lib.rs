@@ -10,11 +10,13 @@ mod decode;
 pub mod events;
 mod file;
 mod http;
+pub mod logins;
+pub mod node_api;
 pub mod objects;
 pub mod pod_api;
+mod pod_cache;
 pub mod requests;
 pub mod reviews;
-pub mod node_api;
 mod text;
 pub mod tokens;
 pub mod view;
@@ -22,8 +24,9 @@ pub mod view;
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
-pub use pod_api::ApiPods;
 pub use node_api::ApiNode;
+pub use pod_api::ApiPods;
+pub use pod_cache::CachedSource;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///
