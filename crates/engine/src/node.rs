@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
 use crate::ports::{
-    Cgroups, Chance, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins, PodDirs, PodLogs,
-    Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
+    Cgroups, Chance, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins, PodDirs,
+    PodLogs, Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
 

@@ -173,7 +173,12 @@ impl SyncLoop {
     #[doc(alias = "syncLoopIteration")]
     async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
         let up = self.inputs.health.borrow().up && self.node.health.borrow().up;
-        let due = [self.workers.next_deadline().filter(|_| up), self.housekeeping.due(up), self.door_due(), self.resizes.due()];
+        let due = [
+            self.workers.next_deadline().filter(|_| up),
+            self.housekeeping.due(up),
+            self.door_due(),
+            self.resizes.due(),
+        ];
         let due = due.into_iter().flatten().min();
         tokio::select! {
             biased;

@@ -17,7 +17,7 @@ struct Tree {
     groups: BTreeMap<CgroupPath, CgroupValues>,
     stuck: BTreeSet<CgroupPath>,
     full: bool,
-    memory: BTreeMap<CgroupPath, u64>,
+    memory: u64,
 }
 
 impl FakeCgroups {
@@ -46,9 +46,9 @@ impl FakeCgroups {
         self.tree().full = full;
     }
 
-    /// So many bytes are in use in `path` and in each container below it.
-    pub fn set_memory_used(&self, path: &CgroupPath, bytes: u64) {
-        self.tree().memory.insert(path.clone(), bytes);
+    /// So many bytes are in use in every cgroup.
+    pub fn set_all_memory_used(&self, bytes: u64) {
+        self.tree().memory = bytes;
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
@@ -73,8 +73,8 @@ impl Cgroups for FakeCgroups {
         Ok(())
     }
 
-    async fn memory_used(&self, path: &CgroupPath, _container: Option<&ContainerId>) -> Result<u64, CgroupError> {
-        Ok(self.tree().memory.get(path).copied().unwrap_or_default())
+    async fn memory_used(&self, _path: &CgroupPath, _container: Option<&ContainerId>) -> Result<u64, CgroupError> {
+        Ok(self.tree().memory)
     }
 
     async fn exists(&self, path: &CgroupPath) -> bool {
