@@ -317,16 +317,18 @@ impl PodWorkers {
         let JobResult { uid, end, memory, problem } = result;
         let now = self.node.clock.mono();
         let problem = problem.map(|text| brief(&text));
-        let mut probed_meanwhile = false;
+        let mut told_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
             let pod = worker.life.subject().reference();
             // What a job that panicked told while it worked has been taken in by its notes.
             if let Some(memory) = memory {
                 // The job worked with what the probes said when it began; what they say now stands.
                 let probes = Arc::clone(&worker.memory.probes);
-                probed_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
+                told_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
                 // Whether a resize waits is the loop's to say.
-                let resize = ResizeState { pending: worker.memory.resize.pending.clone(), ..memory.resize };
+                let pending = worker.memory.resize.pending.clone();
+                told_meanwhile |= pending != memory.resize.pending;
+                let resize = ResizeState { pending, ..memory.resize };
                 worker.memory = PodMemory { probes, resize, ..memory };
                 worker.apply_preemption();
                 worker.take_over(&self.node);
@@ -354,7 +356,7 @@ impl PodWorkers {
         if over {
             self.last_word(&uid);
         }
-        if probed_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
+        if told_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
             // The job's status may be older than what was told meanwhile: the next job tells the newest.
             self.event(&uid, Event::Hint);
         } else {
