@@ -13,11 +13,7 @@ use tokio::sync::watch;
 
 use crate::sim::Sim;
 
-pub(crate) fn parts(api: &FakeNodeApi) -> NodeParts {
-    parts_registered(api, Registration::Ours)
-}
-
-fn parts_registered(api: &FakeNodeApi, registration: Registration) -> NodeParts {
+fn parts(api: &FakeNodeApi) -> NodeParts {
     NodeParts {
         setup: NodeSetup {
             name: "node".into(),
@@ -44,7 +40,7 @@ fn parts_registered(api: &FakeNodeApi, registration: Registration) -> NodeParts 
             report_every: Duration::from_secs(300),
             lease_seconds: 40,
         },
-        registration,
+        registration: Registration::Ours,
         api: Arc::new(api.clone()),
         lease: Arc::new(api.clone()),
         watched: api.watched(),
@@ -59,7 +55,8 @@ pub(crate) async fn started(prepare: impl FnOnce(&FakeNodeApi, &Sim)) -> (Sim, F
     let mut sim = Sim::stopped(1);
     let api = FakeNodeApi::new();
     prepare(&api, &sim);
-    sim.node = Some(api.clone());
+    let made = api.clone();
+    sim.node = Some(Box::new(move || parts(&made)));
     sim.files.push([]);
     sim.start().await;
     (sim, api)
@@ -243,6 +240,19 @@ async fn two_who_do_not_agree_do_not_write_as_fast_as_they_can() {
     }
     let writes = count(&api, "patch_status");
     assert!((5..=12).contains(&writes), "about one a second: {writes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_the_api_server_drops_is_not_sent_again_and_again() {
+    let (sim, api) = started(|api, _| api.drop_field("runtimeHandlers")).await;
+    sim.pass(2).await;
+    // The object was made with the field; from the first patch on it is gone.
+    api.edit_node(|node| node.status.as_mut().unwrap().runtime_handlers = None);
+    sim.pass(60).await;
+    api.forget();
+    sim.pass(1200).await;
+    let writes = count(&api, "patch_status");
+    assert!((3..=8).contains(&writes), "with the reports that are due, no more: {writes}");
 }
 
 #[tokio::test(start_paused = true)]

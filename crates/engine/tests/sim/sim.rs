@@ -19,13 +19,14 @@ use rubelet_engine::assemble::{EngineHandle, Parts, start};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Ports, Settings};
+use rubelet_engine::node_reporter::NodeParts;
 use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
-    FakeApi, FakeCgroups, FakeHostFiles, FakeNodeApi, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime, FakeSource,
-    FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
+    FakeApi, FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths,
+    FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +52,7 @@ pub(crate) struct Sim {
     /// The API server, where a test wants one.
     pub(crate) api: Option<FakeApi>,
     /// The node's object and lease, where a test wants them.
-    pub(crate) node: Option<FakeNodeApi>,
+    pub(crate) node: Option<Box<dyn Fn() -> NodeParts>>,
     pub(crate) laws: Laws,
     /// The engine's wall clock, and by how much it is wrong: it is not the runtime's.
     wall: Clock,
@@ -134,7 +135,7 @@ impl Sim {
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             clock: self.wall.clone(),
             sources,
-            node: self.node.as_ref().map(crate::node::parts),
+            node: self.node.as_ref().map(|parts| parts()),
             object_changes: Some(changes),
         };
         let (tasks, handle) = start(parts, &cancel);
