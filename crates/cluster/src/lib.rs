@@ -10,12 +10,11 @@ mod decode;
 pub mod events;
 mod file;
 mod http;
-mod node_api;
+pub mod node_api;
 pub mod objects;
 pub mod pod_api;
 pub mod requests;
 pub mod reviews;
-pub mod node_api;
 mod text;
 pub mod tokens;
 pub mod view;
@@ -23,8 +22,8 @@ pub mod view;
 pub use decode::{Decode, Decoded, Origin};
 pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
-pub use pod_api::ApiPods;
 pub use node_api::ApiNode;
+pub use pod_api::ApiPods;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///
