@@ -175,8 +175,9 @@ where
                 // A list that is refused as too old is asked for without a floor.
                 self.floor = self.version.take();
             }
-            // The server is behind what we have seen, or was set back: what it has now is the truth.
-            ApiErrorKind::Timeout if self.version.is_none() => self.floor = None,
+            // The server is behind what we have seen, or was set back: a list must show it, and if not even that can be,
+            // what the server has now is the truth.
+            ApiErrorKind::Timeout => self.floor = self.version.take(),
             ApiErrorKind::Invalid if self.version.is_none() && self.listing == Listing::Streamed => {
                 debug!(path, err = %error, "The server does not send lists as watches; asking for pages");
                 self.listing = Listing::Paged;

@@ -234,12 +234,15 @@ async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, conne
     loop {
         tokio::select! {
             biased;
-            _ = weather.changed() => match { *weather.borrow_and_update() } {
-                Weather::Cut(_) => return,
-                Weather::GoAway(_) => http.graceful_shutdown(),
-                Weather::Frozen(last) if connection <= last => std::future::pending().await,
-                Weather::Fine | Weather::Frozen(_) => {}
-            },
+            _ = weather.changed() => {
+                let now = *weather.borrow_and_update();
+                match now {
+                    Weather::Cut(_) => return,
+                    Weather::GoAway(_) => http.graceful_shutdown(),
+                    Weather::Frozen(last) if connection <= last => std::future::pending().await,
+                    Weather::Fine | Weather::Frozen(_) => {}
+                }
+            }
             stream = http.accept() => {
                 let Some(Ok((request, respond))) = stream else { return };
                 streams.spawn(exchange(request, respond, Arc::clone(&shared), connection, certificate.clone()));
