@@ -275,8 +275,11 @@ where
         let Some(event) = event else { return };
         let (changed, version) = match event {
             Event::Put(item) => {
-                let item = self.prepared_item(item);
                 let version = item.version.clone();
+                if anew.is_none() && self.is_late(&item) {
+                    return;
+                }
+                let item = self.prepared_item(item);
                 let set = anew.as_mut().unwrap_or(&mut self.set);
                 (set.put(item), version)
             }
@@ -299,6 +302,12 @@ where
             self.dirty |= changed == Changed::Yes;
             self.went_on(version);
         }
+    }
+
+    /// Tells of an object as it was before something that we know: it may be gone since.
+    fn is_late(&self, item: &Item<T>) -> bool {
+        let position = self.version.as_deref().unwrap_or_default();
+        set::older(&item.version, position) && !self.set.items().contains_key(&item.key)
     }
 
     fn prepared_item(&self, mut item: Item<T>) -> Item<T> {

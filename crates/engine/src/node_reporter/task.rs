@@ -64,6 +64,8 @@ struct Memory {
     unschedulable: bool,
     /// Addresses of pods that the runtime knows of.
     pod_cidrs: String,
+    /// The watch has told of the object.
+    watching: bool,
     /// The last failure.
     problem: Option<ApiErrorKind>,
 }
@@ -159,6 +161,7 @@ impl NodeReporter {
         let wanted = self.sight.with_view(&self.setup, &self.world.clock, |view| updated_node(view, &old));
         let now = self.world.clock.mono();
         let changed = status_changed(&old, &wanted.node) || cidr_changed;
+        self.tell_schedulable(&old);
         if !changed && !self.pace.is_due(now) {
             self.remember(old);
             return Ok(());
@@ -171,7 +174,6 @@ impl NodeReporter {
         self.last_sent = Some(now);
         debug!(changed, "Reported the node");
         self.tell(wanted.news);
-        self.tell_schedulable(&node);
         self.remember(node);
         Ok(())
     }
@@ -181,7 +183,10 @@ impl NodeReporter {
     async fn current(&mut self, attempt: u32) -> Result<Arc<Node>, ApiError> {
         if attempt == 0 {
             let watched = self.sight.watched.borrow_and_update().clone();
-            let known = self.known.borrow().clone();
+            // One that the watch has seen and sees no more was deleted.
+            let deleted = watched.is_none() && self.memory.watching;
+            self.memory.watching |= watched.is_some();
+            let known = self.known.borrow().clone().filter(|_| !deleted);
             if let Some(node) = newer(watched, known) {
                 return Ok(node);
             }

@@ -297,6 +297,16 @@ async fn adm_05_labels_and_taints_are_taken_from_the_api() {
     api.set_node(Some(node.clone()));
     api.put(&select("fits"));
     until_ready_in_api(&sim, &api, &["fits".to_owned()], 5).await;
+    // A pod that is here before the news of the node: it is given a moment.
+    let mut bare = node.clone();
+    bare.metadata.labels = None;
+    api.set_node(Some(bare));
+    api.put(&select("early"));
+    sim.until(1, "it to be at the door", async |sim| sim.api.is_some() && api.pod("early").is_some()).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(phase(&api, "early"), "Pending");
+    api.set_node(Some(node.clone()));
+    until_ready_in_api(&sim, &api, &["early".to_owned()], 5).await;
     let taint = Taint { key: "k".into(), effect: "NoExecute".into(), ..Taint::default() };
     node.spec.get_or_insert_default().taints = Some(vec![taint]);
     api.set_node(Some(node));

@@ -36,6 +36,8 @@ pub(super) enum Mood {
 pub(super) struct Authority {
     state: Arc<Mutex<State>>,
     version: watch::Sender<u64>,
+    /// Counts the answers 401, as the API client does.
+    pub(super) refusals: watch::Sender<u64>,
     issuer: Arc<Issuer<'static, KeyPair>>,
     clock: Clock,
 }
@@ -60,6 +62,7 @@ impl Authority {
         Self {
             state: Arc::new(Mutex::new(state)),
             version: watch::Sender::new(1),
+            refusals: watch::Sender::new(0),
             issuer: Arc::new(issuer),
             clock: clock.clone(),
         }
@@ -148,6 +151,7 @@ impl Authority {
             return error(ApiErrorKind::Unavailable, "connection refused");
         }
         if state.unknown.contains(&standing) {
+            self.refusals.send_modify(|count| *count += 1);
             return error(ApiErrorKind::Unauthorized, "Unauthorized");
         }
         Ok(())
