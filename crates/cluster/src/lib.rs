@@ -10,6 +10,7 @@ mod decode;
 pub mod events;
 mod file;
 mod http;
+pub mod logins;
 pub mod node_api;
 pub mod objects;
 pub mod pod_api;

@@ -18,6 +18,12 @@ use serde::Deserialize;
 
 use glob::matches;
 
+/// Whether a pattern such as `*.example.com/team` covers images of `repository`.
+#[doc(alias = "URLsMatchStr")]
+pub fn covers_image(pattern: &str, repository: &str) -> bool {
+    matches(pattern, repository)
+}
+
 /// Docker Hub, as logins name it.
 const HUB: &str = "index.docker.io";
 

@@ -30,6 +30,7 @@ pub mod observe;
 pub mod plan;
 pub mod pod;
 pub mod probe;
+pub mod providers;
 pub mod qos;
 pub mod reason;
 pub mod references;

@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
 use crate::ports::{
-    Cgroups, Chance, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, PodDirs, PodLogs, Probes, Runtime,
-    StatusSink, Subpaths, VolumePlugin,
+    Cgroups, Chance, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins, PodDirs, PodLogs,
+    Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
 
@@ -30,6 +30,8 @@ pub struct Ports {
     pub runtime: Arc<dyn Runtime>,
     /// Its images.
     pub images: Arc<dyn Images>,
+    /// Logins that the node has for registries.
+    pub logins: Arc<dyn NodeLogins>,
     /// The cgroup tree.
     pub cgroups: Arc<dyn Cgroups>,
     /// Pod directories.

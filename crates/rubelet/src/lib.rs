@@ -1,7 +1,7 @@
 //! The binary's own parts: the command line, the configuration, logging. The rest of the binary is wiring.
 
-pub mod commands;
 mod cluster;
+pub mod commands;
 pub mod config_load;
 pub mod flags;
 pub mod logging;

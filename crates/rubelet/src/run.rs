@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Node;
 use rubelet_cluster::api::Client;
+use rubelet_cluster::logins::{DiskLogins, DockerFiles};
 use rubelet_core::config::node_ips;
 use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion};
 use rubelet_cri::{Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, ListMode, OperationMetrics};
@@ -180,6 +181,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
     let ports = Ports {
         runtime,
         images: Arc::new(CriImages::new(images)),
+        logins: Arc::new(logins(loaded, &root, &clock)?),
         cgroups: Arc::new(cgroups),
         dirs: Arc::new(RootPods::new(root.clone())),
         logs: disk_logs.clone(),
@@ -206,6 +208,18 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
     let (tasks, handle) = assemble::start(parts, cancel);
     let servers = serve(loaded, &root, handle, served, clock, cancel).await?;
     Ok(Running { tasks, servers, cluster: ways, _root_lock: root_lock, _lock_file: lock_file })
+}
+
+/// Logins for registries that this node has: of files, and of programs where flags name them (IMG-06, IMG-07).
+fn logins(loaded: &Loaded, root: &Path, clock: &Clock) -> anyhow::Result<DiskLogins> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let logins = DiskLogins::new(DockerFiles::usual(root, home.as_deref()), clock.clone());
+    let flags = &loaded.flags;
+    let (config, programs) = (&flags.image_credential_provider_config, &flags.image_credential_provider_bin_dir);
+    if config.is_empty() && programs.is_empty() {
+        return Ok(logins);
+    }
+    logins.with_providers(Path::new(config), Path::new(programs)).map_err(told)
 }
 
 /// The error with its causes in one line: people read it, nobody matches on it here.

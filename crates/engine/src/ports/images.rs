@@ -1,6 +1,7 @@
 //! The runtime's images.
 
 use async_trait::async_trait;
+use rubelet_core::keyring::Login;
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
 
 use super::RpcError;
@@ -44,6 +45,25 @@ pub struct Image {
     pub pinned: bool,
 }
 
+/// Logins that the node itself has for registries, besides those that pods bring: files, and programs that it asks.
+#[async_trait]
+pub trait NodeLogins: Send + Sync {
+    /// The logins for an image of `repository` (registry and path in full), in the order in which they are to be tried.
+    /// What cannot be had is logged and left out: the image may be public.
+    async fn find(&self, repository: &str) -> Vec<RegistryAuth>;
+}
+
+/// A node without logins of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLogins;
+
+#[async_trait]
+impl NodeLogins for NoLogins {
+    async fn find(&self, _repository: &str) -> Vec<RegistryAuth> {
+        Vec::new()
+    }
+}
+
 /// Credentials for a registry. Its `Debug` hides the secrets: no log may hold them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RegistryAuth {
@@ -57,6 +77,12 @@ pub struct RegistryAuth {
     pub identity_token: String,
     /// Bearer token.
     pub registry_token: String,
+}
+
+impl From<Login> for RegistryAuth {
+    fn from(login: Login) -> Self {
+        Self { username: login.username, password: login.password, ..Self::default() }
+    }
 }
 
 impl std::fmt::Debug for RegistryAuth {

@@ -37,13 +37,16 @@ impl PodRuntime<'_> {
         }
         secrets
     }
-}
 
-/// The logins to try for an image, in this order; none is an anonymous pull.
-pub(super) fn logins(image: &ImageName, secrets: &[Arc<Secret>]) -> Result<Vec<RegistryAuth>, KeyringError> {
-    let keyring = Keyring::of_secrets(secrets.iter().map(AsRef::as_ref))?;
-    let found = keyring.find(image.repository()).into_iter();
-    Ok(found
-        .map(|login| RegistryAuth { username: login.username, password: login.password, ..RegistryAuth::default() })
-        .collect())
+    /// The logins to try for an image, in this order; none is an anonymous pull.
+    pub(super) async fn logins(
+        &self,
+        image: &ImageName,
+        secrets: &[Arc<Secret>],
+    ) -> Result<Vec<RegistryAuth>, KeyringError> {
+        let keyring = Keyring::of_secrets(secrets.iter().map(AsRef::as_ref))?;
+        let mut logins: Vec<RegistryAuth> = keyring.find(image.repository()).into_iter().map(Into::into).collect();
+        logins.extend(self.node.ports.logins.find(image.repository()).await);
+        Ok(logins)
+    }
 }

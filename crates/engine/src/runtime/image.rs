@@ -10,7 +10,6 @@ use rubelet_core::lifecycle::Retry;
 use rubelet_core::reason::{StartFailure, WaitingReason};
 use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
-use super::credentials::logins;
 use super::{NotStarted, PodRuntime};
 use crate::images::PullError;
 use crate::pod_worker::{PodMemory, tell};
@@ -70,7 +69,7 @@ impl PodRuntime<'_> {
             (PullDecision::Pull | PullDecision::UsePresent, _) => {
                 // A pull may take minutes and others may wait before it: nobody else's start has to wait for it.
                 slot.give_back();
-                let request = Request { spec, auths: logins(&name, secrets), sandbox };
+                let request = Request { spec, auths: self.logins(&name, secrets).await, sandbox };
                 self.pull(container, request, memory).await
             }
         }
