@@ -14,6 +14,7 @@ pub mod logins;
 pub mod node_api;
 pub mod objects;
 pub mod pod_api;
+mod pod_cache;
 pub mod requests;
 pub mod reviews;
 mod text;
@@ -25,6 +26,7 @@ pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
 pub use node_api::ApiNode;
 pub use pod_api::ApiPods;
+pub use pod_cache::CachedSource;
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///

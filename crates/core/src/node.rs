@@ -21,7 +21,7 @@ mod tests;
 pub use health::{NetworkState, NodeHealth, PLEG_THRESHOLD, PlegState, RuntimeContact, condition_text};
 pub use lease::{LEASE_NAMESPACE, node_lease, renewed_lease};
 pub use pace::ReportPace;
-pub use patch::{node_patch, status_changed};
+pub use patch::{node_change, node_patch};
 pub use register::{first_labels, initial_node, reconcile_existing, seems_foreign};
 pub use resources::{
     Reservations, ThresholdError, declared_features, node_allocatable, node_capacity, pods_limit, quantity,

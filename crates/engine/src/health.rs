@@ -20,6 +20,11 @@ const PERIOD: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 /// … up to this.
 const RETRY_MAX: Duration = Duration::from_secs(5);
+/// A runtime whose network is not ready is asked this often, so that pods and the node's readiness need not wait once it
+/// is: a network that was just installed is ready any moment now (NODE-11).
+const NETWORK_PERIOD: Duration = Duration::from_millis(200);
+/// … but only for this long. upstream: kubelet.go nodeReadyGracePeriod (v1.36)
+const NETWORK_PATIENCE: Duration = Duration::from_secs(120);
 /// A runtime that was up counts as down when no check succeeded for this long (BOOT-13). Until then a slow answer is
 /// only slow.
 const GRACE: Duration = Duration::from_secs(30);
@@ -66,6 +71,7 @@ pub async fn watch_runtime(
 ) {
     let mut last_good = None;
     let mut retry = RETRY_FIRST;
+    let mut no_network_since = None;
     loop {
         let asked = clock.mono();
         let answer = tokio::select! {
@@ -85,7 +91,14 @@ pub async fn watch_runtime(
         let (health, pause) = match answer {
             Ok(status) if status.runtime.ready => {
                 retry = RETRY_FIRST;
-                (RuntimeHealth { up: true, problem: None, status, answered: true, contact }, PERIOD)
+                let pause = if status.network.ready {
+                    no_network_since = None;
+                    PERIOD
+                } else {
+                    let since = *no_network_since.get_or_insert(asked);
+                    if asked.since(since) < NETWORK_PATIENCE { NETWORK_PERIOD } else { PERIOD }
+                };
+                (RuntimeHealth { up: true, problem: None, status, answered: true, contact }, pause)
             }
             Ok(status) => {
                 let problem = format!("the runtime says that it is not ready: {}", status.runtime.message);

@@ -7,9 +7,6 @@
 mod register;
 mod task;
 
-#[cfg(test)]
-mod tests;
-
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;

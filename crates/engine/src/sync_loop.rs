@@ -33,7 +33,7 @@ use crate::pleg::{Listing, PlegNews};
 use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EventKind};
 use crate::prober::{ProbeNews, ProberLine};
-use admission::{Door, Preemptor};
+use admission::{Door, Waiter};
 use handle::Request;
 use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
 
@@ -55,8 +55,8 @@ pub struct SyncLoop {
     desired: DesiredPods,
     workers: PodWorkers,
     rejected: BTreeMap<PodUid, Rejected>,
-    /// Critical pods that wait for room.
-    preemptors: BTreeMap<PodUid, Preemptor>,
+    /// Pods that wait at the door: for room, or for news of the node.
+    waiters: BTreeMap<PodUid, Waiter>,
     /// Tells which static pods and mirrors there are; `None` without an API server.
     mirrors: Option<watch::Sender<Arc<Mirrors>>>,
     bad: BTreeMap<Source, Vec<BadPod>>,
@@ -129,7 +129,7 @@ impl SyncLoop {
             desired: DesiredPods::sources(sources),
             workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
             rejected: BTreeMap::new(),
-            preemptors: BTreeMap::new(),
+            waiters: BTreeMap::new(),
             mirrors,
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
@@ -162,7 +162,7 @@ impl SyncLoop {
     #[doc(alias = "syncLoopIteration")]
     async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
         let up = self.inputs.health.borrow().up && self.node.health.borrow().up;
-        let due = [self.workers.next_deadline().filter(|_| up), self.housekeeping.due(up)];
+        let due = [self.workers.next_deadline().filter(|_| up), self.housekeeping.due(up), self.door_due()];
         let due = due.into_iter().flatten().min();
         tokio::select! {
             biased;
@@ -290,14 +290,17 @@ impl SyncLoop {
                 self.housekeeping.soon(self.node.clock.mono());
             }
         }
-        if !self.preemptors.is_empty() {
-            self.room_made();
+        if !self.waiters.is_empty() {
+            self.open_door();
         }
     }
 
     fn due(&mut self) {
         let now = self.node.clock.mono();
         self.workers.deadline(now);
+        if self.door_due().is_some_and(|due| due <= now) {
+            self.open_door();
+        }
         // Until every source has been read, a pod that is not asked for may yet be (SRC-10, TRAP-03).
         if self.housekeeping.is_due(now) {
             if self.desired.all_sources_seen() {

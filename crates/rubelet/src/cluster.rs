@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
+use rubelet_cluster::CachedSource;
 use rubelet_cluster::api::{ApiSource, Client, Credentials, Endpoint, Options, Rate, user_agent};
 use rubelet_cluster::certs::{self, ClientCertificate, ClusterServing, Reload, ServingSource};
 use rubelet_cluster::events::ApiEvents;
@@ -127,6 +128,7 @@ pub(crate) async fn join(
     tasks.start("objects", watcher.run(tasks.cancel_token()));
 
     let source = ApiSource::new(client.clone(), &facts.name, Arc::clone(chance), once_seen(watched, tasks));
+    let source = with_copy(Arc::new(source), loaded, &facts.name);
     let times = ReviewTimes {
         identity: config.authentication.webhook.cache_ttl.to_std(),
         allowed: config.authorization.webhook.cache_authorized_ttl.to_std(),
@@ -141,11 +143,22 @@ pub(crate) async fn join(
         },
         events: Arc::new(events),
         reviews: Arc::new(ApiReviews::new(server, clock.clone(), times)),
-        source: Arc::new(source),
+        source,
         node,
         object_changes,
         client,
     }))
+}
+
+/// The source with its local copy before it, if one is wanted (`--api-pod-cache`).
+fn with_copy(source: Arc<dyn PodSource>, loaded: &Loaded, node: &str) -> Arc<dyn PodSource> {
+    if !loaded.flags.api_pod_cache {
+        return source;
+    }
+    // Without it every start counts as one of the same boot, and the copy is used only where it is whole.
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let dir = Path::new(&loaded.flags.root_dir).join("api-pods");
+    Arc::new(CachedSource::new(source, dir, node, boot_id.trim()))
 }
 
 /// Negative and zero mean no limit, as upstream has it.

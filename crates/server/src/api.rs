@@ -72,7 +72,7 @@ pub struct ApiParts {
     pub clock: Clock,
     /// Name of the node.
     pub node_name: String,
-    /// The configuration in force, as JSON, for `/configz`.
+    /// The configuration in force, as a JSON object, for `/configz`.
     pub configuration: Bytes,
     /// What others have for `/metrics`.
     pub metrics: Vec<Arc<dyn MetricsPage>>,

@@ -30,6 +30,8 @@ struct World {
     refusals: VecDeque<(&'static str, ApiErrorKind)>,
     /// No call gets through.
     away: bool,
+    /// Fields of the status that it does not know, and drops.
+    unknown: Vec<&'static str>,
 }
 
 impl Default for FakeNodeApi {
@@ -79,6 +81,11 @@ impl FakeNodeApi {
     /// Goes away, or comes back.
     pub fn set_away(&self, away: bool) {
         self.world().away = away;
+    }
+
+    /// Does not know this field of the status, as an older one.
+    pub fn drop_field(&self, field: &'static str) {
+        self.world().unknown.push(field);
     }
 
     /// Somebody else writes the node's object; `None` removes it.
@@ -177,6 +184,9 @@ impl NodeApi for FakeNodeApi {
         let patch: Value = serde_json::from_str(patch).map_err(|_| refusal(ApiErrorKind::Invalid))?;
         let mut object = serde_json::to_value(node).map_err(|_| refusal(ApiErrorKind::Garbage))?;
         merge(&mut object, &patch);
+        if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+            status.retain(|field, _| !world.unknown.contains(&field.as_str()));
+        }
         let node: Node = serde_json::from_value(object).map_err(|_| refusal(ApiErrorKind::Invalid))?;
         world.version += 1;
         let node = stamped(node, world.version);

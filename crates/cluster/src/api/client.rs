@@ -16,7 +16,7 @@ use super::credentials::Credentials;
 use super::endpoint::Endpoint;
 use super::error::WireError;
 use super::limit::{Limiter, Rate};
-use super::link::{Answer, Ask, Body, Failure, Link, Manners, Processed};
+use super::link::{Answer, Ask, Body, Failure, Link, Manners, Processed, Purpose};
 use super::pulse::Heartbeat;
 use super::status;
 use super::strip::without_managed_fields;
@@ -233,7 +233,7 @@ impl Client {
     /// One request and the whole of its answer, within the deadline.
     async fn whole(&self, ask: Ask) -> Result<Vec<u8>, ApiError> {
         let work = async {
-            let answer = self.answer(&ask).await?;
+            let answer = self.answer(&ask, Purpose::Request).await?;
             answer.whole(MAX_ANSWER).await.map_err(|error| error.to_api())
         };
         tokio::time::timeout(self.deadline, work).await.unwrap_or_else(|_| Err(late(&ask, self.deadline)))
@@ -242,7 +242,7 @@ impl Client {
     /// GET of an answer that does not end: the head of it comes within the deadline, the rest when it comes.
     pub(super) async fn stream(&self, path: &str) -> Result<Body, ApiError> {
         let ask = Ask { method: Method::GET, path: path.to_owned(), content_type: JSON, body: None };
-        let answer = tokio::time::timeout(self.deadline, self.answer(&ask)).await;
+        let answer = tokio::time::timeout(self.deadline, self.answer(&ask, Purpose::Watch)).await;
         answer.unwrap_or_else(|_| Err(late(&ask, self.deadline)))
     }
 
@@ -256,7 +256,7 @@ impl Client {
     }
 
     /// The body of a successful answer.
-    async fn answer(&self, ask: &Ask) -> Result<Body, ApiError> {
+    async fn answer(&self, ask: &Ask, purpose: Purpose) -> Result<Body, ApiError> {
         let clock = self.clock();
         if let Some(limiter) = &self.limiter {
             let wait = limiter.take(clock.mono());
@@ -266,7 +266,7 @@ impl Client {
         }
         let credentials = &self.connector.shared().credentials;
         credentials.look_at_files(clock.mono()).await;
-        let (answer, link) = self.attempts(ask).await.map_err(|error| error.to_api())?;
+        let (answer, link) = self.attempts(ask, purpose).await.map_err(|error| error.to_api())?;
         if answer.status.is_success() {
             return Ok(answer.body);
         }
@@ -283,22 +283,22 @@ impl Client {
     }
 
     /// Sends a request, on a new connection if the one at hand turns out to be over before the request was looked at.
-    async fn attempts(&self, ask: &Ask) -> Result<(Answer, Arc<Link>), Arc<WireError>> {
+    async fn attempts(&self, ask: &Ask, purpose: Purpose) -> Result<(Answer, Arc<Link>), Arc<WireError>> {
         let shared = self.connector.shared();
-        let mut bad = None;
         let mut attempt = 1;
         loop {
             let authorization = shared.credentials.authorization(shared.clock.now()).await;
             let server = shared.endpoint.url();
             let authorization = authorization.map_err(|source| WireError::Credentials { server, source })?;
             let manners = Manners { agent: self.agent.clone(), authorization };
-            let link = self.connector.link(bad).await?;
+            let seat = self.connector.seat(purpose).await?;
+            let link = Arc::clone(&seat.link);
             match link.exchange(ask, &manners).await {
-                Ok(answer) => return Ok((answer, link)),
-                Err(failure) if attempt < ATTEMPTS && again(ask, &failure) => {
-                    bad = Some(link.id);
-                    attempt += 1;
+                Ok(mut answer) => {
+                    answer.body.seat = Some(seat);
+                    return Ok((answer, link));
                 }
+                Err(failure) if attempt < ATTEMPTS && again(ask, &failure) => attempt += 1,
                 Err(failure) => return Err(Arc::new(failure.error)),
             }
         }

@@ -1,8 +1,9 @@
 //! The task that makes connections and does their work.
 //!
-//! One connection is current; new requests go over it. It is replaced when it is over, when it proved bad, and when the
-//! credentials changed; the old one then ends by itself with the last stream on it. However many ask at once, one
-//! connection is made.
+//! One connection serves all requests, and watches up to a bound: the API server allows a hundred streams on one
+//! (`--http2-max-streams-per-connection`), and a request must not wait for a watch to end. Where more is watched, more
+//! connections are made. A connection is no longer used when it is over, when it proved bad, and when the credentials
+//! changed; it then ends by itself with the last stream on it. However many ask at once, one connection is made at a time.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::credentials::Credentials;
 use super::dial::{Dialled, dial};
 use super::endpoint::Endpoint;
 use super::error::WireError;
-use super::link::{Driver, Link};
+use super::link::{Driver, Link, Purpose, Seat};
 use super::pulse::Heartbeat;
 use crate::decode::explain;
 
@@ -28,7 +29,7 @@ const ASKING: usize = 64;
 pub(super) struct Connector {
     shared: Arc<Shared>,
     asks: mpsc::Sender<Want>,
-    current: watch::Receiver<Option<Arc<Link>>>,
+    links: watch::Receiver<Vec<Arc<Link>>>,
 }
 
 pub(super) struct Shared {
@@ -45,10 +46,10 @@ impl Shared {
     }
 }
 
-/// Somebody wants a connection other than this one.
+/// Somebody wants a place on a connection.
 struct Want {
-    not: Option<u64>,
-    reply: oneshot::Sender<Result<Arc<Link>, Arc<WireError>>>,
+    purpose: Purpose,
+    reply: oneshot::Sender<Result<Seat, Arc<WireError>>>,
 }
 
 impl Connector {
@@ -56,7 +57,7 @@ impl Connector {
     pub(super) fn new(shared: Shared, cancel: CancellationToken) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let shared = Arc::new(shared);
         let (asks, wants) = mpsc::channel(ASKING);
-        let (publish, current) = watch::channel(None);
+        let (publish, links) = watch::channel(Vec::new());
         let task = Task {
             shared: Arc::clone(&shared),
             wants,
@@ -68,43 +69,42 @@ impl Connector {
             health: Health::New,
             cancel,
         };
-        (Self { shared, asks, current }, task.run())
+        (Self { shared, asks, links }, task.run())
     }
 
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// The connection for a new request; not the one with the id `not`, which proved bad.
-    pub(super) async fn link(&self, not: Option<u64>) -> Result<Arc<Link>, Arc<WireError>> {
-        if let Some(link) = &*self.current.borrow()
-            && good(link, &self.shared.credentials, not)
-        {
-            return Ok(Arc::clone(link));
+    /// A place on a connection.
+    pub(super) async fn seat(&self, purpose: Purpose) -> Result<Seat, Arc<WireError>> {
+        if let Some(seat) = seat(&self.links.borrow(), &self.shared.credentials, purpose) {
+            return Ok(seat);
         }
         let stopped = || Arc::new(WireError::Stopped);
         let (reply, answer) = oneshot::channel();
-        self.asks.send(Want { not, reply }).await.map_err(|_| stopped())?;
+        self.asks.send(Want { purpose, reply }).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
 
     /// Waits until there is a connection that was not there before.
     pub(super) async fn reconnected(&self) {
-        let mut current = self.current.clone();
-        current.mark_unchanged();
-        loop {
-            if current.changed().await.is_err() {
-                return std::future::pending().await;
-            }
-            if current.borrow().is_some() {
-                return;
-            }
+        let mut links = self.links.clone();
+        let known = newest(&links.borrow());
+        // It fails only if the task is gone, and then nothing comes any more.
+        if links.wait_for(|links| newest(links) > known).await.is_err() {
+            std::future::pending().await
         }
     }
 }
 
-fn good(link: &Link, credentials: &Credentials, not: Option<u64>) -> bool {
-    !link.is_over() && link.version == credentials.version() && not.is_none_or(|not| link.id > not)
+fn newest(links: &[Arc<Link>]) -> Option<u64> {
+    links.iter().map(|link| link.id).max()
+}
+
+fn seat(links: &[Arc<Link>], credentials: &Credentials, purpose: Purpose) -> Option<Seat> {
+    let version = credentials.version();
+    links.iter().filter(|link| link.is_good(version)).find_map(|link| link.seat(purpose))
 }
 
 /// What was last logged.
@@ -118,7 +118,7 @@ enum Health {
 struct Task {
     shared: Arc<Shared>,
     wants: mpsc::Receiver<Want>,
-    publish: watch::Sender<Option<Arc<Link>>>,
+    publish: watch::Sender<Vec<Arc<Link>>>,
     waiting: Vec<Want>,
     dialling: JoinSet<Result<(Link, Option<Driver>), WireError>>,
     driving: JoinSet<u64>,
@@ -155,21 +155,33 @@ impl Task {
     }
 
     fn want(&mut self, want: Want) {
-        let current = self.publish.borrow().clone();
-        if let Some(link) = current.filter(|link| good(link, &self.shared.credentials, want.not)) {
-            // Whoever asked may be gone.
-            let _ = want.reply.send(Ok(link));
-            return;
-        }
         self.waiting.push(want);
-        if self.dialling.is_empty() {
+        self.serve();
+    }
+
+    /// Gives a place to everybody for whom there is one, and sees to it that the others get one.
+    fn serve(&mut self) {
+        let version = self.shared.credentials.version();
+        let links = self.publish.borrow().clone();
+        for want in std::mem::take(&mut self.waiting) {
+            match seat(&links, &self.shared.credentials, want.purpose) {
+                // Whoever asked may be gone.
+                Some(seat) => drop(want.reply.send(Ok(seat))),
+                None => self.waiting.push(want),
+            }
+        }
+        if !self.waiting.is_empty() && self.dialling.is_empty() {
+            // Those that are not used any more are let go: they end once nobody holds them.
+            self.publish.send_if_modified(|links| {
+                let before = links.len();
+                links.retain(|link| link.is_good(version));
+                links.len() != before
+            });
             self.dial();
         }
     }
 
     fn dial(&mut self) {
-        // The old connection ends by itself once nobody uses it.
-        self.publish.send_replace(None);
         self.made = self.made.saturating_add(1);
         let (id, shared) = (self.made, Arc::clone(&self.shared));
         self.dialling.spawn(async move {
@@ -198,10 +210,8 @@ impl Task {
             info!(server = link.server(), "Connected to the API server");
         }
         self.health = Health::Connected;
-        self.publish.send_replace(Some(Arc::clone(&link)));
-        for want in std::mem::take(&mut self.waiting) {
-            let _ = want.reply.send(Ok(Arc::clone(&link)));
-        }
+        self.publish.send_modify(|links| links.push(link));
+        self.serve();
     }
 
     fn failed(&mut self, error: WireError) {
@@ -216,11 +226,11 @@ impl Task {
     }
 
     fn over(&mut self, id: u64) {
-        let current = self.publish.borrow().clone();
-        if let Some(link) = current.filter(|link| link.id == id) {
+        let found = self.publish.borrow().iter().find(|link| link.id == id).cloned();
+        if let Some(link) = found {
             let why = link.over().map(ToString::to_string).unwrap_or_default();
             info!(server = link.server(), why, "The connection to the API server is over");
-            self.publish.send_replace(None);
+            self.publish.send_modify(|links| links.retain(|link| link.id != id));
         }
     }
 }

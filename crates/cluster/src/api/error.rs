@@ -28,6 +28,8 @@ pub(super) enum WireError {
     Http2 { server: String, source: h2::Error },
     #[error("the connection to {server} was lost")]
     Lost { server: String, source: Arc<h2::Error> },
+    #[error("the connection to {server} was closed by the server")]
+    Closed { server: String },
     #[error("HTTP with {server}")]
     Http1 { server: String, source: hyper::Error },
     #[error("the proxy at {proxy} does not let us through to {server}: it answered {answer:?}")]

@@ -1,6 +1,7 @@
 //! One connection, and one exchange on it.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
@@ -23,6 +24,8 @@ use super::pulse::{Heartbeat, Open, OpenStream, stalled};
 const STREAM_WINDOW: u32 = 1 << 20;
 /// The same for all streams together.
 const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Most watches on one connection, of the hundred streams that the API server allows: the rest is for requests.
+const MOST_WATCHES: usize = 60;
 
 /// A request before it is put on a connection.
 #[derive(Clone, Debug)]
@@ -50,8 +53,35 @@ pub(super) struct Link {
     pub(super) made: rubelet_core::time::Instant,
     shared: Arc<Shared>,
     kind: Kind,
+    /// Nothing new is to be sent on it.
+    retired: AtomicBool,
+    /// How many watches have a place on it.
+    watches: AtomicUsize,
     /// Why it is over.
     over: Arc<OnceLock<Over>>,
+}
+
+/// What a connection is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A request: over in a moment.
+    Request,
+    /// A watch: over in minutes.
+    Watch,
+}
+
+/// A place on a connection, until dropped.
+pub(super) struct Seat {
+    pub(super) link: Arc<Link>,
+    purpose: Purpose,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if self.purpose == Purpose::Watch {
+            self.link.watches.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
 }
 
 enum Kind {
@@ -84,6 +114,8 @@ pub(super) struct Answer {
 /// What comes bit by bit.
 pub(super) struct Body {
     inner: Inner,
+    /// Set by whoever sat down.
+    pub(super) seat: Option<Seat>,
     over: Arc<OnceLock<Over>>,
     server: String,
 }
@@ -117,7 +149,8 @@ impl Link {
         made: rubelet_core::time::Instant,
     ) -> Result<(Self, Option<Driver>), WireError> {
         let over = Arc::new(OnceLock::new());
-        let link = |kind, over| Self { id, version, made, shared: Arc::clone(&shared), kind, over };
+        let (retired, watches) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let link = |kind, over| Self { id, version, made, shared: Arc::clone(&shared), kind, retired, watches, over };
         let Some(dialled) = dialled.filter(|dialled| dialled.speaks == Speaks::Http2) else {
             return Ok((link(Kind::Http1, over), None));
         };
@@ -141,8 +174,23 @@ impl Link {
         Ok((link(Kind::Http2 { send, open }, over), Some(Box::pin(driver))))
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.over.get().is_some()
+    /// Whether something new may be sent on it, with credentials of this version.
+    pub(super) fn is_good(&self, version: u64) -> bool {
+        self.over.get().is_none() && !self.retired.load(Ordering::Relaxed) && self.version == version
+    }
+
+    /// A place on it, if there is one.
+    pub(super) fn seat(self: &Arc<Self>, purpose: Purpose) -> Option<Seat> {
+        if purpose == Purpose::Watch {
+            let most = match &self.kind {
+                // A server may allow fewer streams than usual.
+                Kind::Http2 { send, .. } => MOST_WATCHES.min(send.current_max_send_streams() / 2).max(1),
+                Kind::Http1 => usize::MAX,
+            };
+            let more = |taken: usize| taken.checked_add(1).filter(|taken| *taken <= most);
+            self.watches.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        }
+        Some(Seat { link: Arc::clone(self), purpose })
     }
 
     pub(super) fn over(&self) -> Option<&Over> {
@@ -169,7 +217,11 @@ impl Link {
         manners: &Manners,
     ) -> Result<Answer, Failure> {
         let stream = open.stream();
-        let unsent = |source| Failure { error: self.lost(source), processed: Processed::No };
+        let unsent = |source| {
+            // It is over, or the server is about to go: it takes nothing new.
+            self.retired.store(true, Ordering::Relaxed);
+            Failure { error: self.lost(source), processed: Processed::No }
+        };
         let uri = format!("{}{}{}", self.shared.endpoint.url(), self.shared.endpoint.base, ask.path);
         let request = request(ask, manners, &uri).map_err(unmade)?.body(()).map_err(unmade)?;
         let mut send = send.ready().await.map_err(unsent)?;
@@ -181,11 +233,12 @@ impl Link {
         }
         let answer = answer.await.map_err(|source| {
             let processed = if never_processed(&source) { Processed::No } else { Processed::Perhaps };
+            self.retired.fetch_or(source.is_go_away(), Ordering::Relaxed);
             Failure { error: self.lost(source), processed }
         })?;
         let (head, stream_in) = answer.into_parts();
         let inner = Inner::Http2 { stream: stream_in, _open: stream };
-        let body = Body { inner, over: Arc::clone(&self.over), server: self.server() };
+        let body = Body { inner, seat: None, over: Arc::clone(&self.over), server: self.server() };
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
@@ -216,7 +269,7 @@ impl Link {
             answer.map_err(|source| Failure { error: failed(source), processed: Processed::Perhaps })?;
         let (head, body) = answer.into_parts();
         let inner = Inner::Http1 { body: Box::new(body), driver: Some(driver) };
-        let body = Body { inner, over: Arc::clone(&self.over), server: self.server() };
+        let body = Body { inner, seat: None, over: Arc::clone(&self.over), server: self.server() };
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
@@ -246,10 +299,16 @@ fn lost(over: &OnceLock<Over>, server: String, source: h2::Error) -> WireError {
     match over.get() {
         Some(Over::Stalled(beat)) => WireError::Stalled { server, after: beat.every.saturating_add(beat.patience) },
         Some(Over::Refused(why)) => WireError::Tls { server, source: std::io::Error::other(why.clone()) },
+        // Cut without a word: what the TLS library says of it is for programmers.
+        Some(Over::Closed(Some(why))) if cut(why) => WireError::Closed { server },
         // The stream only knows that it is over; why, the connection knows.
         Some(Over::Closed(Some(why))) if source.is_io() => WireError::Lost { server, source: Arc::clone(why) },
         _ => WireError::Http2 { server, source },
     }
+}
+
+fn cut(error: &h2::Error) -> bool {
+    error.get_io().is_some_and(|error| error.kind() == std::io::ErrorKind::UnexpectedEof)
 }
 
 /// The server says that it has not looked at this stream.
@@ -316,6 +375,7 @@ impl std::fmt::Display for Over {
             Self::Stalled(beat) => write!(f, "no sign of life for {:?}", beat.every.saturating_add(beat.patience)),
             Self::Refused(why) => write!(f, "{why}"),
             Self::Closed(None) => f.write_str("closed"),
+            Self::Closed(Some(why)) if cut(why) => f.write_str("closed by the server"),
             Self::Closed(Some(why)) => write!(f, "closed: {why}"),
         }
     }

@@ -154,13 +154,6 @@ enum AttemptError {
     Panicked,
 }
 
-/// What a turn of the loop waits for.
-enum Turn {
-    Again,
-    WishChanged,
-    Refused,
-}
-
 impl Keeper {
     /// Holds what is on disk, if it is any good. `first` is a certificate and key in PEM to start with: it is stored, and
     /// replaced at once.
@@ -202,26 +195,32 @@ impl Keeper {
     async fn keep(&mut self) {
         loop {
             let wish = self.parts.wishes.now();
-            let wait = match self.decide(wish.as_ref()) {
-                Renewal::Nothing => LOOK,
-                Renewal::At(due) => left(self.parts.clock.wall(), due).min(LOOK),
-                Renewal::Now(why) => match wish {
-                    Some(wish) => self.renew(&wish, &why).await,
-                    None => LOOK,
-                },
-            };
-            if let Turn::Refused = self.turn(wait).await {
-                self.refused_by_the_server();
+            match (self.decide(wish.as_ref()), wish) {
+                (Renewal::Now(why), Some(wish)) => {
+                    let pause = self.renew(&wish, &why).await;
+                    // Nothing but another wish makes it shorter: our own request may have been what was refused.
+                    tokio::select! {
+                        biased;
+                        () = self.parts.wishes.changed() => {}
+                        () = tokio::time::sleep(pause) => {}
+                    }
+                }
+                (Renewal::At(due), _) => self.rest(left(self.parts.clock.wall(), due).min(LOOK)).await,
+                (Renewal::Nothing | Renewal::Now(_), _) => self.rest(LOOK).await,
             }
         }
     }
 
-    async fn turn(&mut self, wait: Duration) -> Turn {
-        tokio::select! {
+    /// Nothing to do for so long, unless something changes.
+    async fn rest(&mut self, wait: Duration) {
+        let refused = tokio::select! {
             biased;
-            () = self.parts.wishes.changed() => Turn::WishChanged,
-            () = changed(self.parts.refusals.as_mut()) => Turn::Refused,
-            () = tokio::time::sleep(wait) => Turn::Again,
+            () = self.parts.wishes.changed() => false,
+            () = changed(self.parts.refusals.as_mut()) => true,
+            () = tokio::time::sleep(wait) => false,
+        };
+        if refused {
+            self.refused_by_the_server();
         }
     }
 
@@ -261,14 +260,14 @@ impl Keeper {
         }
         // Somebody may have put a new one there: a person, or another program that keeps it.
         if self.look_at_disk().await {
-            return self.succeeded();
+            return self.succeeded(wish);
         }
         match self.attempt(wish).await {
             Ok(None) => Duration::ZERO,
             Ok(Some(pair)) => {
                 info!(purpose = %self.parts.purpose, until = %pair.leaf.validity.not_after, "Got a certificate");
                 self.hold(pair);
-                self.succeeded()
+                self.succeeded(wish)
             }
             Err(error) => self.failed(&error),
         }
@@ -374,13 +373,24 @@ impl Keeper {
             "Using a certificate");
         self.held = Some(Held { pair, deadline });
         (self.forced, self.refused) = (false, false);
+        if let Some(refusals) = &mut self.parts.refusals {
+            // What was refused until now was the old one.
+            refusals.borrow_and_update();
+        }
     }
 
-    fn succeeded(&mut self) -> Duration {
+    fn succeeded(&mut self, wish: &Wish) -> Duration {
         self.parts.desk.close();
-        self.failures = 0;
         self.problem = None;
-        Duration::ZERO
+        let Renewal::Now(why) = self.decide(Some(wish)) else {
+            self.failures = 0;
+            return Duration::ZERO;
+        };
+        // Who signs leaves something out, or for too short a time: asking without a pause would not help.
+        self.failures = self.failures.saturating_add(1);
+        let wait = retry_delay(self.failures, self.parts.chance.fraction());
+        warn!(purpose = %self.parts.purpose, %why, again_in = ?wait, "The new certificate is not what was asked for");
+        wait
     }
 
     fn failed(&mut self, error: &AttemptError) -> Duration {

@@ -209,7 +209,9 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared
 async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, connection: usize) {
     let Ok(tls) = acceptor.accept(tcp).await else { return };
     let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| Some(chain.first()?.to_vec()));
-    let Ok(mut http) = h2::server::handshake(tls).await else { return };
+    // As many as the API server allows.
+    let handshake = h2::server::Builder::new().max_concurrent_streams(100).handshake(tls).await;
+    let Ok(mut http) = handshake else { return };
     let mut streams = JoinSet::new();
     let mut weather = shared.weather.clone();
     weather.mark_unchanged();

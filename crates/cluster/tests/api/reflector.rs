@@ -238,3 +238,24 @@ async fn unknown_fields_and_unknown_events_are_passed_over() {
     watch.send(unknown + &odd).await.unwrap();
     running.until("a@11=2").await;
 }
+
+#[tokio::test]
+async fn more_watches_than_fit_one_connection_leave_room_for_requests() {
+    let mut fake = Fake::start().await;
+    let client = fake.client();
+    let streams: Vec<_> = (0..130).map(|_| fake.stream()).collect();
+    for _ in &streams {
+        let watched = Watched { path: "/x".to_owned(), ..Watched::default() };
+        let reflector = Reflector::<ConfigMap>::new(client.clone(), watched, Arc::new(SeededChance::new(1)));
+        let cancel = fake.group.cancel_token();
+        fake.group.start("reflector", reflector.run(|_: &Set<ConfigMap>| {}, cancel));
+    }
+    let mut connections = [0; 3];
+    for _ in &streams {
+        connections[fake.seen().await.connection - 1] += 1;
+    }
+    assert_eq!(connections, [60, 60, 10]);
+    fake.reply(Reply::ok("{}"));
+    let _: serde_json::Value = client.get("/y").await.unwrap();
+    assert_eq!(fake.seen().await.connection, 1);
+}

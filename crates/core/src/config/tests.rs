@@ -465,7 +465,6 @@ fn what_nothing_acts_on_is_named_once() {
     assert_eq!(
         named,
         [
-            "authentication.x509.clientCAFile",
             "evictionHard.memory.available",
             "featureGates.MemoryQoS",
             "rotateCertificates",

@@ -12,8 +12,11 @@ use super::kubelet::KubeletConfiguration;
 
 /// Fields that rubelet acts on, as top-level names or dotted paths. A name covers all that is inside it.
 pub const ACTED_FIELDS: &[&str] = &[
+    "address",
     "allowedUnsafeSysctls",
     "apiVersion",
+    "authentication",
+    "authorization",
     "cgroupDriver",
     "cgroupRoot",
     "cgroupsPerQOS",
@@ -23,6 +26,7 @@ pub const ACTED_FIELDS: &[&str] = &[
     "cpuCFSQuota",
     "cpuCFSQuotaPeriod",
     "crashLoopBackOff",
+    "enableDebuggingHandlers",
     "enforceNodeAllocatable",
     "failCgroupV1",
     "failSwapOn",
@@ -46,7 +50,9 @@ pub const ACTED_FIELDS: &[&str] = &[
     "podLogsDir",
     "podPidsLimit",
     "podsPerCore",
+    "port",
     "protectKernelDefaults",
+    "readOnlyPort",
     "registryBurst",
     "registryPullQPS",
     "resolvConf",
@@ -58,8 +64,13 @@ pub const ACTED_FIELDS: &[&str] = &[
     "staticPodPath",
     "staticPodURL",
     "staticPodURLHeader",
+    "streamingConnectionIdleTimeout",
     "syncFrequency",
     "systemReserved",
+    "tlsCertFile",
+    "tlsCipherSuites",
+    "tlsMinVersion",
+    "tlsPrivateKeyFile",
 ];
 
 /// Gates whose value changes what rubelet does.
@@ -73,6 +84,7 @@ pub const ACTED_GATES: &[Gate] = &[
     Gate::KubeletCrashLoopBackOffMax,
     Gate::LoggingAlphaOptions,
     Gate::PodLevelResources,
+    Gate::PodLogsQuerySplitStreams,
     Gate::PreventStaticPodAPIReferences,
     Gate::ReduceDefaultCrashLoopBackOffDecay,
     Gate::RestartAllContainersOnContainerExits,

@@ -6,30 +6,19 @@
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
 use serde_json::{Map, Value, json};
 
-/// Whether a report is due for what it says: any change but that of a heartbeat.
+/// What there is to tell: the difference but for heartbeats, as a patch; `None` if a report would say nothing new.
 /// upstream: kubelet_node_status.go nodeStatusHasChanged (v1.36)
 #[doc(alias = "nodeStatusHasChanged")]
-pub fn status_changed(old: &Node, new: &Node) -> bool {
-    let labels = |node: &Node| node.metadata.labels.clone().unwrap_or_default();
-    let annotations = |node: &Node| node.metadata.annotations.clone().unwrap_or_default();
-    labels(old) != labels(new)
-        || annotations(old) != annotations(new)
-        || without_heartbeats(old.status.as_ref()) != without_heartbeats(new.status.as_ref())
+pub fn node_change(old: &Node, new: &Node) -> Option<String> {
+    node_patch(&without_heartbeats(old), &without_heartbeats(new))
 }
 
-fn without_heartbeats(status: Option<&NodeStatus>) -> NodeStatus {
-    let mut status = status.cloned().unwrap_or_default();
-    let conditions = status.conditions.get_or_insert_default();
-    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
-    for condition in conditions {
+fn without_heartbeats(node: &Node) -> Node {
+    let mut node = node.clone();
+    for condition in node.status.iter_mut().flat_map(|status| &mut status.conditions).flatten() {
         condition.last_heartbeat_time = None;
     }
-    for empty in [&mut status.capacity, &mut status.allocatable] {
-        if empty.as_ref().is_some_and(|list| list.is_empty()) {
-            *empty = None;
-        }
-    }
-    status
+    node
 }
 
 /// The difference as JSON for the `status` subresource, whose patches may carry labels and annotations too; `None` if

@@ -157,7 +157,6 @@ fn set_node_info(status: &mut NodeStatus, view: &NodeView<'_>) -> Option<NodeNew
         // Swap that was switched off meanwhile stays written, as upstream has it.
         swap: swap.or(old.swap),
         system_uuid: machine.system_uuid.clone(),
-        ..old
     });
     rebooted.then(|| NodeNews {
         reason: "Rebooted",

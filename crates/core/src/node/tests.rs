@@ -172,7 +172,7 @@ fn node_21_conditions_turn_with_their_words_their_times_and_their_events() {
     assert_eq!(reasons(&same), [""; 0]);
     let memory = condition(&same.node, "MemoryPressure");
     assert_eq!((memory.last_heartbeat_time, memory.last_transition_time), (Some(Time(at(10))), Some(Time(at(0)))));
-    assert!(!status_changed(&first.node, &same.node), "NODE-10: a heartbeat alone is no change");
+    assert!(node_change(&first.node, &same.node).is_none(), "NODE-10: a heartbeat alone is no change");
     assert!(node_patch(&first.node, &same.node).is_some());
 
     seen.now = at(20);
@@ -217,7 +217,7 @@ fn conditions_of_others_stay_and_ready_is_found_wherever_it_is() {
     node.status.as_mut().unwrap().conditions.as_mut().unwrap().push(others.clone());
     let updated = updated_node(&view(&setup, &health), &node).node;
     assert_eq!(condition(&updated, "KernelDeadlock"), others);
-    assert!(!status_changed(&node, &updated));
+    assert_eq!(node_change(&node, &updated), None);
 }
 
 #[test]

@@ -121,6 +121,16 @@ impl RuntimeService for Fake {
         Ok(Response::new(cri::RuntimeConfigResponse { linux }))
     }
 
+    async fn update_runtime_config(
+        &self,
+        r: Request<cri::UpdateRuntimeConfigRequest>,
+    ) -> Result<Response<cri::UpdateRuntimeConfigResponse>, Status> {
+        let network = r.get_ref().runtime_config.as_ref().and_then(|config| config.network_config.clone());
+        let cidr = network.map(|network| network.pod_cidr).unwrap_or_default();
+        self.enter("update_runtime_config", &r, &cidr).await?;
+        Ok(Response::new(cri::UpdateRuntimeConfigResponse {}))
+    }
+
     async fn list_pod_sandbox(
         &self,
         r: Request<cri::ListPodSandboxRequest>,

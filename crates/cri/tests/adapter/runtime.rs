@@ -95,6 +95,13 @@ async fn a_runtime_that_cannot_name_its_cgroup_driver_leaves_it_to_us_boot_05() 
 }
 
 #[tokio::test]
+async fn node_16_the_runtime_is_told_which_addresses_pods_have() {
+    let setup = Setup::up();
+    setup.runtime.set_pod_cidr("192.0.2.0/24,2001:db8::/64").await.expect("taken");
+    assert_eq!(setup.calls(), "update_runtime_config 192.0.2.0/24,2001:db8::/64");
+}
+
+#[tokio::test]
 async fn stopping_and_removing_what_is_gone_succeeds_cri_05() {
     let setup = Setup::up();
     let gone = ["stop_pod_sandbox", "remove_pod_sandbox", "stop_container", "remove_container", "remove_image"];

@@ -7,8 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use rubelet_core::launch::HandlerFeatures;
 use rubelet_core::node::{
-    NetworkState, NodeHealth, NodeNews, NodeSetup, NodeView, PlegState, ReportPace, condition_text, node_patch,
-    status_changed, updated_node,
+    NetworkState, NodeHealth, NodeNews, NodeSetup, NodeView, PlegState, ReportPace, condition_text, node_change,
+    node_patch, updated_node,
 };
 use rubelet_core::time::Instant;
 use tokio::sync::watch;
@@ -64,6 +64,11 @@ struct Memory {
     unschedulable: bool,
     /// Addresses of pods that the runtime knows of.
     pod_cidrs: String,
+    /// What the API server left out of our last report, as an older one does with fields that it does not know. It is
+    /// told again with the next report that is due, not before.
+    not_taken: Option<String>,
+    /// The watch has told of the object.
+    watching: bool,
     /// The last failure.
     problem: Option<ApiErrorKind>,
 }
@@ -158,7 +163,9 @@ impl NodeReporter {
         let cidr_changed = self.pass_on_cidr(&old).await;
         let wanted = self.sight.with_view(&self.setup, &self.world.clock, |view| updated_node(view, &old));
         let now = self.world.clock.mono();
-        let changed = status_changed(&old, &wanted.node) || cidr_changed;
+        let change = node_change(&old, &wanted.node);
+        let changed = (change.is_some() && change != self.memory.not_taken) || cidr_changed;
+        self.tell_schedulable(&old);
         if !changed && !self.pace.is_due(now) {
             self.remember(old);
             return Ok(());
@@ -167,11 +174,11 @@ impl NodeReporter {
             Some(patch) => Arc::new(self.api.patch_status(&self.setup.name, &patch).await?),
             None => old,
         };
+        self.memory.not_taken = node_change(&node, &wanted.node);
         self.pace.sent(changed, self.world.chance.fraction(), now);
         self.last_sent = Some(now);
         debug!(changed, "Reported the node");
         self.tell(wanted.news);
-        self.tell_schedulable(&node);
         self.remember(node);
         Ok(())
     }
@@ -181,7 +188,10 @@ impl NodeReporter {
     async fn current(&mut self, attempt: u32) -> Result<Arc<Node>, ApiError> {
         if attempt == 0 {
             let watched = self.sight.watched.borrow_and_update().clone();
-            let known = self.known.borrow().clone();
+            // One that the watch has seen and sees no more was deleted.
+            let deleted = watched.is_none() && self.memory.watching;
+            self.memory.watching |= watched.is_some();
+            let known = self.known.borrow().clone().filter(|_| !deleted);
             if let Some(node) = newer(watched, known) {
                 return Ok(node);
             }

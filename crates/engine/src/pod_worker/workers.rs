@@ -115,6 +115,10 @@ impl PodWorkers {
             return;
         }
         self.event(uid, Event::Desired { pod, how });
+        // Of a pod at rest nothing else would tell that its object changed: it may be up to be removed now.
+        if self.workers.get(uid).is_some_and(|worker| worker.reported.is_some()) {
+            self.report(uid);
+        }
     }
 
     fn begin(&mut self, pod: Arc<Pod>, reference: PodRef) {

@@ -122,7 +122,7 @@ impl PodRuntime<'_> {
         let last = started.map(|c| c.marks.restart_count).max();
         // With no record in the runtime, the logs remember how often it ran (RT-41).
         let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
-        let envs = self.environment(container, &sandbox.ips).await?;
+        let envs = self.environment(container, self.addresses(sandbox)).await?;
         let bound = self.bind_subpaths(container, &envs).await?;
         let hosts = self.write_hosts(sandbox).await?;
         let termination = match container.termination_message_path.as_deref() {
@@ -275,10 +275,13 @@ impl PodRuntime<'_> {
 
     /// Where the pod is, for a hook that asks it.
     fn address(&self, sandbox: &LiveSandbox) -> Option<IpAddr> {
-        if self.pod.host_network() {
-            return self.node.facts.ips.first().copied();
-        }
-        sandbox.ips.first().copied()
+        self.addresses(sandbox).first().copied()
+    }
+
+    /// Where the pod is: on the node's network, where the node is.
+    /// upstream: kubelet.go SyncPod, kubelet_pods.go generateAPIPodStatus (v1.36)
+    fn addresses<'a>(&'a self, sandbox: &'a LiveSandbox) -> &'a [IpAddr] {
+        if self.pod.host_network() { &self.node.facts.ips } else { &sandbox.ips }
     }
 
     /// A call whose answer was lost may have succeeded, and one that finds its name taken follows such a call: look

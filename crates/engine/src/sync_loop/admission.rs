@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::admit::{Admitted, PREEMPTED, PREEMPTING, Rejection, admit, victims};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Stage};
-use rubelet_core::pod::PodExt;
+use rubelet_core::pod::{PodExt, Source};
 use rubelet_core::status::rejected;
+use rubelet_core::time::Instant;
 use tracing::{info, warn};
 
 use super::{Rejected, SyncLoop};
@@ -25,11 +27,21 @@ pub(super) struct Door {
     node: Option<NodeNow>,
 }
 
-/// A critical pod that waits until others have made room.
-pub(super) struct Preemptor {
+/// How long the watch of the node is given to catch up with that of pods: a pod may have been sent here for a label that
+/// we do not see yet. Upstream asks the API server for the node instead, and the loop waits for the answer.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// A pod that waits at the door.
+pub(super) struct Waiter {
     pub(super) pod: Arc<Pod>,
-    /// Who has not stopped yet.
-    victims: BTreeSet<PodUid>,
+    why: Wait,
+}
+
+enum Wait {
+    /// Others make room for it. These have not stopped yet.
+    Room(BTreeSet<PodUid>),
+    /// What the API says of the node may be old. It is let in or refused at this time.
+    Node(Instant),
 }
 
 impl SyncLoop {
@@ -37,7 +49,9 @@ impl SyncLoop {
     pub(super) fn add(&mut self, pod: Arc<Pod>, door: &mut Door) {
         let uid = PodRef::of(&pod).uid;
         self.rejected.remove(&uid);
-        self.preemptors.remove(&uid);
+        if matches!(self.waiters.get(&uid), Some(Waiter { why: Wait::Room(_), .. })) {
+            self.waiters.remove(&uid);
+        }
         let is_new = !self.workers.knows(&uid);
         if !is_new {
             // It is here already and may be among them: it does not stand in its own way.
@@ -53,6 +67,7 @@ impl SyncLoop {
                 Err(rejection) => {
                     match victims_of(&pod, beside, &rejection) {
                         Some(victims) => self.preempt(pod, victims),
+                        None if self.may_be_old_news(&pod, &rejection) => self.wait_for_node(pod),
                         None => self.reject(pod, rejection),
                     }
                     door.others = None;
@@ -60,6 +75,7 @@ impl SyncLoop {
                 }
             }
         };
+        self.waiters.remove(&uid);
         self.workers.desired(pod, Arrival::Added);
         match (door.others.as_mut(), admitted) {
             (Some(others), Some(admitted)) if is_new => others.push(admitted),
@@ -84,7 +100,7 @@ impl SyncLoop {
         let uid = PodRef::of(&pod).uid;
         if self.rejected.contains_key(&uid) {
             self.report_rejected(&uid, Some(pod));
-        } else if self.preemptors.contains_key(&uid) {
+        } else if self.waiters.contains_key(&uid) {
             self.add(pod, &mut Door::default());
         } else {
             self.workers.desired(pod, Arrival::Updated);
@@ -97,8 +113,8 @@ impl SyncLoop {
         let uid = PodRef::of(&pod).uid;
         if self.rejected.contains_key(&uid) {
             self.report_rejected(&uid, Some(pod));
-        } else if let Some(preemptor) = self.preemptors.get_mut(&uid) {
-            preemptor.pod = pod;
+        } else if let Some(waiter) = self.waiters.get_mut(&uid) {
+            waiter.pod = pod;
         } else {
             self.workers.reconcile(pod);
         }
@@ -112,7 +128,7 @@ impl SyncLoop {
         if heir.as_ref().is_some_and(|heir| heir.source() < pod.source()) {
             return;
         }
-        self.preemptors.remove(&uid);
+        self.waiters.remove(&uid);
         if self.rejected.remove(&uid).is_some() && !self.workers.knows(&uid) {
             self.node.ports.status.forget(&uid);
         }
@@ -137,6 +153,7 @@ impl SyncLoop {
         self.record(&pod, EventKind::Warning, rejection.reason.clone(), rejection.message);
         let status = Arc::new(rejected(&pod, &rejection.reason, &message, self.node.clock.wall()));
         let uid = PodRef::of(&pod).uid;
+        self.waiters.remove(&uid);
         self.rejected.insert(uid.clone(), Rejected { pod, status });
         // It may run already: a definition that no longer fits, or another configuration of the node. Then it ends.
         self.workers.removed(&uid);
@@ -169,16 +186,48 @@ impl SyncLoop {
             self.workers.preempt(&name.uid);
             waits_for.insert(name.uid);
         }
-        self.preemptors.insert(PodRef::of(&pod).uid, Preemptor { pod, victims: waits_for });
+        self.waiters.insert(PodRef::of(&pod).uid, Waiter { pod, why: Wait::Room(waits_for) });
     }
 
-    /// A pod came to rest: those that waited for it to stop may be let in now.
-    pub(super) fn room_made(&mut self) {
+    /// The pod does not match the node as we see it, and has not waited for a newer view yet (ADM-05).
+    fn may_be_old_news(&self, pod: &Pod, rejection: &Rejection) -> bool {
+        let waited = match self.waiters.get(&PodRef::of(pod).uid) {
+            Some(Waiter { why: Wait::Node(due), .. }) => *due <= self.node.clock.mono(),
+            Some(_) | None => false,
+        };
+        rejection.reason == "NodeAffinity" && pod.source() == Some(Source::Api) && !waited
+    }
+
+    fn wait_for_node(&mut self, pod: Arc<Pod>) {
+        let due = self.node.clock.mono() + CATCH_UP;
+        let uid = PodRef::of(&pod).uid;
+        let why = match self.waiters.remove(&uid) {
+            Some(Waiter { why: why @ Wait::Node(_), .. }) => why,
+            Some(_) | None => Wait::Node(due),
+        };
+        self.waiters.insert(uid, Waiter { pod, why });
+    }
+
+    /// When the next pod has waited long enough.
+    pub(super) fn door_due(&self) -> Option<Instant> {
+        let due = |waiter: &Waiter| match waiter.why {
+            Wait::Node(due) => Some(due),
+            Wait::Room(_) => None,
+        };
+        self.waiters.values().filter_map(due).min()
+    }
+
+    /// Lets in, or refuses, those who have waited for what has come to pass.
+    pub(super) fn open_door(&mut self) {
+        let now = self.node.clock.mono();
         let stopped = |uid: &PodUid| {
             self.workers.stage(uid).is_none_or(|stage| matches!(stage, Stage::Terminated { .. } | Stage::Finished))
         };
-        let free = self.preemptors.values().filter(|p| p.victims.iter().all(stopped));
-        let free: Vec<Arc<Pod>> = free.map(|p| Arc::clone(&p.pod)).collect();
+        let over = |waiter: &&Waiter| match &waiter.why {
+            Wait::Room(victims) => victims.iter().all(stopped),
+            Wait::Node(due) => *due <= now,
+        };
+        let free: Vec<Arc<Pod>> = self.waiters.values().filter(over).map(|waiter| Arc::clone(&waiter.pod)).collect();
         let mut door = Door::default();
         for pod in free {
             self.add(pod, &mut door);

@@ -11,6 +11,8 @@ mod hooks;
 mod laws;
 mod life;
 mod names;
+mod node;
+mod node_lease;
 mod objects;
 mod probes;
 mod puller;

@@ -269,3 +269,19 @@ async fn after_a_reboot_every_pod_runs_again_in_a_new_sandbox_rst_17() {
     assert_eq!(counts, [1]);
     sim.check_laws();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_on_the_nodes_network_has_the_nodes_address_env_05() {
+    let sim = Sim::seeded(49).await;
+    let field = |name: &str, path: &str| -> k8s_openapi::api::core::v1::EnvVar {
+        let from = serde_json::json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+        serde_json::from_value(from).expect("a variable")
+    };
+    let env = vec![field("POD_IP", "status.podIP"), field("POD_IPS", "status.podIPs"), field("HOST", "status.hostIP")];
+    let pod = static_pod("host").host_network().container("app").edit_container(|c| c.env = Some(env));
+    sim.files.put(pod.build());
+    sim.until_ready(&["host"], 5).await;
+    let envs = sim.runtime.container_config("host", "app").expect("made").envs;
+    let address = |name: &str| (name.to_owned(), "192.0.2.1".to_owned());
+    assert_eq!(envs, ["POD_IP", "POD_IPS", "HOST"].map(address));
+}

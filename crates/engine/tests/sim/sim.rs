@@ -19,6 +19,7 @@ use rubelet_engine::assemble::{EngineHandle, Parts, start};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Ports, Settings};
+use rubelet_engine::node_reporter::NodeParts;
 use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
@@ -50,6 +51,8 @@ pub(crate) struct Sim {
     pub(crate) more: Option<FakeSource>,
     /// The API server, where a test wants one.
     pub(crate) api: Option<FakeApi>,
+    /// The node's object and lease, where a test wants them.
+    pub(crate) node: Option<Box<dyn Fn() -> NodeParts>>,
     pub(crate) laws: Laws,
     /// The engine's wall clock, and by how much it is wrong: it is not the runtime's.
     wall: Clock,
@@ -101,6 +104,7 @@ impl Sim {
             probes: FakeProbes::new(clock),
             more: None,
             api: None,
+            node: None,
             laws: Laws::default(),
             wall: Clock::virtual_from(clock.now().wall),
             wrong: jiff::SignedDuration::ZERO,
@@ -131,7 +135,7 @@ impl Sim {
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             clock: self.wall.clone(),
             sources,
-            node: None,
+            node: self.node.as_ref().map(|parts| parts()),
             object_changes: Some(changes),
         };
         let (tasks, handle) = start(parts, &cancel);

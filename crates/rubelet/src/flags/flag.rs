@@ -62,11 +62,13 @@ pub(super) enum Group {
     Host,
     Logging,
     Program,
+    /// Not upstream's: off unless asked for.
+    Own,
     NoEffect,
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Start,
         Self::StaticPods,
         Self::Runtime,
@@ -79,6 +81,7 @@ impl Group {
         Self::Host,
         Self::Logging,
         Self::Program,
+        Self::Own,
         Self::NoEffect,
     ];
 
@@ -96,6 +99,7 @@ impl Group {
             Self::Host => "Host",
             Self::Logging => "Logging of rubelet itself",
             Self::Program => "Program",
+            Self::Own => "Only in rubelet",
             Self::NoEffect => "Accepted without effect",
         }
     }

@@ -51,6 +51,8 @@ pub struct KubeletFlags {
     pub experimental_allocatable_ignore_eviction: bool,
     /// `--housekeeping-interval`: how often container statistics are refreshed.
     pub housekeeping_interval: GoDuration,
+    /// `--api-pod-cache`: keep a copy of the API's pods for a start without the API server. Ours.
+    pub api_pod_cache: bool,
 }
 
 impl Default for KubeletFlags {
@@ -78,6 +80,7 @@ impl Default for KubeletFlags {
             experimental_mounter_path: String::new(),
             experimental_allocatable_ignore_eviction: false,
             housekeeping_interval: GoDuration::secs(10),
+            api_pod_cache: false,
         }
     }
 }

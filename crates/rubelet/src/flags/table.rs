@@ -1,4 +1,4 @@
-//! Every flag of kubelet v1.36, and the few of rubelet's own commands.
+//! Every flag of kubelet v1.36, the few that only rubelet has, and those of its own commands.
 //!
 //! upstream: cmd/kubelet/app/options/options.go, globalflags.go, globalflags_linux.go; component-base/logs/api/v1
 //! addFlags, version/verflag (v1.36); behaviours: FLAG-01 to FLAG-03.
@@ -14,7 +14,7 @@ use super::settings::Output;
 
 /// Every flag of a run.
 pub(super) fn run_flags() -> impl Iterator<Item = &'static Flag> + Clone {
-    [node::FLAGS, pods::FLAGS, resources::FLAGS, server::FLAGS, program::FLAGS, program::NO_EFFECT]
+    [node::FLAGS, pods::FLAGS, resources::FLAGS, server::FLAGS, program::FLAGS, OWN_FLAGS, program::NO_EFFECT]
         .into_iter()
         .flatten()
 }
@@ -29,6 +29,14 @@ pub(super) fn tool_flags() -> impl Iterator<Item = &'static Flag> + Clone {
 pub(super) fn check_flags() -> impl Iterator<Item = &'static Flag> + Clone {
     TOOL_FLAGS.iter().filter(|flag| flag.name == "output").chain(run_flags())
 }
+
+/// What upstream does not have. Each is off by default, so that a command line of upstream's means the same here.
+static OWN_FLAGS: &[Flag] = &[Flag::new(
+    "api-pod-cache",
+    Group::Own,
+    Kind::Bool(|s| &mut s.flags.api_pod_cache),
+    "Keep a copy of the API server's pods below --root-dir, and go by it when the node starts and cannot reach it.",
+)];
 
 static TOOL_FLAGS: &[Flag] = &[
     Flag::new(

@@ -160,3 +160,6 @@ pub(super) fn cgroup_limit(config: &KubeletConfiguration, facts: &NodeFacts) -> 
         Reservations { system: &config.system_reserved, kube: &config.kube_reserved, eviction_hard: &none };
     Ok(pods_limit(&capacity, &reservations.for_daemons(&capacity)?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use rubelet_core::launch::NamespaceMode;
 use rubelet_core::qos::{CgroupDriver, CgroupPath, CgroupTree, QosClass};
+use rubelet_core::resources::Amounts;
+use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{VolumePlugin, VolumeRequest};
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
 use rubelet_linux::logs::{DiskLogs, LogDirs};
 use rubelet_linux::pod_dirs::RootPods;
-use rubelet_linux::volume_dirs::RootVolumes;
+use rubelet_linux::volume_dirs::{Payloads, RootVolumes};
 use rubelet_testkit::contract::{self, Rig};
-use rubelet_volume::{EmptyDir, HostPath};
+use rubelet_testkit::{FakeObjects, FakeTokens};
+use rubelet_volume::{ConfigMaps, Content, DownwardApi, EmptyDir, HostPath, Projected, Secrets};
 
 use crate::rig::{BUSYBOX, Setup};
 
@@ -71,6 +74,51 @@ fn volumes_obey_their_laws() {
     for (plugin, pod) in checks {
         let volume = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref()).expect("it has a volume")[0].clone();
         node.block_on(contract::check_volume_plugin(plugin, &VolumeRequest { pod, volume, fs_group: None }));
+    }
+    assert_eq!(crate::rig::mounts_below(&node.root()), Vec::<String>::new());
+}
+
+#[test]
+fn volumes_that_we_write_obey_their_laws_and_can_be_read() {
+    let node = Setup::default().prepare();
+    let dirs = RootVolumes::new(node.root());
+    let content = Content::new(Arc::new(dirs.clone()), Arc::new(Payloads::new(dirs, Clock::real())), 1 << 30);
+    let (objects, tokens) = (Arc::new(FakeObjects::default()), Arc::new(FakeTokens::default()));
+    objects.put_config_map("c", [("key", "value")]);
+    objects.put_secret("s", [("key", "value")]);
+    let name = serde_json::json!([{"path": "key", "fieldRef": {"fieldPath": "metadata.name"}}]);
+    let token = serde_json::json!([{"serviceAccountToken": {"path": "key"}}]);
+    let none = Amounts::default();
+    let checks: [(Box<dyn VolumePlugin>, _, _); 4] = [
+        (
+            Box::new(ConfigMaps::new(content.clone(), objects.clone())),
+            serde_json::json!({"name": "v", "configMap": {"name": "c"}}),
+            "value",
+        ),
+        (
+            Box::new(Secrets::new(content.clone(), objects.clone())),
+            serde_json::json!({"name": "v", "secret": {"secretName": "s"}}),
+            "value",
+        ),
+        (
+            Box::new(DownwardApi::new(content.clone(), none.clone())),
+            serde_json::json!({"name": "v", "downwardAPI": {"items": name}}),
+            "web",
+        ),
+        (
+            Box::new(Projected::new(content, objects, tokens, none)),
+            serde_json::json!({"name": "v", "projected": {"sources": token}}),
+            "/#0",
+        ),
+    ];
+    for (plugin, volume, expected) in checks {
+        let volume = serde_json::from_value(volume).expect("a volume");
+        let request = VolumeRequest { pod: rubelet_testkit::pod("web").build(), volume, fs_group: Some(2000) };
+        node.block_on(contract::check_volume_plugin(plugin.as_ref(), &request));
+        let ready = node.block_on(plugin.set_up(&request)).expect("it can be set up");
+        assert_eq!(std::fs::read_to_string(ready.path.join("key")).expect("it can be read"), expected);
+        node.block_on(plugin.tear_down(&"web-uid".into(), "v")).expect("it can be undone");
+        assert!(!ready.path.exists());
     }
     assert_eq!(crate::rig::mounts_below(&node.root()), Vec::<String>::new());
 }

@@ -12,6 +12,9 @@ use http_body_util::{BodyExt, Full};
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 pub(super) type Answer = Response<Body>;
 
+/// Why there is nothing to answer with: a status and its words.
+pub(super) type Refusal = (StatusCode, String);
+
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 

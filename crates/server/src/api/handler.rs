@@ -16,7 +16,7 @@ use rubelet_engine::sync_loop::NodeView;
 use tracing::error;
 
 use super::access::Access;
-use super::answers::{Answer, json, text};
+use super::answers::{Answer, Refusal, json, text};
 use super::authn::Authn;
 use super::connection::Peer;
 use super::log_options::LogOptions;
@@ -91,12 +91,13 @@ impl Handler {
         }
     }
 
-    async fn guarded(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
+    async fn guarded(&self, peer: &Peer, mut request: Request<Incoming>) -> Answer {
         let unknown = || text(StatusCode::NOT_FOUND, "404 page not found\n");
         let Some(path) = plain(request.uri().path()) else { return unknown() };
         let method = request.method();
         let asked = route(self.offers, method, &path);
-        let _in_flight = self.requests.enter(method, bucket(&path), asked.is_long_running());
+        let clock = &self.sessions.clock;
+        let in_flight = Arc::new(self.requests.enter(method, bucket(&path), asked.is_long_running(), clock));
         if asked == Route::Unknown {
             return unknown();
         }
@@ -111,7 +112,17 @@ impl Handler {
         if !peer.befriend() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n");
         }
-        self.carry_out(peer, request, asked, &path).await.unwrap_or_else(|refused| refused)
+        // A session is in flight until it ends, and any other answer until it has been read.
+        request.extensions_mut().insert(Arc::clone(&in_flight));
+        let answer = self.carry_out(peer, request, asked, &path).await;
+        let answer = answer.unwrap_or_else(|(status, why)| text(status, why));
+        answer.map(|body| {
+            let held = move |frame| {
+                let _still = &in_flight;
+                frame
+            };
+            body.map_frame(held).boxed_unsync()
+        })
     }
 
     async fn carry_out(
@@ -120,7 +131,7 @@ impl Handler {
         request: Request<Incoming>,
         asked: Route,
         path: &str,
-    ) -> Result<Answer, Answer> {
+    ) -> Result<Answer, Refusal> {
         let missing = |_: &Target| "pod does not exist".to_owned();
         let query = request.uri().query().map(str::to_owned);
         let query = query.as_deref();
@@ -130,15 +141,14 @@ impl Handler {
             }
             Route::Pods => Ok(pods::list(&self.view().await?)),
             Route::RunningPods => Ok(pods::running(self.runtime.list().await)),
-            Route::Configz => Ok(json(self.configuration.clone())),
+            Route::Configz => Ok(json([b"{\"kubeletconfig\":", self.configuration.as_ref(), b"}"].concat())),
             Route::Metrics => Ok(self.metrics().await),
             Route::ContainerLogs(target) => {
-                let options = LogOptions::parse(query, self.sessions.clock.wall(), self.settings.split_streams)
-                    .map_err(|(status, why)| text(status, why))?;
+                let options = LogOptions::parse(query, self.sessions.clock.wall(), self.settings.split_streams)?;
                 let pod = self.pod(&target, |target| format!("pod {:?} does not exist", target.pod)).await?;
                 if pod.tty(&target.container).is_none() {
                     let why = format!("container {:?} not found in pod {:?}", target.container, target.pod);
-                    return Err(text(StatusCode::NOT_FOUND, why));
+                    return Err((StatusCode::NOT_FOUND, why));
                 }
                 Ok(self.logs.answer(&pod, &target.container, &options).await)
             }
@@ -158,19 +168,19 @@ impl Handler {
                 let pod = self.pod(&target, missing).await?;
                 self.sessions.run(query, &pod, &target).await
             }
-            Route::Refused(status, words) => Err(text(status, words)),
-            Route::Unknown => Err(text(StatusCode::NOT_FOUND, "404 page not found\n")),
+            Route::Refused(status, words) => Err((status, words.to_owned())),
+            Route::Unknown => Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned())),
         }
     }
 
-    async fn view(&self) -> Result<NodeView, Answer> {
+    async fn view(&self) -> Result<NodeView, Refusal> {
         let view = tokio::time::timeout(VIEW_WITHIN, self.node.view()).await.ok().flatten();
-        view.ok_or_else(|| text(StatusCode::INTERNAL_SERVER_ERROR, "the sync loop does not answer\n"))
+        view.ok_or_else(|| (StatusCode::INTERNAL_SERVER_ERROR, "the sync loop does not answer\n".to_owned()))
     }
 
-    async fn pod(&self, target: &Target, missing: impl Fn(&Target) -> String) -> Result<KnownPod, Answer> {
+    async fn pod(&self, target: &Target, missing: impl Fn(&Target) -> String) -> Result<KnownPod, Refusal> {
         let found = pods::find(&self.view().await?, &target.namespace, &target.pod);
-        found.ok_or_else(|| text(StatusCode::NOT_FOUND, missing(target)))
+        found.ok_or_else(|| (StatusCode::NOT_FOUND, missing(target)))
     }
 
     async fn metrics(&self) -> Answer {

@@ -5,6 +5,7 @@ use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use rubelet_engine::ports::{LogStreams, LogWish};
 
+use super::answers::Refusal;
 use crate::url::query_values;
 
 /// What is wanted, and of which instance.
@@ -14,9 +15,6 @@ pub(super) struct LogOptions {
     /// Of the instance before this one.
     pub(super) previous: bool,
 }
-
-/// Why not: a status and its words.
-pub(super) type Refusal = (StatusCode, String);
 
 const UNREADABLE: &str = r#"{"message": "Unable to decode query."}"#;
 const INVALID: &str = r#"{"message": "Invalid request."}"#;

@@ -1,7 +1,6 @@
 //! `/containerLogs`: which instance's log it is, and the log itself (LOG-05, LOG-06).
 //! upstream: kubelet_pods.go GetKubeletContainerLogs, validateContainerLogStatus (v1.36)
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,13 +47,9 @@ impl Logs {
         let Some(found) = seen.containers.iter().find(|container| container.id == raw) else { return unknown() };
         match self.reader.open(&found.log_path, &options.wish).await {
             Ok(log) => {
-                let end = Ending {
-                    node: Arc::clone(&self.node),
-                    runtime: Arc::clone(&self.runtime),
-                    clock: self.clock.clone(),
-                };
-                let ended = end.wait(uid.clone(), raw);
-                stream(body(log, Box::pin(ended)))
+                let (node, runtime, clock) = (Arc::clone(&self.node), Arc::clone(&self.runtime), self.clock.clone());
+                let ended = Ending { node, runtime, clock }.wait(uid.clone(), raw);
+                stream(body(log, options.wish.follow.then(|| Box::pin(ended) as _)))
             }
             Err(err) => text(StatusCode::OK, format!("failed to open log file: {}", Chain(&err))),
         }
@@ -150,12 +145,13 @@ impl Ending {
 
 struct Reading {
     log: Box<dyn LogText>,
-    ended: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// While it is followed, the end of its container.
+    ended: Option<BoxFuture<'static, ()>>,
 }
 
 /// The log as a body: read as the peer takes it, and ended when the container has.
-fn body(log: Box<dyn LogText>, ended: BoxFuture<'static, ()>) -> Body {
-    let reading = Reading { log, ended: Some(ended) };
+fn body(log: Box<dyn LogText>, ended: Option<BoxFuture<'static, ()>>) -> Body {
+    let reading = Reading { log, ended };
     let pieces = stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
         match reading.next().await {

@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::Method;
 use jiff::Timestamp;
 use rubelet_core::observe::{ContainerStateKind, PodSummary, SandboxState};
+use rubelet_core::time::Instant;
+use rubelet_engine::clock::Clock;
 
 /// Metrics that somebody else keeps.
 pub trait MetricsPage: Send + Sync {
@@ -32,24 +35,58 @@ struct Labels {
 struct Count {
     total: u64,
     inflight: u64,
+    /// How many took no longer than each of [`BUCKETS`].
+    within: [u64; BUCKETS.len()],
+    /// Those that came to an end, and how long they took together.
+    done: u64,
+    took: Duration,
 }
+
+/// Upper bounds of durations, as they are written. upstream: kubelet/server/metrics HTTPRequestsDuration (v1.36)
+const BUCKETS: [(Duration, &str); 11] = [
+    (Duration::from_millis(5), "0.005"),
+    (Duration::from_millis(10), "0.01"),
+    (Duration::from_millis(25), "0.025"),
+    (Duration::from_millis(50), "0.05"),
+    (Duration::from_millis(100), "0.1"),
+    (Duration::from_millis(250), "0.25"),
+    (Duration::from_millis(500), "0.5"),
+    (Duration::from_secs(1), "1"),
+    (Duration::from_millis(2500), "2.5"),
+    (Duration::from_secs(5), "5"),
+    (Duration::from_secs(10), "10"),
+];
 
 /// A request that is being answered, until dropped.
 pub(super) struct InFlight {
     requests: Arc<Requests>,
     labels: Labels,
+    clock: Clock,
+    since: Instant,
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         if let Some(count) = self.requests.counts().get_mut(&self.labels) {
+            let took = self.clock.mono().since(self.since);
             count.inflight = count.inflight.saturating_sub(1);
+            count.done += 1;
+            count.took = count.took.saturating_add(took);
+            for (within, _) in count.within.iter_mut().zip(BUCKETS).filter(|(_, (bound, _))| took <= *bound) {
+                *within += 1;
+            }
         }
     }
 }
 
 impl Requests {
-    pub(super) fn enter(self: &Arc<Self>, method: &Method, path: &'static str, long_running: bool) -> InFlight {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        method: &Method,
+        path: &'static str,
+        long_running: bool,
+        clock: &Clock,
+    ) -> InFlight {
         const KNOWN: [&str; 8] = ["OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"];
         let method = KNOWN.into_iter().find(|known| method == known).unwrap_or("other");
         let labels = Labels { method, path, long_running };
@@ -57,7 +94,7 @@ impl Requests {
         let count = counts.entry(labels.clone()).or_default();
         count.total += 1;
         count.inflight += 1;
-        InFlight { requests: Arc::clone(self), labels }
+        InFlight { requests: Arc::clone(self), labels, since: clock.mono(), clock: clock.clone() }
     }
 
     fn counts(&self) -> MutexGuard<'_, BTreeMap<Labels, Count>> {
@@ -67,22 +104,36 @@ impl Requests {
     /// Writing to a string cannot fail.
     pub(super) fn write(&self, out: &mut String, server_type: &str) {
         let counts = self.counts().clone();
-        let mut family = |name: &str, kind: &str, help: &str, value: fn(&Count) -> u64| {
-            head(out, name, kind, help);
-            for (Labels { method, path, long_running }, count) in &counts {
-                let _ = writeln!(
-                    out,
-                    "{name}{{long_running=\"{long_running}\",method=\"{method}\",path=\"{path}\",\
-                     server_type=\"{server_type}\"}} {}",
-                    value(count)
+        let told: Vec<(String, Count)> = counts
+            .iter()
+            .map(|(Labels { method, path, long_running }, count)| {
+                let labels = format!(
+                    "long_running=\"{long_running}\",method=\"{method}\",path=\"{path}\",server_type=\"{server_type}\""
                 );
+                (labels, *count)
+            })
+            .collect();
+        head(out, "kubelet_http_inflight_requests", "gauge", "Requests that are being answered.");
+        for (labels, count) in &told {
+            let _ = writeln!(out, "kubelet_http_inflight_requests{{{labels}}} {}", count.inflight);
+        }
+        head(out, DURATION, "histogram", "How long answers took, in seconds.");
+        for (labels, count) in &told {
+            for (within, (_, bound)) in count.within.iter().zip(BUCKETS) {
+                let _ = writeln!(out, "{DURATION}_bucket{{{labels},le=\"{bound}\"}} {within}");
             }
-        };
-        let help = "Requests that are being answered.";
-        family("kubelet_http_inflight_requests", "gauge", help, |count| count.inflight);
-        family("kubelet_http_requests_total", "counter", "Requests since the start.", |count| count.total);
+            let _ = writeln!(out, "{DURATION}_bucket{{{labels},le=\"+Inf\"}} {}", count.done);
+            let _ = writeln!(out, "{DURATION}_sum{{{labels}}} {}", count.took.as_secs_f64());
+            let _ = writeln!(out, "{DURATION}_count{{{labels}}} {}", count.done);
+        }
+        head(out, "kubelet_http_requests_total", "counter", "Requests since the start.");
+        for (labels, count) in &told {
+            let _ = writeln!(out, "kubelet_http_requests_total{{{labels}}} {}", count.total);
+        }
     }
 }
+
+const DURATION: &str = "kubelet_http_requests_duration_seconds";
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");

@@ -12,7 +12,7 @@ use rubelet_core::observe::PodObservation;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{RpcError, RpcErrorKind, Runtime, RuntimeView, StdStreams};
 
-use super::answers::{Answer, json, text};
+use super::answers::{Answer, Refusal, json};
 use super::connection::Peer;
 use super::pods::KnownPod;
 use super::routes::Target;
@@ -26,9 +26,6 @@ pub(super) struct Sessions {
     pub(super) idle: Duration,
 }
 
-/// Why there is no session.
-type Refused = Answer;
-
 impl Sessions {
     pub(super) async fn exec(
         &self,
@@ -36,7 +33,7 @@ impl Sessions {
         request: Request<Incoming>,
         pod: &KnownPod,
         target: &Target,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, Refusal> {
         let wanted = std_streams(request.uri().query())?;
         let command = query_values(request.uri().query(), "command");
         let id = running(&self.look(pod).await?, target)
@@ -52,7 +49,7 @@ impl Sessions {
         request: Request<Incoming>,
         pod: &KnownPod,
         target: &Target,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, Refusal> {
         let wanted = std_streams(request.uri().query())?;
         let missing = || failed(format!("container {} not found in pod {}", target.container, pod.full_name()));
         let id = running(&self.look(pod).await?, target).ok_or_else(missing)?;
@@ -72,10 +69,10 @@ impl Sessions {
         request: Request<Incoming>,
         pod: &KnownPod,
         target: &Target,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, Refusal> {
         let ports = ports(request.headers(), request.uri().query())?;
         if target.uid.as_ref().is_some_and(|uid| *uid != pod.reference.uid.to_string()) {
-            return Err(text(StatusCode::NOT_FOUND, "pod not found"));
+            return Err((StatusCode::NOT_FOUND, "pod not found".to_owned()));
         }
         let seen = self.look(pod).await?;
         let sandbox = seen.ready_sandbox().or_else(|| seen.sandboxes.first());
@@ -86,7 +83,7 @@ impl Sessions {
     }
 
     /// A command to its end, with all that it printed. It has no timeout; whoever goes away ends the wait.
-    pub(super) async fn run(&self, query: Option<&str>, pod: &KnownPod, target: &Target) -> Result<Answer, Refused> {
+    pub(super) async fn run(&self, query: Option<&str>, pod: &KnownPod, target: &Target) -> Result<Answer, Refusal> {
         let command = query_values(query, "cmd").into_iter().next().unwrap_or_default();
         let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
         let id = running(&self.look(pod).await?, target)
@@ -99,7 +96,7 @@ impl Sessions {
         Ok(json([done.stdout, done.stderr].concat()))
     }
 
-    async fn look(&self, pod: &KnownPod) -> Result<PodObservation, Refused> {
+    async fn look(&self, pod: &KnownPod) -> Result<PodObservation, Refusal> {
         let seen = RuntimeView::inspect(self.runtime.as_ref(), &pod.reference.uid, self.clock.mono()).await;
         seen.map_err(|err| failed(err.detail))
     }
@@ -111,24 +108,24 @@ fn running(seen: &PodObservation, target: &Target) -> Option<ContainerId> {
 }
 
 /// upstream: cri-streaming/pkg/streaming/remotecommand/httpstream.go NewOptions (v1.36)
-fn std_streams(query: Option<&str>) -> Result<StdStreams, Refused> {
+fn std_streams(query: Option<&str>) -> Result<StdStreams, Refusal> {
     let on = |key: &str| query_values(query, key).first().is_some_and(|value| value == "1");
     let (stdin, stdout, tty) = (on("input"), on("output"), on("tty"));
     // A terminal has one output.
     let stderr = on("error") && !tty;
     if !stdin && !stdout && !stderr {
-        return Err(text(StatusCode::BAD_REQUEST, "you must specify at least 1 of stdin, stdout, stderr"));
+        return Err((StatusCode::BAD_REQUEST, "you must specify at least 1 of stdin, stdout, stderr".to_owned()));
     }
     Ok(StdStreams { stdin, stdout, stderr, tty })
 }
 
 /// A WebSocket names its ports at once; SPDY does so stream by stream.
 /// upstream: cri-streaming/pkg/streaming/portforward/websocket.go NewV4Options (v1.36)
-fn ports(headers: &HeaderMap, query: Option<&str>) -> Result<Vec<u16>, Refused> {
+fn ports(headers: &HeaderMap, query: Option<&str>) -> Result<Vec<u16>, Refusal> {
     if !upgrade::is_websocket(headers) {
         return Ok(Vec::new());
     }
-    let bad = |why: String| text(StatusCode::BAD_REQUEST, why);
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let given = query_values(query, "port");
     if given.is_empty() {
         return Err(bad("query parameter \"port\" is required".to_owned()));
@@ -149,19 +146,19 @@ fn ports(headers: &HeaderMap, query: Option<&str>) -> Result<Vec<u16>, Refused> 
     Ok(ports)
 }
 
-fn needs_upgrade(headers: &HeaderMap) -> Result<(), Refused> {
+fn needs_upgrade(headers: &HeaderMap) -> Result<(), Refusal> {
     if wants_upgrade(headers) { Ok(()) } else { Err(failed("Upgrade request required\n".to_owned())) }
 }
 
-fn failed(why: String) -> Refused {
-    text(StatusCode::INTERNAL_SERVER_ERROR, why)
+fn failed(why: String) -> Refusal {
+    (StatusCode::INTERNAL_SERVER_ERROR, why)
 }
 
 /// upstream: cri-streaming/pkg/streaming/errors.go WriteError (v1.36)
-fn refused(err: RpcError) -> Refused {
+fn refused(err: RpcError) -> Refusal {
     let status =
         if err.kind == RpcErrorKind::NotFound { StatusCode::NOT_FOUND } else { StatusCode::INTERNAL_SERVER_ERROR };
-    text(status, err.detail)
+    (status, err.detail)
 }
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ struct Rig {
     authority: Authority,
     clock: Clock,
     held: watch::Receiver<Option<Leaf>>,
-    refusals: watch::Sender<u64>,
     _tasks: TaskGroup,
 }
 
@@ -47,7 +46,6 @@ impl<'a> Setup<'a> {
 
     async fn start(self) -> Rig {
         let (publish, held) = watch::channel(None);
-        let (refusals, refused) = watch::channel(0);
         let purpose = if self.wishes.is_some() { Purpose::Serving } else { Purpose::Client };
         let parts = Parts {
             purpose,
@@ -60,14 +58,14 @@ impl<'a> Setup<'a> {
             },
             desk: Box::new(FakeDesk { authority: self.authority.clone(), bootstrap: self.bootstrap }),
             publish: Box::new(move |pair| drop(publish.send_replace(Some(pair.leaf.clone())))),
-            refusals: Some(refused),
+            refusals: Some(self.authority.refusals.subscribe()),
             clock: self.clock.clone(),
             chance: Arc::new(SeededChance::new(7)),
         };
         let mut tasks = TaskGroup::new(&CancellationToken::new());
         let keeper = Keeper::new(parts, self.first).await;
         tasks.start("keeper", keeper.run(tasks.cancel_token()));
-        Rig { authority: self.authority.clone(), clock: self.clock.clone(), held, refusals, _tasks: tasks }
+        Rig { authority: self.authority.clone(), clock: self.clock.clone(), held, _tasks: tasks }
     }
 }
 
@@ -216,6 +214,8 @@ async fn tls_05_without_bootstrap_credentials_a_new_certificate_on_disk_is_taken
     let mut rig = Setup { bootstrap: false, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
     assert_eq!(rig.any().await, leaf, "the expired one is all there is");
     tokio::time::sleep(Duration::from_secs(300)).await;
+    let tries = *authority.refusals.borrow();
+    assert!((5..15).contains(&tries), "{tries}: refused requests are repeated at the usual pace");
     let key = NodeKey::generate().expect("a key");
     let certificate = authority.issue(&key.request(&Wish::client("n1")).expect("a request"));
     let store = Store::new(dir.path(), Purpose::Client, None);
@@ -231,12 +231,14 @@ async fn bad_day_a_revoked_certificate_is_replaced_by_the_bootstrap_credentials(
     let leaf = rig.any().await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     authority.does_not_know(Standing::Node);
-    rig.refusals.send_modify(|count| *count += 1);
+    authority.refusals.send_modify(|count| *count += 1);
     rig.after(&leaf).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(authority.log().len(), 2, "what was refused before the new one came is no reason for another");
     assert_eq!(authority.log().last(), Some(&format!("Bootstrap {CLIENT} node-csr-")));
     // A server that refuses everybody is not asked for certificates all day.
     for _ in 0..100 {
-        rig.refusals.send_modify(|count| *count += 1);
+        authority.refusals.send_modify(|count| *count += 1);
         tokio::time::sleep(Duration::from_secs(6)).await;
     }
     assert!(authority.log().len() <= 5, "{:?}", authority.log());
@@ -323,4 +325,19 @@ async fn tls_02_a_serving_certificate_waits_for_addresses_and_follows_them() {
 
 fn addresses_of(list: &[&str]) -> std::collections::BTreeSet<std::net::IpAddr> {
     list.iter().map(|ip| ip.parse().expect("an address")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signer_that_leaves_something_out_is_not_asked_without_a_pause() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::LeavesOut, DAY);
+    let (_set, wishes) = watch::channel(addresses(&["10.0.0.1"]));
+    let mut rig =
+        Setup { wishes: Some(wishes), bootstrap: false, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
+    rig.any().await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let asked = authority.log().len();
+    assert!((5..30).contains(&asked), "{asked}");
+    authority.set_mood(Mood::Signs);
+    rig.until(|leaf| !leaf.ips.is_empty()).await;
 }

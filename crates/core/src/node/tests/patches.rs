@@ -102,7 +102,7 @@ fn a_change_by_others_of_what_is_ours_is_put_back() {
     let mut seen = view(&setup, &health);
     seen.now = at(60);
     let update = updated_node(&seen, &theirs);
-    assert!(status_changed(&theirs, &update.node));
+    assert!(node_change(&theirs, &update.node).is_some());
     assert_eq!(update.news.iter().map(|news| news.reason).collect::<Vec<_>>(), ["NodeReady"]);
     assert_eq!(ready(&update.node).last_transition_time, Some(Time(at(60))));
 }

@@ -95,6 +95,10 @@ async fn section_27_2_what_the_pages_say() {
     let (status, page) = rig.get("/metrics").await;
     assert_eq!(status, 200);
     for line in [
+        "kubelet_http_requests_duration_seconds_bucket{long_running=\"false\",method=\"GET\",path=\"configz\",\
+         server_type=\"readwrite\",le=\"+Inf\"} 1\n",
+        "kubelet_http_requests_duration_seconds_count{long_running=\"false\",method=\"GET\",path=\"healthz\",\
+         server_type=\"readwrite\"} 3\n",
         "kubelet_node_name{node=\"node-1\"} 1\n",
         "kubelet_running_pods 0\n",
         "kubelet_running_containers{container_state=\"running\"} 0\n",
@@ -118,9 +122,7 @@ async fn http_2_is_spoken_where_it_is_wanted() {
     let mut task = tokio::task::JoinSet::new();
     task.spawn(connection);
     let ask = |path: &str| Request::get(format!("https://node{path}")).body(Empty::<Bytes>::new()).expect("a request");
-    let (first, second) = (sender.send_request(ask("/healthz")), ());
-    let first = first.await.expect("an answer");
-    let _ = second;
+    let first = sender.send_request(ask("/healthz")).await.expect("an answer");
     let log = rig.world.log();
     let followed = sender.send_request(ask("/containerLogs/ns/web/app?follow=true")).await.expect("an answer");
     assert_eq!(whole(first).await, answer(200, "ok"));
