@@ -111,6 +111,8 @@ pub(crate) enum Note {
     Step { what: String },
     /// This happened; it goes into the timeline.
     Happened { what: String, took: Option<Duration>, bad: bool },
+    /// Volumes and cgroup are undone: only dead containers, directory and logs are left, of which nobody else knows.
+    Released,
     /// The pod's status is now this.
     Status { status: Arc<PodStatus> },
 }

@@ -52,6 +52,8 @@ pub(super) struct PodWorker {
     pub(super) timeline: Timeline,
     /// What went wrong last, and since when.
     pub(super) problem: Option<(String, Instant)>,
+    /// What others may wait for has been given back: its object may go, while the rest is removed.
+    pub(super) released: bool,
     /// It was ended to make room: its status says so, whatever a job that did not know makes of it.
     pub(super) preempted: bool,
     /// What its mirror said when it first came, while a job that does not know of it is in flight.
@@ -157,6 +159,7 @@ impl PodWorkers {
             probe_wait: None,
             timeline: Timeline::default(),
             problem: None,
+            released: false,
             preempted: false,
             shown_before: None,
             reported: None,
@@ -191,6 +194,7 @@ impl PodWorkers {
         let (life, commands) = worker.life.clone().end_again(now);
         worker.life = life;
         worker.over_since = None;
+        worker.released = false;
         info!(pod = %worker.life.subject().reference(), "Something runs of a pod that has ended: ending it again");
         self.happened(uid, "Something of it runs again, though it has ended", true);
         self.carry_out(uid, commands);
@@ -395,6 +399,11 @@ impl PodWorkers {
             Note::Step { what } => worker.waiting = Some(Waiting { what, since: now.mono, until: None }),
             Note::Happened { what, took, bad } => {
                 worker.timeline.add(Entry { at: now.wall, first: now.wall, what, times: 1, took, bad });
+            }
+            Note::Released => {
+                worker.released = true;
+                self.last_word(uid);
+                self.report(uid);
             }
             Note::Status { status } => {
                 let phase = status.phase.as_deref().unwrap_or_default();
