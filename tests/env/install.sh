@@ -77,7 +77,7 @@ runtime() {
   # The pause program is linked statically.
   [[ -n $(find /usr/lib -name libc.a -print -quit) ]] || packages libc6-dev
   # runc's only library beside libc.
-  ldconfig -p | grep -q 'libseccomp\.so\.2' || packages libseccomp2
+  [[ $(ldconfig -p) == *libseccomp.so.2* ]] || packages libseccomp2
   unpack_missing <<<"$UNPACK"
 }
 

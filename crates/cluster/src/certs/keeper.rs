@@ -260,14 +260,14 @@ impl Keeper {
         }
         // Somebody may have put a new one there: a person, or another program that keeps it.
         if self.look_at_disk().await {
-            return self.succeeded();
+            return self.succeeded(wish);
         }
         match self.attempt(wish).await {
             Ok(None) => Duration::ZERO,
             Ok(Some(pair)) => {
                 info!(purpose = %self.parts.purpose, until = %pair.leaf.validity.not_after, "Got a certificate");
                 self.hold(pair);
-                self.succeeded()
+                self.succeeded(wish)
             }
             Err(error) => self.failed(&error),
         }
@@ -379,11 +379,18 @@ impl Keeper {
         }
     }
 
-    fn succeeded(&mut self) -> Duration {
+    fn succeeded(&mut self, wish: &Wish) -> Duration {
         self.parts.desk.close();
-        self.failures = 0;
         self.problem = None;
-        Duration::ZERO
+        let Renewal::Now(why) = self.decide(Some(wish)) else {
+            self.failures = 0;
+            return Duration::ZERO;
+        };
+        // Who signs leaves something out, or for too short a time: asking without a pause would not help.
+        self.failures = self.failures.saturating_add(1);
+        let wait = retry_delay(self.failures, self.parts.chance.fraction());
+        warn!(purpose = %self.parts.purpose, %why, again_in = ?wait, "The new certificate is not what was asked for");
+        wait
     }
 
     fn failed(&mut self, error: &AttemptError) -> Duration {

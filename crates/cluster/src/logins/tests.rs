@@ -1,7 +1,5 @@
 //! IMG-06, IMG-07; upstream: pkg/credentialprovider/{config,plugin/plugin}_test.go (v1.36)
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use jiff::Timestamp;
 use tempfile::TempDir;
 
@@ -52,7 +50,13 @@ struct Rig {
 
 fn rig(script: &str) -> Rig {
     let dir = TempDir::new().expect("a directory");
-    let config = r#"
+    // The program is a shell that is there already: one that was just written may still be open for writing in a test
+    // that starts its own program at this moment.
+    let script = write(&dir, "script", &format!("echo asked >> {}/count\n{script}\n", dir.path().display()));
+    std::fs::create_dir(dir.path().join("bin")).expect("made");
+    std::os::unix::fs::symlink("/bin/sh", dir.path().join("bin/helper")).expect("linked");
+    let config = format!(
+        r#"
         apiVersion: kubelet.config.k8s.io/v1
         kind: CredentialProviderConfig
         providers:
@@ -60,13 +64,12 @@ fn rig(script: &str) -> Rig {
           apiVersion: credentialprovider.kubelet.k8s.io/v1
           matchImages: ["*.r.io"]
           defaultCacheDuration: 10m
-          args: [get]
-          env: [{name: LOGIN, value: ann}]
-    "#;
-    let config = write(&dir, "providers.yaml", config);
-    let program =
-        write(&dir, "bin/helper", &format!("#!/bin/sh\necho asked >> {}/count\n{script}\n", dir.path().display()));
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
+          args: ["{}", get]
+          env: [{{name: LOGIN, value: ann}}]
+    "#,
+        script.display()
+    );
+    let config = write(&dir, "providers.yaml", &config);
     let files = DockerFiles::usual(&dir.path().join("none"), None);
     let logins = DiskLogins::new(files, clock()).with_providers(&config, &dir.path().join("bin"));
     Rig { logins: logins.expect("it is there"), dir }

@@ -41,7 +41,7 @@ pub fn victims(pod: &Pod, others: &[Admitted], shortages: &[Shortage]) -> Option
 
 /// Takes from `pods`, one by one, the one that comes nearest to what is missing.
 #[doc(alias = "getPodsToPreemptByDistance")]
-fn nearest<'a>(mut pods: Vec<&'a Admitted>, mut missing: Missing) -> Option<Vec<&'a Admitted>> {
+fn nearest(mut pods: Vec<&Admitted>, mut missing: Missing) -> Option<Vec<&Admitted>> {
     let mut taken = Vec::new();
     while !missing.is_empty() {
         let best = pods.iter().enumerate().reduce(|best, next| {

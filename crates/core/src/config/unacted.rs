@@ -12,8 +12,11 @@ use super::kubelet::KubeletConfiguration;
 
 /// Fields that rubelet acts on, as top-level names or dotted paths. A name covers all that is inside it.
 pub const ACTED_FIELDS: &[&str] = &[
+    "address",
     "allowedUnsafeSysctls",
     "apiVersion",
+    "authentication",
+    "authorization",
     "cgroupDriver",
     "cgroupRoot",
     "cgroupsPerQOS",
@@ -24,6 +27,7 @@ pub const ACTED_FIELDS: &[&str] = &[
     "cpuCFSQuotaPeriod",
     "crashLoopBackOff",
     "enableControllerAttachDetach",
+    "enableDebuggingHandlers",
     "enforceNodeAllocatable",
     "failCgroupV1",
     "failSwapOn",
@@ -52,8 +56,10 @@ pub const ACTED_FIELDS: &[&str] = &[
     "podLogsDir",
     "podPidsLimit",
     "podsPerCore",
+    "port",
     "protectKernelDefaults",
     "providerID",
+    "readOnlyPort",
     "registerNode",
     "registerWithTaints",
     "registryBurst",
@@ -67,8 +73,13 @@ pub const ACTED_FIELDS: &[&str] = &[
     "staticPodPath",
     "staticPodURL",
     "staticPodURLHeader",
+    "streamingConnectionIdleTimeout",
     "syncFrequency",
     "systemReserved",
+    "tlsCertFile",
+    "tlsCipherSuites",
+    "tlsMinVersion",
+    "tlsPrivateKeyFile",
 ];
 
 /// Gates whose value changes what rubelet does.
@@ -84,6 +95,7 @@ pub const ACTED_GATES: &[Gate] = &[
     Gate::LoggingAlphaOptions,
     Gate::NodeDeclaredFeatures,
     Gate::PodLevelResources,
+    Gate::PodLogsQuerySplitStreams,
     Gate::PreventStaticPodAPIReferences,
     Gate::ReduceDefaultCrashLoopBackOffDecay,
     Gate::RestartAllContainersOnContainerExits,

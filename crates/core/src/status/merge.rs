@@ -49,7 +49,8 @@ fn conditions(shown: &PodStatus, new: &PodStatus, tell_disruption: bool, now: Ti
     let mut all: Vec<PodCondition> = before.iter().filter(|c| !is_owned(&c.type_)).cloned().collect();
     for condition in new.conditions.iter().flatten() {
         let disruption = condition.type_ == DISRUPTION_TARGET;
-        if !is_owned(&condition.type_) && !(disruption && tell_disruption) {
+        let told = is_owned(&condition.type_) || (disruption && tell_disruption);
+        if !told {
             continue;
         }
         let old = before.iter().find(|old| old.type_ == condition.type_ && old.status == condition.status);

@@ -14,21 +14,21 @@ pub struct Telling<'a> {
     /// What we decided.
     pub status: &'a PodStatus,
     /// How far its end has come.
-    pub end: End,
+    pub end: EndProgress,
     /// A patch that the API server took without any effect: it is not sent again.
     pub refused: Option<&'a str>,
     /// The wall clock.
     pub now: Timestamp,
 }
 
-/// How far a pod's end has come.
+/// How far a pod's end has come, for those who are told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub enum EndProgress {
     /// Containers may run.
     MayRun,
     /// No container runs, nor will one.
     Stopped,
-    /// Nothing of the pod is left but its logs.
+    /// Nothing of the pod is left but its logs: the object may go.
     Finished,
 }
 
@@ -51,7 +51,7 @@ pub enum Write {
 /// The next request for this pod.
 pub fn next_write(telling: &Telling<'_>) -> Write {
     let Telling { api, status, end, refused, now } = *telling;
-    let new = merge(api, status, end == End::MayRun, now);
+    let new = merge(api, status, end == EndProgress::MayRun, now);
     let patch = status_patch(api, &new).filter(|patch| Some(patch.as_str()) != refused);
     match patch {
         Some(patch) => Write::Patch { patch, urgent: is_urgent(api, &new) },
@@ -68,11 +68,11 @@ fn is_urgent(api: &Pod, new: &PodStatus) -> bool {
 }
 
 /// TRAP-01, STAT-09. Mirrors are not ours to end: who deleted one will see it again.
-fn can_be_deleted(api: &Pod, end: End) -> bool {
+fn can_be_deleted(api: &Pod, end: EndProgress) -> bool {
     // With no grace left and still there, it waits for its finalizers: to ask again changes nothing.
     let finalizers = api.metadata.finalizers.iter().flatten().next().is_some();
     let asked = finalizers && api.metadata.deletion_grace_period_seconds == Some(0);
-    api.is_deleted() && !api.is_mirror() && api.is_terminal() && end == End::Finished && !asked
+    api.is_deleted() && !api.is_mirror() && api.is_terminal() && end == EndProgress::Finished && !asked
 }
 
 #[cfg(test)]

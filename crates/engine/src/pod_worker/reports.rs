@@ -63,7 +63,8 @@ impl PodWorkers {
     /// Takes in which mirrors there are. One that was not known before says what was told of its pod before we started.
     pub(crate) fn set_mirrors(&mut self, mirrors: &Arc<Mirrors>) {
         let before = std::mem::replace(&mut self.mirrors, Arc::clone(mirrors));
-        for worker in self.workers.values_mut() {
+        let mut taken = Vec::new();
+        for (uid, worker) in &mut self.workers {
             let Some(pod) = worker.life.subject().pod().filter(|pod| pod.is_static()) else { continue };
             let Some(mirror) = mirrors.mirror_of(pod).filter(|_| before.mirror_of(pod).is_none()) else { continue };
             worker.shown_before = Some(Arc::clone(mirror));
@@ -72,6 +73,11 @@ impl PodWorkers {
             if worker.life.job().is_none() {
                 worker.shown_before = None;
             }
+            taken.extend(worker.reported.is_some().then(|| uid.clone()));
+        }
+        // Before the mirror is told of to others: what was said without it must not reach it.
+        for uid in taken {
+            self.report(&uid);
         }
     }
 

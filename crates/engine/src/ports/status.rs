@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::PodUid;
+pub use rubelet_core::status::EndProgress;
 
 /// Takes the newest status of a pod. Never waits; a later report of the same pod replaces an earlier one.
 #[doc(alias = "statusManager")]
@@ -33,15 +34,4 @@ impl StatusReport {
             && self.progress == other.progress
             && (Arc::ptr_eq(&self.status, &other.status) || self.status == other.status)
     }
-}
-
-/// How far a pod's end has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EndProgress {
-    /// Containers may run.
-    MayRun,
-    /// No container runs, nor will one.
-    Stopped,
-    /// Nothing of the pod is left but its logs: the object may go.
-    Finished,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::pod::PodExt;
-use rubelet_core::status::{End, Telling, Write, next_write};
+use rubelet_core::status::{Telling, Write, next_write};
 use rubelet_core::time::Instant;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -18,7 +18,7 @@ use super::mail::{Mail, StatusMail};
 use super::pace::{Pace, pod_pause};
 use crate::clock::Clock;
 use crate::mirror::Mirrors;
-use crate::ports::{ApiError, ApiErrorKind, EndProgress, PodApi, StatusReport, StatusSink};
+use crate::ports::{ApiError, ApiErrorKind, PodApi, StatusReport, StatusSink};
 
 /// A request that takes longer is given up: the adapter's own deadline is shorter, and this is for one that has none.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -192,6 +192,8 @@ impl StatusWriter {
 
     /// A mirror came, went or changed: its pod's status belongs there (STAT-05).
     fn mirrors_changed(&mut self) {
+        // What was said before the mirror came is in the mail already.
+        self.take_mail();
         let mirrors = Arc::clone(&self.mirrors.borrow_and_update());
         let mut changed = Vec::new();
         for (uid, entry) in self.pods.iter_mut().filter(|(_, entry)| entry.report.pod.is_static()) {
@@ -347,11 +349,7 @@ impl Entry {
     /// The next request; `None` while there is no object to write to.
     fn next(&self, now: jiff::Timestamp) -> Option<Write> {
         let api = self.shown.as_deref()?;
-        let end = match self.report.progress {
-            EndProgress::MayRun => End::MayRun,
-            EndProgress::Stopped => End::Stopped,
-            EndProgress::Finished => End::Finished,
-        };
+        let end = self.report.progress;
         let refused = self.refused.as_deref();
         Some(next_write(&Telling { api, status: &self.report.status, end, refused, now }))
     }

@@ -179,7 +179,8 @@ fn what_kubeadm_writes_is_read() {
         Some("5m0s")
     );
     assert_eq!(loaded.config.container_runtime_endpoint, "unix:///run/containerd/containerd.sock");
-    expect!["these settings are accepted but have no effect yet: authentication.webhook.enabled, authentication.x509.clientCAFile, authorization.mode, rotateCertificates"].assert_eq(&loaded.warnings.join("\n"));
+    expect!["these settings are accepted but have no effect yet: rotateCertificates"]
+        .assert_eq(&loaded.warnings.join("\n"));
 }
 
 #[test]

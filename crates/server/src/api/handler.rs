@@ -91,12 +91,13 @@ impl Handler {
         }
     }
 
-    async fn guarded(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
+    async fn guarded(&self, peer: &Peer, mut request: Request<Incoming>) -> Answer {
         let unknown = || text(StatusCode::NOT_FOUND, "404 page not found\n");
         let Some(path) = plain(request.uri().path()) else { return unknown() };
         let method = request.method();
         let asked = route(self.offers, method, &path);
-        let _in_flight = self.requests.enter(method, bucket(&path), asked.is_long_running(), &self.sessions.clock);
+        let clock = &self.sessions.clock;
+        let in_flight = Arc::new(self.requests.enter(method, bucket(&path), asked.is_long_running(), clock));
         if asked == Route::Unknown {
             return unknown();
         }
@@ -111,7 +112,17 @@ impl Handler {
         if !peer.befriend() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n");
         }
-        self.carry_out(peer, request, asked, &path).await.unwrap_or_else(|(status, why)| text(status, why))
+        // A session is in flight until it ends, and any other answer until it has been read.
+        request.extensions_mut().insert(Arc::clone(&in_flight));
+        let answer = self.carry_out(peer, request, asked, &path).await;
+        let answer = answer.unwrap_or_else(|(status, why)| text(status, why));
+        answer.map(|body| {
+            let held = move |frame| {
+                let _still = &in_flight;
+                frame
+            };
+            body.map_frame(held).boxed_unsync()
+        })
     }
 
     async fn carry_out(

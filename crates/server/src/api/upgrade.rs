@@ -6,6 +6,7 @@
 //! upstream: apimachinery/pkg/util/proxy/upgradeaware.go tryUpgrade (v1.36)
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use tracing::debug;
 
 use super::answers::{Answer, text, whole};
 use super::connection::Peer;
+use super::metrics::InFlight;
 
 /// The runtime is on this machine: to connect and to agree takes no longer.
 const AGREE_WITHIN: Duration = Duration::from_secs(30);
@@ -66,9 +68,13 @@ fn mentions(headers: &HeaderMap, name: http::HeaderName, word: &str) -> bool {
 /// Passes `request` on to `address`, and leaves the session that comes of it to the peer's connection.
 pub(super) async fn proxy(peer: &Peer, mut request: Request<Incoming>, address: &str, idle: Duration) -> Answer {
     let ours = hyper::upgrade::on(&mut request);
+    let in_flight = request.extensions().get::<Arc<InFlight>>().cloned();
     match tokio::time::timeout(AGREE_WITHIN, agree(request, address)).await.unwrap_or(Err(SessionError::Late)) {
         Ok(Agreed::Session(answer, theirs)) => {
-            peer.side.push(carry(ours, theirs, idle));
+            peer.side.push(async move {
+                carry(ours, theirs, idle).await;
+                drop(in_flight);
+            });
             answer
         }
         Ok(Agreed::Refusal(answer)) => answer,

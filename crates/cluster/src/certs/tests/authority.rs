@@ -30,6 +30,8 @@ pub(super) enum Mood {
     Waits,
     /// Denied.
     Denies,
+    /// Signed, but for nobody's address.
+    LeavesOut,
 }
 
 #[derive(Clone)]
@@ -103,15 +105,18 @@ impl Authority {
     /// A certificate for whoever holds `key`, as this authority signs it: certificate and key in PEM.
     pub(super) fn issue(&self, request_pem: &str) -> Vec<u8> {
         let state = self.state();
-        self.sign(request_pem.as_bytes(), state.life)
+        self.sign(request_pem.as_bytes(), state.life, false)
     }
 
-    fn sign(&self, request: &[u8], life: Duration) -> Vec<u8> {
+    fn sign(&self, request: &[u8], life: Duration, leaves_out: bool) -> Vec<u8> {
         let der = CertificateSigningRequestDer::from_pem_slice(request).expect("a request in PEM");
         let mut csr = CertificateSigningRequestParams::from_der(&der).expect("a request that is signed by its key");
         let now = since_epoch(self.clock.wall());
         let epoch = rcgen::date_time_ymd(1970, 1, 1);
         (csr.params.not_before, csr.params.not_after) = (epoch + now, epoch + now + life);
+        if leaves_out {
+            csr.params.subject_alt_names.clear();
+        }
         pem::encode(pem::CERTIFICATE, csr.signed_by(&self.issuer).expect("signed").der()).into_bytes()
     }
 
@@ -134,8 +139,8 @@ impl Authority {
             Mood::Denies => {
                 CertificateSigningRequestStatus { certificate: None, conditions: Some(vec![condition("Denied")]) }
             }
-            Mood::Signs => CertificateSigningRequestStatus {
-                certificate: Some(ByteString(self.sign(&request.spec.request.0, life))),
+            Mood::Signs | Mood::LeavesOut => CertificateSigningRequestStatus {
+                certificate: Some(ByteString(self.sign(&request.spec.request.0, life, mood == Mood::LeavesOut))),
                 conditions: Some(vec![condition("Approved")]),
             },
         };

@@ -326,3 +326,18 @@ async fn tls_02_a_serving_certificate_waits_for_addresses_and_follows_them() {
 fn addresses_of(list: &[&str]) -> std::collections::BTreeSet<std::net::IpAddr> {
     list.iter().map(|ip| ip.parse().expect("an address")).collect()
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_signer_that_leaves_something_out_is_not_asked_without_a_pause() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Mood::LeavesOut, DAY);
+    let (_set, wishes) = watch::channel(addresses(&["10.0.0.1"]));
+    let mut rig =
+        Setup { wishes: Some(wishes), bootstrap: false, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
+    rig.any().await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let asked = authority.log().len();
+    assert!((5..30).contains(&asked), "{asked}");
+    authority.set_mood(Mood::Signs);
+    rig.until(|leaf| !leaf.ips.is_empty()).await;
+}

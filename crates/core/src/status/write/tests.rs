@@ -24,11 +24,11 @@ fn now() -> Timestamp {
     "2026-01-01T00:01:00.5Z".parse().expect("a time")
 }
 
-fn ask(api: &Pod, ours: &PodStatus, end: End) -> Write {
+fn ask(api: &Pod, ours: &PodStatus, end: EndProgress) -> Write {
     next_write(&Telling { api, status: ours, end, refused: None, now: now() })
 }
 
-fn check(shown: Value, ours: Value, end: End, expected: Expect) {
+fn check(shown: Value, ours: Value, end: EndProgress, expected: Expect) {
     let said = match ask(&pod(shown), &status(ours), end) {
         Write::Nothing => "nothing".to_owned(),
         Write::Delete => "delete".to_owned(),
@@ -61,7 +61,7 @@ fn stat_04_what_is_there_is_not_sent() {
             "state": {"running": {"startedAt": "2026-01-01T00:00:01.75Z"}}, "resources": {"requests": {"cpu": "0.5"}}}],
         "resources": {"limits": {"memory": "125000Ki"}}, "initContainerStatuses": [],
     });
-    check(shown, ours, End::MayRun, expect!["nothing"]);
+    check(shown, ours, EndProgress::MayRun, expect!["nothing"]);
 }
 
 // STAT-05; upstream: util/pod/pod_test.go TestPatchPodStatus (v1.36)
@@ -72,7 +72,7 @@ fn stat_05_only_what_changed_is_sent_with_the_uid() {
             "conditions": [condition("PodScheduled", true, THEN), condition("Ready", false, THEN)]}),
         json!({"phase": "Running", "podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.2"}],
             "conditions": [condition("PodScheduled", true, THEN), condition("Ready", true, LATER)]}),
-        End::MayRun,
+        EndProgress::MayRun,
         expect![[
             r#"! {"metadata":{"uid":"u1"},"status":{"$setElementOrder/conditions":[{"type":"PodScheduled"},{"type":"Ready"}],"$setElementOrder/podIPs":[{"ip":"10.0.0.2"}],"conditions":[{"lastTransitionTime":"2026-01-01T00:00:09Z","status":"True","type":"Ready"}],"phase":"Running","podIP":"10.0.0.2","podIPs":[{"ip":"10.0.0.2"},{"$patch":"delete","ip":"10.0.0.1"}],"reason":null}}"#
         ]],
@@ -80,7 +80,7 @@ fn stat_05_only_what_changed_is_sent_with_the_uid() {
     check(
         json!({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}),
         json!({"resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}),
-        End::MayRun,
+        EndProgress::MayRun,
         expect![[
             r#"{"metadata":{"uid":"u1"},"status":{"resources":{"limits":{"cpu":"2","memory":null},"requests":{"cpu":"1"}}}}"#
         ]],
@@ -96,14 +96,16 @@ fn stat_06_what_others_write_is_kept() {
             condition("DisruptionTarget", true, THEN)],
     }));
     let ours = status(json!({"phase": "Running", "conditions": [condition("PodScheduled", true, LATER)]}));
-    assert_eq!(ask(&api, &ours, End::MayRun), Write::Nothing);
+    assert_eq!(ask(&api, &ours, EndProgress::MayRun), Write::Nothing);
     let merged = merge(&api, &ours, true, now());
     let kinds: Vec<&str> = merged.conditions.iter().flatten().map(|c| c.type_.as_str()).collect();
     assert_eq!(kinds, ["example.com/gate", "DisruptionTarget", "PodScheduled"]);
     assert_eq!(merged.resource_claim_statuses.map(|c| c.len()), Some(1));
     // What is ours alone goes when we no longer say it.
     let api = pod(json!({"conditions": [condition("PodResizePending", true, THEN)]}));
-    let Write::Patch { patch, .. } = ask(&api, &PodStatus::default(), End::MayRun) else { panic!("it changed") };
+    let Write::Patch { patch, .. } = ask(&api, &PodStatus::default(), EndProgress::MayRun) else {
+        panic!("it changed")
+    };
     assert!(patch.contains(r#"{"$patch":"delete","type":"PodResizePending"}"#), "{patch}");
 }
 
@@ -156,21 +158,28 @@ fn stat_09_the_object_goes_when_all_is_said_and_nothing_is_left() {
         api
     };
     let done = deleted("Succeeded", 30, json!(null), json!(null));
-    assert_eq!(ask(&done, &ours, End::Finished), Write::Delete);
-    assert_eq!(ask(&done, &ours, End::Stopped), Write::Nothing, "its volumes are still there");
-    assert_eq!(ask(&pod(json!({"phase": "Succeeded"})), &ours, End::Finished), Write::Nothing, "nobody deleted it");
+    assert_eq!(ask(&done, &ours, EndProgress::Finished), Write::Delete);
+    assert_eq!(ask(&done, &ours, EndProgress::Stopped), Write::Nothing, "its volumes are still there");
+    assert_eq!(
+        ask(&pod(json!({"phase": "Succeeded"})), &ours, EndProgress::Finished),
+        Write::Nothing,
+        "nobody deleted it"
+    );
     let unsaid = deleted("Running", 30, json!(null), json!(null));
-    assert!(matches!(ask(&unsaid, &ours, End::Finished), Write::Patch { urgent: true, .. }), "its end comes first");
+    assert!(
+        matches!(ask(&unsaid, &ours, EndProgress::Finished), Write::Patch { urgent: true, .. }),
+        "its end comes first"
+    );
     let mirror = deleted("Succeeded", 30, json!(null), json!({MIRROR_ANNOTATION: "h"}));
-    assert_eq!(ask(&mirror, &ours, End::Finished), Write::Nothing);
+    assert_eq!(ask(&mirror, &ours, EndProgress::Finished), Write::Nothing);
     let held = deleted("Succeeded", 0, json!(["x/y"]), json!(null));
-    assert_eq!(ask(&held, &ours, End::Finished), Write::Nothing, "it was asked for, and finalizers hold it");
+    assert_eq!(ask(&held, &ours, EndProgress::Finished), Write::Nothing, "it was asked for, and finalizers hold it");
 }
 
 #[test]
 fn a_patch_without_effect_is_not_sent_again() {
     let (api, ours) = (pod(json!({"phase": "Pending"})), status(json!({"phase": "Running"})));
-    let Write::Patch { patch, .. } = ask(&api, &ours, End::MayRun) else { panic!("it changed") };
-    let telling = Telling { api: &api, status: &ours, end: End::MayRun, refused: Some(&patch), now: now() };
+    let Write::Patch { patch, .. } = ask(&api, &ours, EndProgress::MayRun) else { panic!("it changed") };
+    let telling = Telling { api: &api, status: &ours, end: EndProgress::MayRun, refused: Some(&patch), now: now() };
     assert_eq!(next_write(&telling), Write::Nothing);
 }

@@ -89,6 +89,13 @@ async fn http_03_a_session_is_carried_between_both_ends() {
         let mut said = [0; 6];
         session.read_exact(&mut said).await.expect("what came with the head");
         assert_eq!(&said, b"hello ");
+        let (_, page) = rig.get("/metrics").await;
+        let root = path.split(['/', '?']).nth(1).unwrap_or_default();
+        let line = format!(
+            "inflight_requests{{long_running=\"{}\",method=\"{method}\",path=\"{root}\",server_type=\"readwrite\"}} 1",
+            root != "portForward"
+        );
+        assert!(page.contains(&line), "{line} in\n{page}");
         let long = vec![7_u8; 300_000];
         session.write_all(b"ping").await.expect("carried");
         let mut said = [0; 4];
