@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span};
 
 use super::names::Names;
-use super::{JobLine, JobResult, Note, PodMemory, WorkerView, clean_up, sync_pod, terminate};
+use super::{JobLine, JobResult, Note, PodMemory, clean_up, sync_pod, terminate};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::StatusReport;
@@ -446,40 +446,6 @@ impl PodWorkers {
         for uid in uids {
             self.event(&uid, Event::Hint);
         }
-    }
-
-    /// Whether this pod has a life here, or had one and is still wanted.
-    pub fn knows(&self, uid: &PodUid) -> bool {
-        self.workers.contains_key(uid)
-    }
-
-    /// Where this pod is.
-    pub fn stage(&self, uid: &PodUid) -> Option<&Stage> {
-        self.workers.get(uid).map(|w| w.life.stage())
-    }
-
-    /// Every UID that has a life here.
-    pub fn uids(&self) -> impl Iterator<Item = &PodUid> {
-        self.workers.keys()
-    }
-
-    /// Pods that are not on their way out: what admission and QoS count.
-    pub fn active(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.workers.values().filter(|w| !w.life.stage().is_past_syncing()).filter_map(|w| w.life.subject().pod())
-    }
-
-    /// Pods that use the node's resources: all but those that have stopped.
-    pub fn using_resources(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        let uses = |stage: &Stage| match stage {
-            Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => true,
-            Stage::Terminated { .. } | Stage::Finished => false,
-        };
-        self.workers.values().filter(move |w| uses(w.life.stage())).filter_map(|w| w.life.subject().pod())
-    }
-
-    /// What others may know of each pod.
-    pub fn views(&self) -> impl Iterator<Item = WorkerView> {
-        self.workers.values().map(PodWorker::view)
     }
 
     /// How many jobs panicked.
