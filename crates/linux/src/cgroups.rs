@@ -105,9 +105,9 @@ impl Inner {
             CgroupVersion::V2 => (self.layout.unified(), "memory.current"),
         };
         let path = tree.ok_or_else(|| missing("memory"))?.root.join(spelt).join(file);
-        let failed = error("read", path.display().to_string());
-        let text = std::fs::read_to_string(&path).map_err(&failed)?;
-        text.trim().parse().map_err(|err| failed(io::Error::new(io::ErrorKind::InvalidData, err)))
+        let number = |text: String| text.trim().parse().map_err(|err| io::Error::new(io::ErrorKind::InvalidData, err));
+        let read = std::fs::read_to_string(&path).and_then(number);
+        read.map_err(error("read", path.display().to_string()))
     }
 
     fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
