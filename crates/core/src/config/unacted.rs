@@ -56,10 +56,12 @@ pub const ACTED_FIELDS: &[&str] = &[
     "registryBurst",
     "registryPullQPS",
     "resolvConf",
+    "rotateCertificates",
     "runOnce",
     "runtimeRequestTimeout",
     "seccompDefault",
     "serializeImagePulls",
+    "serverTLSBootstrap",
     "singleProcessOOMKill",
     "staticPodPath",
     "staticPodURL",
@@ -75,6 +77,7 @@ pub const ACTED_FIELDS: &[&str] = &[
 
 /// Gates whose value changes what rubelet does.
 pub const ACTED_GATES: &[Gate] = &[
+    Gate::AllowDNSOnlyNodeCSR,
     Gate::CRIListStreaming,
     Gate::ContainerRestartRules,
     Gate::ContainerStopSignals,
@@ -87,6 +90,7 @@ pub const ACTED_GATES: &[Gate] = &[
     Gate::PodLogsQuerySplitStreams,
     Gate::PreventStaticPodAPIReferences,
     Gate::ReduceDefaultCrashLoopBackOffDecay,
+    Gate::ReloadKubeletServerCertificateFile,
     Gate::RestartAllContainersOnContainerExits,
     Gate::TaintTolerationComparisonOperators,
     Gate::UserNamespacesHostNetworkSupport,
