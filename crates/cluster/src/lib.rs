@@ -26,7 +26,7 @@ pub use file::FileSource;
 pub use http::{HttpSource, UrlError};
 pub use node_api::ApiNode;
 pub use pod_api::ApiPods;
-pub use pod_cache::CachedSource;
+pub use pod_cache::{CachedSource, CachedView};
 
 /// Largest manifest, in bytes, that a file or URL may give.
 ///

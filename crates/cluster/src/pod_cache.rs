@@ -10,13 +10,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use rubelet_core::pod::{PodExt as _, Source};
-use rubelet_engine::ports::{Delivery, PodSource};
+use rubelet_engine::ports::{ApiError, ClusterView, Delivery, PodSource};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -39,12 +39,48 @@ const RETRY: Duration = Duration::from_secs(30);
 pub struct CachedSource {
     inner: Arc<dyn PodSource>,
     disk: Disk,
+    view: Arc<CachedView>,
+}
+
+/// What the cluster is like, with services from the copy as long as the API server has told of none: without them no
+/// container may be started (ENV-03).
+pub struct CachedView {
+    inner: Arc<dyn ClusterView>,
+    services: OnceLock<Arc<Vec<Service>>>,
+}
+
+#[async_trait]
+impl ClusterView for CachedView {
+    fn services(&self) -> Option<Arc<Vec<Service>>> {
+        self.inner.services().or_else(|| self.services.get().cloned())
+    }
+
+    fn node(&self) -> Option<Arc<Node>> {
+        self.inner.node()
+    }
+
+    async fn runtime_handler(&self, class: &str) -> Result<String, ApiError> {
+        self.inner.runtime_handler(class).await
+    }
 }
 
 impl CachedSource {
-    /// Before `inner`, with a copy in `dir` of the pods of `node`. `boot_id` tells one run of the machine from the next.
-    pub fn new(inner: Arc<dyn PodSource>, dir: impl Into<PathBuf>, node: &str, boot_id: &str) -> Self {
-        Self { inner, disk: Disk::new(dir.into(), node.to_owned(), boot_id.to_owned()) }
+    /// Before `inner`, with a copy in `dir` of the pods of `node` and of the services that `view` has. `boot_id` tells one
+    /// run of the machine from the next.
+    pub fn new(
+        inner: Arc<dyn PodSource>,
+        view: Arc<dyn ClusterView>,
+        dir: impl Into<PathBuf>,
+        node: &str,
+        boot_id: &str,
+    ) -> Self {
+        let view = Arc::new(CachedView { inner: view, services: OnceLock::new() });
+        Self { inner, disk: Disk::new(dir.into(), node.to_owned(), boot_id.to_owned()), view }
+    }
+
+    /// The cluster, as pods from the copy need it.
+    pub fn view(&self) -> Arc<CachedView> {
+        Arc::clone(&self.view)
     }
 }
 
@@ -59,6 +95,7 @@ impl PodSource for CachedSource {
         let (from, seen) = mpsc::channel(1);
         let task = Task {
             disk: self.disk.clone(),
+            view: Arc::clone(&self.view),
             known: BTreeMap::new(),
             pending: BTreeMap::new(),
             settled: false,
@@ -82,6 +119,7 @@ type Changes = BTreeMap<String, Option<Arc<Pod>>>;
 
 struct Task {
     disk: Disk,
+    view: Arc<CachedView>,
     /// What is written or about to be, by UID.
     known: BTreeMap<String, Arc<Pod>>,
     /// What is yet to be written.
@@ -182,8 +220,8 @@ impl Task {
         }
         let changes = std::mem::take(&mut self.pending);
         let uids = self.known.keys().cloned().collect();
-        let disk = self.disk.clone();
-        self.writing.spawn_blocking(move || match disk.write(&changes, uids) {
+        let (disk, services) = (self.disk.clone(), self.view.inner.services());
+        self.writing.spawn_blocking(move || match disk.write(&changes, uids, services.as_deref()) {
             Ok(()) => Ok(()),
             Err(error) => Err((changes, error)),
         });
@@ -240,7 +278,11 @@ impl Task {
                 used, as pods that run may be missing in it");
             return true;
         }
-        let Found { pods, rebooted, .. } = found;
+        let Found { pods, services, rebooted, .. } = found;
+        if let Some(services) = services {
+            // Nobody else sets it.
+            let _ = self.view.services.set(Arc::new(services));
+        }
         let pods: Vec<_> = pods.iter().map(|pod| Arc::new(as_placed(pod))).collect();
         warn!(pods = pods.len(), waited = ?WAIT, rebooted,
             "The API server cannot be reached; going by the local copy of its pods");

@@ -23,7 +23,7 @@ use rubelet_core::config::{ChangeDetection, Gate};
 use rubelet_core::id::PodUid;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node_reporter::NodeParts;
-use rubelet_engine::ports::{Chance, ClusterPorts, Events, NodeFacts, PodSource, Reviews, ServingCert};
+use rubelet_engine::ports::{Chance, ClusterPorts, ClusterView, Events, NodeFacts, PodSource, Reviews, ServingCert};
 use rubelet_engine::task::TaskGroup;
 use tokio::sync::{mpsc, watch};
 
@@ -128,7 +128,7 @@ pub(crate) async fn join(
     tasks.start("objects", watcher.run(tasks.cancel_token()));
 
     let source = ApiSource::new(client.clone(), &facts.name, Arc::clone(chance), once_seen(watched, tasks));
-    let source = with_copy(Arc::new(source), loaded, &facts.name);
+    let (source, view) = with_copy((Arc::new(source), view), loaded, &facts.name);
     let times = ReviewTimes {
         identity: config.authentication.webhook.cache_ttl.to_std(),
         allowed: config.authorization.webhook.cache_authorized_ttl.to_std(),
@@ -150,15 +150,21 @@ pub(crate) async fn join(
     }))
 }
 
-/// The source with its local copy before it, if one is wanted (`--api-pod-cache`).
-fn with_copy(source: Arc<dyn PodSource>, loaded: &Loaded, node: &str) -> Arc<dyn PodSource> {
+/// The source and the view, with a local copy before them if one is wanted (`--api-pod-cache`).
+fn with_copy(
+    (source, view): (Arc<dyn PodSource>, Arc<dyn ClusterView>),
+    loaded: &Loaded,
+    node: &str,
+) -> (Arc<dyn PodSource>, Arc<dyn ClusterView>) {
     if !loaded.flags.api_pod_cache {
-        return source;
+        return (source, view);
     }
     // Without it every start counts as one of the same boot, and the copy is used only where it is whole.
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let dir = Path::new(&loaded.flags.root_dir).join("api-pods");
-    Arc::new(CachedSource::new(source, dir, node, boot_id.trim()))
+    let source = CachedSource::new(source, view, dir, node, boot_id.trim());
+    let view = source.view();
+    (Arc::new(source), view)
 }
 
 /// Negative and zero mean no limit, as upstream has it.

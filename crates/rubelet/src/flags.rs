@@ -38,6 +38,7 @@ pub const REPORTED_VERSION: &str = concat!("v1.36.4+rubelet.", env!("CARGO_PKG_V
 /// Flags without a field of the configuration that rubelet acts on; the others are named once at start-up. The table
 /// for fields is `core::config::ACTED_FIELDS`.
 pub const ACTED_FLAGS: &[&str] = &[
+    "api-pod-cache",
     "bootstrap-kubeconfig",
     "cert-dir",
     "cloud-provider",

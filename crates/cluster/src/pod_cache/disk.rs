@@ -3,10 +3,11 @@
 //! ```text
 //! <dir>/index        whose pods, which boot, and the UIDs of all of them
 //! <dir>/<uid>.json   one pod
+//! <dir>/services     the services that there were when pods last changed: name, addresses, ports
 //! <dir>/settled      there while the rest is what was last delivered; holds the boot
 //! ```
 //!
-//! Each of the first two is a line with the checksum of the rest, then JSON; each is replaced in one step. A pod is written
+//! Each of the first three is a line with the checksum of the rest, then JSON; each is replaced in one step. A pod is written
 //! before the index that names it and removed after the index that does not, so that after a power cut at any point all
 //! that the index names is there. Nobody but root may read it: a pod may hold secrets in plain text.
 
@@ -17,7 +18,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,7 @@ const MAX_PODS: usize = 2500;
 /// Largest file. The API server takes no object above 3 MiB.
 const MAX_FILE: u64 = 4 << 20;
 const INDEX: &str = "index";
+const SERVICES: &str = "services";
 const SETTLED: &str = "settled";
 
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ struct Index {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) pods: Vec<Arc<Pod>>,
+    /// Services; `None` if they were never known, or are not as they were written.
+    pub(super) services: Option<Vec<Service>>,
     /// What cannot be used, each with its file.
     pub(super) bad: Vec<String>,
     /// It was written before the machine was last started.
@@ -104,7 +109,8 @@ impl Disk {
         }
         let rebooted = index.boot != self.boot_id;
         let settled = fs::read_to_string(self.dir.join(SETTLED)).is_ok_and(|boot| boot == self.boot_id);
-        let mut found = Found { pods: Vec::new(), bad: Vec::new(), rebooted, settled };
+        let services = read(&self.dir.join(SERVICES)).ok().flatten();
+        let mut found = Found { pods: Vec::new(), services, bad: Vec::new(), rebooted, settled };
         for uid in &index.pods {
             match self.pod(uid) {
                 Ok(pod) => found.pods.push(Arc::new(pod)),
@@ -135,6 +141,7 @@ impl Disk {
         &self,
         changes: &BTreeMap<String, Option<Arc<Pod>>>,
         uids: Vec<String>,
+        services: Option<&Vec<Service>>,
     ) -> Result<(), DiskError> {
         if uids.len() > MAX_PODS {
             return Err(DiskError::TooMany { count: uids.len() });
@@ -145,6 +152,10 @@ impl Disk {
             if let Some(pod) = change {
                 write(&self.pod_path(uid)?, pod.as_ref())?;
             }
+        }
+        if let Some(services) = services {
+            let needed: Vec<Service> = services.iter().map(needed).collect();
+            write(&self.dir.join(SERVICES), &needed)?;
         }
         let index = Index { node: self.node.clone(), boot: self.boot_id.clone(), pods: uids };
         write(&self.dir.join(INDEX), &index)?;
@@ -159,7 +170,7 @@ impl Disk {
             let name = entry.file_name();
             let uid = name.to_str().and_then(|name| name.strip_suffix(".json"));
             let known = uid.is_some_and(|uid| uids.binary_search_by(|known| known.as_str().cmp(uid)).is_ok());
-            if !known && name != INDEX && name != SETTLED {
+            if !known && ![INDEX, SERVICES, SETTLED].iter().any(|own| name == *own) {
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -174,6 +185,16 @@ impl Disk {
     pub(super) fn unsettle(&self) {
         let _ = fs::remove_file(self.dir.join(SETTLED));
     }
+}
+
+/// What a pod's environment is made of.
+fn needed(service: &Service) -> Service {
+    let metadata = ObjectMeta {
+        name: service.metadata.name.clone(),
+        namespace: service.metadata.namespace.clone(),
+        ..ObjectMeta::default()
+    };
+    Service { metadata, spec: service.spec.clone(), status: None }
 }
 
 fn checksum(content: &[u8]) -> String {

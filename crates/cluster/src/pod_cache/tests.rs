@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use rubelet_engine::ports::ApiErrorKind;
 use rubelet_testkit::{PodBuilder, pod};
 use tokio::sync::Mutex;
 
@@ -28,9 +29,37 @@ impl PodSource for Told {
     }
 }
 
+/// A cluster whose services are known or not.
+struct Known(Option<Arc<Vec<Service>>>);
+
+#[async_trait]
+impl ClusterView for Known {
+    fn services(&self) -> Option<Arc<Vec<Service>>> {
+        self.0.clone()
+    }
+
+    fn node(&self) -> Option<Arc<Node>> {
+        None
+    }
+
+    async fn runtime_handler(&self, class: &str) -> Result<String, ApiError> {
+        Err(ApiError { kind: ApiErrorKind::Unavailable, detail: class.to_owned() })
+    }
+}
+
+fn services(names: &[&str]) -> Arc<Vec<Service>> {
+    let service = |name: &&str| {
+        let mut service = Service::default();
+        service.metadata.name = Some((*name).to_owned());
+        service
+    };
+    Arc::new(names.iter().map(service).collect())
+}
+
 /// One run of rubelet.
 struct Run {
     boot: String,
+    view: Arc<CachedView>,
     tell: mpsc::Sender<Delivery>,
     delivered: mpsc::Receiver<Delivery>,
     cancel: CancellationToken,
@@ -39,14 +68,20 @@ struct Run {
 
 impl Run {
     fn start(dir: &Path, node: &str, boot: &str) -> Self {
+        Self::start_with(dir, node, boot, None)
+    }
+
+    fn start_with(dir: &Path, node: &str, boot: &str, services: Option<Arc<Vec<Service>>>) -> Self {
         let (tell, told) = mpsc::channel(1);
         let (out, delivered) = mpsc::channel(1);
         let cancel = CancellationToken::new();
-        let source = CachedSource::new(Arc::new(Told(Mutex::new(told))), dir.join("api-pods"), node, boot);
+        let (told, known) = (Arc::new(Told(Mutex::new(told))), Arc::new(Known(services)));
+        let source = CachedSource::new(told, known, dir.join("api-pods"), node, boot);
+        let view = source.view();
         let mut tasks = JoinSet::new();
         let token = cancel.clone();
         tasks.spawn(async move { source.run(out, token).await });
-        Self { boot: boot.to_owned(), tell, delivered, cancel, tasks }
+        Self { boot: boot.to_owned(), view, tell, delivered, cancel, tasks }
     }
 
     async fn api_says(&mut self, pods: &[Arc<Pod>]) -> String {
@@ -185,6 +220,26 @@ async fn a_pod_from_the_copy_is_not_refused_for_labels_that_only_the_api_server_
     let mut run = Run::start(dir.path(), "n1", "b2");
     let delivery = run.delivered.recv().await.expect("the copy");
     assert!(delivery.pods[0].pod_spec().expect("a spec").node_selector.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_come_from_the_copy_until_the_api_server_tells_of_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let names = |run: &Run| {
+        let services = run.view.services()?;
+        Some(services.iter().filter_map(|service| service.metadata.name.clone()).collect::<Vec<_>>().join(" "))
+    };
+    let mut run = Run::start_with(dir.path(), "n1", "b1", Some(services(&["db", "kubernetes"])));
+    run.api_says(&[web().build()]).await;
+    run.end(dir.path()).await;
+
+    let mut run = Run::start(dir.path(), "n1", "b2");
+    assert_eq!(names(&run), None, "not before the copy is used");
+    assert_eq!(run.next().await, "[web]");
+    assert_eq!(names(&run).as_deref(), Some("db kubernetes"));
+    let mut run = Run::start_with(dir.path(), "n1", "b2", Some(services(&["new"])));
+    assert_eq!(run.next().await, "[web]");
+    assert_eq!(names(&run).as_deref(), Some("new"), "what the API server says counts");
 }
 
 #[tokio::test(start_paused = true)]

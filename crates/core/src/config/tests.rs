@@ -462,7 +462,7 @@ fn what_nothing_acts_on_is_named_once() {
     });
     let given = keys(&file, "");
     let named = unacted(&read(file), &given);
-    assert_eq!(named, ["evictionHard.memory.available", "featureGates.MemoryQoS", "rotateCertificates",]);
+    assert_eq!(named, ["evictionHard.memory.available", "featureGates.MemoryQoS"]);
 }
 
 #[test]

@@ -70,10 +70,12 @@ pub const ACTED_FIELDS: &[&str] = &[
     "registryBurst",
     "registryPullQPS",
     "resolvConf",
+    "rotateCertificates",
     "runOnce",
     "runtimeRequestTimeout",
     "seccompDefault",
     "serializeImagePulls",
+    "serverTLSBootstrap",
     "singleProcessOOMKill",
     "staticPodPath",
     "staticPodURL",
@@ -89,6 +91,7 @@ pub const ACTED_FIELDS: &[&str] = &[
 
 /// Gates whose value changes what rubelet does.
 pub const ACTED_GATES: &[Gate] = &[
+    Gate::AllowDNSOnlyNodeCSR,
     Gate::CRIListStreaming,
     Gate::ContainerRestartRules,
     Gate::ContainerStopSignals,
@@ -103,6 +106,7 @@ pub const ACTED_GATES: &[Gate] = &[
     Gate::PodLogsQuerySplitStreams,
     Gate::PreventStaticPodAPIReferences,
     Gate::ReduceDefaultCrashLoopBackOffDecay,
+    Gate::ReloadKubeletServerCertificateFile,
     Gate::RestartAllContainersOnContainerExits,
     Gate::RuntimeClassInImageCriApi,
     Gate::TaintTolerationComparisonOperators,

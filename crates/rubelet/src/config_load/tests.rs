@@ -179,8 +179,7 @@ fn what_kubeadm_writes_is_read() {
         Some("5m0s")
     );
     assert_eq!(loaded.config.container_runtime_endpoint, "unix:///run/containerd/containerd.sock");
-    expect!["these settings are accepted but have no effect yet: rotateCertificates"]
-        .assert_eq(&loaded.warnings.join("\n"));
+    expect![""].assert_eq(&loaded.warnings.join("\n"));
 }
 
 #[test]
@@ -325,7 +324,7 @@ fn what_has_no_effect_is_said_once() {
         flag --eviction-hard is deprecated: set evictionHard in the --config file instead
         setting GA feature gate NodeSwap=true; the gate will be removed in a future release
         --node-ip: x is no IP address and is passed over
-        these settings are accepted but have no effect yet: evictionHard, featureGates.MemoryQoS, featureGates.NodeSwap, rotateCertificates"#]].assert_eq(&loaded.warnings.join("\n"));
+        these settings are accepted but have no effect yet: evictionHard, featureGates.MemoryQoS, featureGates.NodeSwap"#]].assert_eq(&loaded.warnings.join("\n"));
 }
 
 #[test]

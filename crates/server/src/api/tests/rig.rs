@@ -16,7 +16,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rubelet_core::id::{ContainerId, PodUid, SandboxId};
-use rubelet_core::launch::{ContainerConfig, NamespaceMode, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, LinuxResources, NamespaceMode, SandboxConfig};
 use rubelet_core::observe::{
     ContainerObservation, ContainerState, Hint, PodObservation, PodSummary, SandboxObservation, SandboxState,
 };
@@ -263,6 +263,16 @@ impl Containers for World {
     }
     async fn reopen_log(&self, _id: &ContainerId) -> Result<(), RpcError> {
         no("reopen_container_log")
+    }
+}
+
+#[async_trait]
+impl Resizes for World {
+    async fn resize_container(&self, _id: &ContainerId, _resources: &LinuxResources) -> Result<(), RpcError> {
+        Ok(())
+    }
+    async fn resize_sandbox(&self, _id: &SandboxId, _resources: &LinuxResources) -> Result<(), RpcError> {
+        Ok(())
     }
 }
 
