@@ -31,6 +31,7 @@ mod telling;
 
 pub use client::{Client, DeleteOptions, Options, PatchKind, Preconditions, user_agent};
 pub use credentials::{BadIdentity, Credentials, CredentialsError, Identity, Login, Pem, User};
+pub(crate) use dial::{SecureError, Wire, secured};
 pub use endpoint::{BadServer, Endpoint, Roots};
 pub use exec::{Exec, ExecError};
 pub use kubeconfig::{BadField, BadKubeconfig, Kubeconfig, KubeconfigError};

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use crate::api::Roots;
 use crate::decode::{Decode, Origin, explain};
 use crate::text::{self, TextError};
 
@@ -43,15 +44,9 @@ pub enum UrlError {
         #[source]
         source: ::http::uri::InvalidUri,
     },
-    /// Its scheme is not `http`, or it names no host.
-    #[error("{url:?} is not of the form http://host[:port]/path")]
+    /// Its scheme is neither `http` nor `https`, or it names no host.
+    #[error("{url:?} is not of the form http://host[:port]/path or https://host[:port]/path")]
     NotHttp {
-        /// What was given.
-        url: String,
-    },
-    /// TLS comes with the API server's client.
-    #[error("{url:?} needs TLS, which manifest URLs do not have yet: serve it over http on loopback, or use a file")]
-    Https {
         /// What was given.
         url: String,
     },
@@ -72,6 +67,7 @@ pub struct HttpSource {
     uri: Uri,
     headers: HeaderMap,
     every: Duration,
+    roots: Roots,
     decode: Arc<dyn Decode>,
 }
 
@@ -90,11 +86,17 @@ impl HttpSource {
         let uri: Uri = url.parse().map_err(|source| UrlError::Malformed { url: url.into(), source })?;
         match (uri.scheme_str(), uri.authority()) {
             (_, Some(authority)) if authority.as_str().contains('@') => return Err(UrlError::Credentials),
-            (Some("http"), Some(_)) => {}
-            (Some("https"), Some(_)) => return Err(UrlError::Https { url: url.into() }),
+            (Some("http" | "https"), Some(_)) => {}
             _ => return Err(UrlError::NotHttp { url: url.into() }),
         }
-        Ok(Self { url: url.into(), uri, headers: header_map(headers)?, every, decode })
+        Ok(Self { url: url.into(), uri, headers: header_map(headers)?, every, roots: Roots::System, decode })
+    }
+
+    /// Trusts these authorities instead of those that the machine trusts.
+    #[must_use]
+    pub fn trusting(mut self, roots: Roots) -> Self {
+        self.roots = roots;
+        self
     }
 }
 
@@ -183,7 +185,7 @@ impl Task<'_> {
     }
 
     async fn round(&mut self) -> Result<(), RoundError> {
-        let body = fetch::fetch(&self.source.uri, &self.source.headers).await?;
+        let body = fetch::fetch(&self.source.uri, &self.source.headers, &self.source.roots).await?;
         if body.is_empty() {
             self.body = body;
             self.pods.clear();

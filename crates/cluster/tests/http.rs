@@ -227,10 +227,11 @@ async fn a_url_that_cannot_work_is_refused_at_start() {
     };
     expect!["ok"].assert_eq(&check("http://localhost:8080/pods?x=y", "X-Token"));
     expect!["ok"].assert_eq(&check("http://[::1]/", "X-Token"));
-    expect![[r#""https://localhost/pods" needs TLS, which manifest URLs do not have yet: serve it over http on loopback, or use a file"#]].assert_eq(&check("https://localhost/pods", "X-Token"));
-    expect![[r#""ftp://localhost/pods" is not of the form http://host[:port]/path"#]]
+    expect!["ok"].assert_eq(&check("https://localhost/pods", "X-Token"));
+    expect![[r#""ftp://localhost/pods" is not of the form http://host[:port]/path or https://host[:port]/path"#]]
         .assert_eq(&check("ftp://localhost/pods", "X-Token"));
-    expect![[r#""/etc/pods" is not of the form http://host[:port]/path"#]].assert_eq(&check("/etc/pods", "X-Token"));
+    expect![[r#""/etc/pods" is not of the form http://host[:port]/path or https://host[:port]/path"#]]
+        .assert_eq(&check("/etc/pods", "X-Token"));
     expect!["the manifest URL holds credentials: put them in a header (staticPodURLHeader)"]
         .assert_eq(&check("http://user:secret@localhost/", "X-Token"));
     expect![[r#""http://local host/" is not a URL"#]].assert_eq(&check("http://local host/", "X-Token"));

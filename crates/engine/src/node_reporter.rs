@@ -5,6 +5,7 @@
 //! starts from the object as it is, so that a lost or refused one needs no mending.
 
 mod register;
+mod sight;
 mod task;
 
 use std::net::IpAddr;

@@ -279,7 +279,13 @@ impl Client {
             }
         }
         let body = answer.body.whole(MAX_REFUSAL).await.unwrap_or_default();
-        Err(status::error(answer.status, &answer.headers, &body))
+        let mut error = status::error(answer.status, &answer.headers, &body);
+        if error.kind == ApiErrorKind::Unauthorized
+            && let Some(end) = credentials.expired(clock.wall())
+        {
+            error.detail += &format!(" (our client certificate expired at {end})");
+        }
+        Err(error)
     }
 
     /// Sends a request, on a new connection if the one at hand turns out to be over before the request was looked at.

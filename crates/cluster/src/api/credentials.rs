@@ -20,6 +20,7 @@ use rubelet_core::time::{Instant, Now};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::exec::{Exec, ExecError, Grant};
 
@@ -60,6 +61,12 @@ impl Identity {
             return Err(BadIdentity::NoCertificate);
         }
         Ok(Self { chain, key: PrivateKeyDer::from_pem_slice(key).map_err(BadIdentity::Key)? })
+    }
+
+    /// When it ends, if that can be read.
+    pub(super) fn expires(&self) -> Option<Timestamp> {
+        let (_, certificate) = X509Certificate::from_der(self.chain.first()?).ok()?;
+        Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
     }
 
     /// From DER: the certificate, those that lead to its issuer, and the key.
@@ -211,6 +218,8 @@ struct Shared {
 struct State {
     /// The certificate that was given at run time; it goes before the user's.
     given: Option<Arc<Identity>>,
+    /// The certificate of the newest connection.
+    used: Option<Arc<Identity>>,
     /// What the files held when they were last read, and when they were last looked at.
     files: Option<(u64, Instant)>,
     token: Option<(HeaderValue, Instant)>,
@@ -271,6 +280,17 @@ impl Credentials {
 
     /// The certificate for a new connection, read anew.
     pub(super) async fn identity(&self, now: Now) -> Result<Option<Arc<Identity>>, CredentialsError> {
+        let identity = self.newest(now).await?;
+        self.state().used.clone_from(&identity);
+        Ok(identity)
+    }
+
+    /// When the certificate that we show ended, if it has.
+    pub(super) fn expired(&self, now: Timestamp) -> Option<Timestamp> {
+        self.state().used.as_ref()?.expires().filter(|end| *end < now)
+    }
+
+    async fn newest(&self, now: Now) -> Result<Option<Arc<Identity>>, CredentialsError> {
         if let Some(given) = &self.state().given {
             return Ok(Some(Arc::clone(given)));
         }

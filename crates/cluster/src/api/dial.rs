@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::credentials::Credentials;
-use super::endpoint::{Endpoint, Proxy};
+use super::endpoint::{BadTrust, Endpoint, Proxy, Roots};
 use super::error::WireError;
 use super::telling::{Telling, Told};
 
@@ -25,7 +25,7 @@ const KEEPALIVE: Duration = Duration::from_secs(7);
 const KEEPALIVE_PROBES: u32 = 3;
 
 /// Anything that bytes go over.
-pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 /// A connection on which nothing has been said yet.
@@ -70,6 +70,21 @@ async fn connect(endpoint: &Endpoint, credentials: &Credentials, now: Now) -> Re
     let speaks = if tls.get_ref().1.alpn_protocol() == Some(b"h2") { Speaks::Http2 } else { Speaks::Http1 };
     let (wire, told) = Telling::new(tls);
     Ok(Dialled { wire: Box::new(wire), speaks, told })
+}
+
+/// Why TLS with a server that is not the API server failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecureError {
+    #[error("whom to trust")]
+    Trust(#[source] BadTrust),
+    #[error("handshake")]
+    Handshake(#[from] io::Error),
+}
+
+/// TLS for HTTP/1 with any server whose certificate one of `roots` signed.
+pub(crate) async fn secured(tcp: TcpStream, host: &str, roots: &Roots) -> Result<Box<dyn Wire>, SecureError> {
+    let (config, name) = super::endpoint::http1(host, roots).await.map_err(SecureError::Trust)?;
+    Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, tcp).await?))
 }
 
 /// The kernel's own pulse, for what has none: HTTP/1, and a connection that nobody uses just now.

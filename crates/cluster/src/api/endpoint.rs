@@ -99,7 +99,7 @@ pub enum BadServer {
 
 /// Why it cannot be known whom to trust.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BadTrust {
+pub(crate) enum BadTrust {
     #[error("read {path}")]
     Read { path: PathBuf, source: io::Error },
     #[error("{origin} holds no certificate")]
@@ -237,6 +237,23 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// How to speak TLS with any server, and its name: for manifest URLs.
+pub(super) async fn http1(host: &str, roots: &Roots) -> Result<(ClientConfig, ServerName<'static>), BadTrust> {
+    let endpoint = Endpoint {
+        tls: true,
+        host: host.to_owned(),
+        port: 0,
+        base: String::new(),
+        roots: roots.clone(),
+        trust_anybody: false,
+        server_name: None,
+        proxy: None,
+    };
+    let mut config = endpoint.tls(None).await?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok((config, endpoint.name()?))
 }
 
 fn absolute(url: &str) -> Result<Uri, BadServer> {

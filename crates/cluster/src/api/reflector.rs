@@ -175,8 +175,9 @@ where
                 // A list that is refused as too old is asked for without a floor.
                 self.floor = self.version.take();
             }
-            // The server is behind what we have seen, or was set back: what it has now is the truth.
-            ApiErrorKind::Timeout if self.version.is_none() => self.floor = None,
+            // The server is behind what we have seen, or was set back: a list must show it, and if not even that can be,
+            // what the server has now is the truth.
+            ApiErrorKind::Timeout => self.floor = self.version.take(),
             ApiErrorKind::Invalid if self.version.is_none() && self.listing == Listing::Streamed => {
                 debug!(path, err = %error, "The server does not send lists as watches; asking for pages");
                 self.listing = Listing::Paged;
@@ -274,8 +275,11 @@ where
         let Some(event) = event else { return };
         let (changed, version) = match event {
             Event::Put(item) => {
-                let item = self.prepared_item(item);
                 let version = item.version.clone();
+                if anew.is_none() && self.is_late(&item) {
+                    return;
+                }
+                let item = self.prepared_item(item);
                 let set = anew.as_mut().unwrap_or(&mut self.set);
                 (set.put(item), version)
             }
@@ -298,6 +302,12 @@ where
             self.dirty |= changed == Changed::Yes;
             self.went_on(version);
         }
+    }
+
+    /// Tells of an object as it was before something that we know: it may be gone since.
+    fn is_late(&self, item: &Item<T>) -> bool {
+        let position = self.version.as_deref().unwrap_or_default();
+        set::older(&item.version, position) && !self.set.items().contains_key(&item.key)
     }
 
     fn prepared_item(&self, mut item: Item<T>) -> Item<T> {

@@ -116,7 +116,45 @@ fn skip_value(text: &[u8], at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+    use serde_json::Value;
+
     use super::*;
+
+    /// Any JSON, of words that look like what is searched for.
+    fn json() -> impl Strategy<Value = Value> {
+        let word = || {
+            let words = ["metadata", "managedFields", "a", "]}", "\"", "\\", "\\\"", ",", ": ", "{", ""];
+            (0..words.len()).prop_map(move |index| words.get(index).copied().unwrap_or_default().to_owned())
+        };
+        let leaf = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), word().prop_map(Value::from)];
+        leaf.prop_recursive(5, 60, 6, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                proptest::collection::btree_map(word(), inner, 0..5).prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn to_cut_and_then_read_is_to_read_and_then_remove(object in json()) {
+            let texts = [object.to_string(), serde_json::to_string_pretty(&object).unwrap()];
+            let mut expected = object;
+            if let Some(Value::Object(metadata)) = expected.get_mut("metadata") {
+                metadata.remove("managedFields");
+            }
+            for text in texts {
+                let read: Value = serde_json::from_str(&without_managed_fields(&text)).unwrap();
+                assert_eq!(read, expected, "{text}");
+            }
+        }
+
+        #[test]
+        fn no_text_whatever_is_too_much(text in r#"[{}\[\]",:\\ a0]{0,40}"#) {
+            let _ = without_managed_fields(&text);
+        }
+    }
 
     #[test]
     fn managed_fields_are_cut_out_wherever_they_are_and_nothing_else_is() {

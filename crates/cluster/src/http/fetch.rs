@@ -13,12 +13,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use crate::MAX_MANIFEST;
+use crate::api::{Roots, SecureError, Wire, secured};
 
 /// For the whole of it: upstream's client gives up after as long.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// As many as Go's client follows.
 const MAX_REDIRECTS: usize = 10;
 const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 
 /// Why a URL could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +29,8 @@ pub(super) enum FetchError {
     Timeout { uri: Uri },
     #[error("connect to {host}:{port}")]
     Connect { host: String, port: u16, source: std::io::Error },
+    #[error("TLS with {host}:{port}")]
+    Tls { host: String, port: u16, source: SecureError },
     #[error("GET {uri}")]
     Exchange { uri: Uri, source: hyper::Error },
     #[error("{uri} answered {status}")]
@@ -35,7 +39,7 @@ pub(super) enum FetchError {
     TooLarge,
     #[error("read the answer")]
     Body(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("{uri} redirects to {location:?}, which is not a http URL")]
+    #[error("{uri} redirects to {location:?}, which is not a http or https URL")]
     Redirect { uri: Uri, location: String },
     #[error("it redirects more than {MAX_REDIRECTS} times")]
     TooManyRedirects,
@@ -43,8 +47,8 @@ pub(super) enum FetchError {
     Request(#[from] http::Error),
 }
 
-pub(super) async fn fetch(uri: &Uri, headers: &HeaderMap) -> Result<Bytes, FetchError> {
-    let all = follow(uri, headers);
+pub(super) async fn fetch(uri: &Uri, headers: &HeaderMap, roots: &Roots) -> Result<Bytes, FetchError> {
+    let all = follow(uri, headers, roots);
     tokio::time::timeout(DEADLINE, all).await.unwrap_or_else(|_| Err(FetchError::Timeout { uri: uri.clone() }))
 }
 
@@ -54,15 +58,15 @@ enum Answer {
     Redirect(Uri),
 }
 
-async fn follow(uri: &Uri, headers: &HeaderMap) -> Result<Bytes, FetchError> {
+async fn follow(uri: &Uri, headers: &HeaderMap, roots: &Roots) -> Result<Bytes, FetchError> {
     let mut uri = uri.clone();
     let mut headers = headers.clone();
     for _ in 0..=MAX_REDIRECTS {
-        match get(&uri, &headers).await? {
+        match get(&uri, &headers, roots).await? {
             Answer::Body(body) => return Ok(body),
             Answer::Redirect(next) => {
-                if next.host() != uri.host() {
-                    // Secrets are for the host that they were given for.
+                if next.host() != uri.host() || next.scheme_str() != uri.scheme_str() {
+                    // Secrets are for the host that they were given for, and not for the open wire.
                     for secret in [AUTHORIZATION, COOKIE, WWW_AUTHENTICATE] {
                         headers.remove(secret);
                     }
@@ -74,13 +78,10 @@ async fn follow(uri: &Uri, headers: &HeaderMap) -> Result<Bytes, FetchError> {
     Err(FetchError::TooManyRedirects)
 }
 
-async fn get(uri: &Uri, headers: &HeaderMap) -> Result<Answer, FetchError> {
-    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-    let port = uri.port_u16().unwrap_or(HTTP_PORT);
-    let stream = TcpStream::connect((host.as_str(), port)).await;
-    let stream = stream.map_err(|source| FetchError::Connect { host, port, source })?;
+async fn get(uri: &Uri, headers: &HeaderMap, roots: &Roots) -> Result<Answer, FetchError> {
+    let wire = connect(uri, roots).await?;
     let exchange = |source| FetchError::Exchange { uri: uri.clone(), source };
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(exchange)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(wire)).await.map_err(exchange)?;
     let request = request(uri, headers)?;
     let work = async {
         let answer = sender.send_request(request).await.map_err(exchange)?;
@@ -102,6 +103,18 @@ async fn get(uri: &Uri, headers: &HeaderMap) -> Result<Answer, FetchError> {
         answer = &mut work => answer,
         _ = &mut connection => work.await,
     }
+}
+
+async fn connect(uri: &Uri, roots: &Roots) -> Result<Box<dyn Wire>, FetchError> {
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let tls = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if tls { HTTPS_PORT } else { HTTP_PORT });
+    let stream = TcpStream::connect((host.as_str(), port)).await;
+    let stream = stream.map_err(|source| FetchError::Connect { host: host.clone(), port, source })?;
+    if !tls {
+        return Ok(Box::new(stream));
+    }
+    secured(stream, &host, roots).await.map_err(|source| FetchError::Tls { host, port, source })
 }
 
 fn request(uri: &Uri, headers: &HeaderMap) -> Result<Request<Empty<Bytes>>, FetchError> {
@@ -127,7 +140,11 @@ fn redirect(uri: &Uri, location: &HeaderValue) -> Result<Uri, FetchError> {
         text.to_owned()
     } else if text.contains("://") {
         let next: Uri = text.parse().map_err(|_| bad())?;
-        return if next.scheme_str() == Some("http") && next.host().is_some() { Ok(next) } else { Err(bad()) };
+        return if matches!(next.scheme_str(), Some("http" | "https")) && next.host().is_some() {
+            Ok(next)
+        } else {
+            Err(bad())
+        };
     } else {
         let directory = uri.path().rsplit_once('/').map_or("", |(directory, _)| directory);
         format!("{directory}/{text}")

@@ -79,6 +79,9 @@ impl Run {
     }
 }
 
+/// Does something bad to a file.
+type Spoil = fn(&Path);
+
 fn web() -> PodBuilder {
     pod("web").uid("u-web")
 }
@@ -141,7 +144,7 @@ async fn a_copy_that_is_not_whole_never_ends_a_pod_that_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn entries_that_are_not_as_they_were_written_are_dropped() {
-    let spoil: [(&str, fn(&Path)); 4] = [
+    let spoil: [(&str, Spoil); 4] = [
         ("a bit", |path| {
             let mut bytes = fs::read(path).expect("read");
             let middle = bytes.len() / 2;

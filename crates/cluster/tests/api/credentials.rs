@@ -50,6 +50,16 @@ async fn an_expired_certificate_is_named_as_what_is_wrong() {
 }
 
 #[tokio::test]
+async fn an_expired_certificate_is_named_where_the_server_only_says_no() {
+    let mut fake = Fake::start_blind().await;
+    let credentials = Credentials::new(User::default());
+    credentials.set_identity(fake.authority.client("old", Valid::LongAgo).identity());
+    fake.reply(Reply::status(401, "Unauthorized", "Unauthorized"));
+    let error = get(&fake.client_as(credentials)).await.unwrap_err();
+    assert_eq!(error.detail, "Unauthorized (our client certificate expired at 2002-01-01T00:00:00Z)");
+}
+
+#[tokio::test]
 async fn a_certificate_of_another_authority_is_named_as_what_is_wrong() {
     let mut fake = Fake::start().await;
     let stranger = crate::pki::Authority::new().client("stranger", Valid::Now);

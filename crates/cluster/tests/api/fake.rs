@@ -112,8 +112,19 @@ impl Fake {
         Self::with(authority, &server).await
     }
 
+    /// A server that does not look at certificates of clients when they connect, as the API server does not.
+    pub(crate) async fn start_blind() -> Self {
+        let authority = Authority::new();
+        let server = authority.server("127.0.0.1", Valid::Now);
+        Self::listening(authority, |_| acceptor(None, &server)).await
+    }
+
     /// A server with this certificate, which takes clients without one and those of `authority`.
     pub(crate) async fn with(authority: Authority, server: &Signed) -> Self {
+        Self::listening(authority, |authority| acceptor(Some(authority), server)).await
+    }
+
+    async fn listening(authority: Authority, acceptor: impl FnOnce(&Authority) -> TlsAcceptor) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (seen_in, seen) = mpsc::channel(1_000);
@@ -124,7 +135,7 @@ impl Fake {
             weather: weather_out,
             connections: AtomicUsize::new(0),
         });
-        let acceptor = acceptor(&authority, server);
+        let acceptor = acceptor(&authority);
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, acceptor, Arc::clone(&shared)));
         let group = TaskGroup::new(&CancellationToken::new());
@@ -184,14 +195,19 @@ impl Fake {
     }
 }
 
-fn acceptor(authority: &Authority, server: &Signed) -> TlsAcceptor {
+fn acceptor(clients: Option<&Authority>, server: &Signed) -> TlsAcceptor {
     let provider = Arc::new(ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.certificate.clone()).unwrap();
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-    let verifier = verifier.allow_unauthenticated().build().unwrap();
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_client_cert_verifier(verifier);
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+    let config = config.unwrap();
+    let config = match clients {
+        None => config.with_no_client_auth(),
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(authority.certificate.clone()).unwrap();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            config.with_client_cert_verifier(verifier.allow_unauthenticated().build().unwrap())
+        }
+    };
     let mut config = config.with_single_cert(vec![server.certificate.clone()], server.key()).unwrap();
     config.alpn_protocols = vec![b"h2".to_vec()];
     TlsAcceptor::from(Arc::new(config))
@@ -218,12 +234,15 @@ async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, conne
     loop {
         tokio::select! {
             biased;
-            _ = weather.changed() => match { *weather.borrow_and_update() } {
-                Weather::Cut(_) => return,
-                Weather::GoAway(_) => http.graceful_shutdown(),
-                Weather::Frozen(last) if connection <= last => std::future::pending().await,
-                Weather::Fine | Weather::Frozen(_) => {}
-            },
+            _ = weather.changed() => {
+                let now = *weather.borrow_and_update();
+                match now {
+                    Weather::Cut(_) => return,
+                    Weather::GoAway(_) => http.graceful_shutdown(),
+                    Weather::Frozen(last) if connection <= last => std::future::pending().await,
+                    Weather::Fine | Weather::Frozen(_) => {}
+                }
+            }
             stream = http.accept() => {
                 let Some(Ok((request, respond))) = stream else { return };
                 streams.spawn(exchange(request, respond, Arc::clone(&shared), connection, certificate.clone()));

@@ -4,6 +4,7 @@
 mod client;
 mod credentials;
 mod fake;
+mod https;
 mod pki;
 mod reflector;
 mod source;

@@ -200,11 +200,14 @@ async fn events_that_come_late_change_nothing() {
         event("MODIFIED", "a", 11, "late"),
         event("DELETED", "a", 9, "late"),
         event("ADDED", "b", 13, "1"),
+        event("ADDED", "c", 14, "1"),
+        event("DELETED", "c", 16, "1"),
+        event("MODIFIED", "c", 15, "late"),
     ];
     watch.send(late.concat()).await.unwrap();
     assert_eq!(running.sets.recv().await.unwrap(), "a@12=2 b@13=1", "what came together is told together");
     drop(watch);
-    assert_eq!(running.asked().await, "watch=true&resourceVersion=13");
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=16");
 }
 
 #[tokio::test]

@@ -32,7 +32,9 @@ pub fn field_value(pod: &Pod, view: &EnvView<'_>, field: &ObjectFieldSelector) -
             _ => Err(EnvError::Field(format!("field label does not support subscript: {path}"))),
         };
     }
-    let pod_ips = sorted_ips(view.pod_ips, view.host_ips);
+    // A pod on the node's network has no address from the runtime: the node's are its own.
+    // upstream: kubelet.go SyncPod takes them from generateAPIPodStatus (v1.36)
+    let pod_ips = sorted_ips(if pod.host_network() { view.host_ips } else { view.pod_ips }, view.host_ips);
     match path {
         "metadata.name" => Ok(text(meta.name.as_ref())),
         "metadata.namespace" => Ok(text(meta.namespace.as_ref())),

@@ -1,6 +1,7 @@
 //! Section 10.1.
 
 use expect_test::{Expect, expect};
+use k8s_openapi::api::core::v1::ObjectFieldSelector;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -258,6 +259,23 @@ fn env_05_fields_of_the_pod() {
         json!({"env": [{"name": "X", "valueFrom": {"fieldRef": {"apiVersion": "v2", "fieldPath": "metadata.name"}}}]}),
         &expect!["unsupported pod version: v2"],
     );
+}
+
+/// ENV-05; upstream: kubelet.go SyncPod, kubelet_pods.go podFieldSelectorRuntimeValue (v1.36)
+#[test]
+fn env_05_on_the_nodes_network_the_nodes_addresses_are_the_pods() {
+    let pod = pod(json!({"containers": [], "hostNetwork": true}));
+    let view = EnvView {
+        services: Services::Standalone,
+        host_ips: &["192.168.0.1".parse().expect("an address"), "fd00::1".parse().expect("an address")],
+        pod_ips: &[],
+        allocatable: &[].into(),
+        sources: &EnvSources::default(),
+    };
+    for (path, expected) in [("status.podIP", "192.168.0.1"), ("status.podIPs", "192.168.0.1,fd00::1")] {
+        let field = ObjectFieldSelector { field_path: path.to_owned(), ..Default::default() };
+        assert_eq!(field_value(&pod, &view, &field).expect(path), expected);
+    }
 }
 
 /// upstream: pkg/api/v1/resource/helpers_test.go TestExtractResourceValue (v1.36)

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Job, JobEnd, PodLifecycle, Retry, Stage};
 use rubelet_core::pod::{OrphanPod, PodExt};
+use rubelet_core::resize::ResizeState;
 use rubelet_core::time::{Instant, Now};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -320,15 +321,19 @@ impl PodWorkers {
         let JobResult { uid, end, memory, problem } = result;
         let now = self.node.clock.mono();
         let problem = problem.map(|text| brief(&text));
-        let mut probed_meanwhile = false;
+        let mut told_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
             let pod = worker.life.subject().reference();
             // What a job that panicked told while it worked has been taken in by its notes.
             if let Some(memory) = memory {
                 // The job worked with what the probes said when it began; what they say now stands.
                 let probes = Arc::clone(&worker.memory.probes);
-                probed_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
-                worker.memory = PodMemory { probes, ..memory };
+                told_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
+                // Whether a resize waits is the loop's to say.
+                let pending = worker.memory.resize.pending.clone();
+                told_meanwhile |= pending != memory.resize.pending;
+                let resize = ResizeState { pending, ..memory.resize };
+                worker.memory = PodMemory { probes, resize, ..memory };
                 worker.apply_preemption();
                 worker.take_over(&self.node);
                 worker.shown_before = None;
@@ -355,7 +360,7 @@ impl PodWorkers {
         if over {
             self.last_word(&uid);
         }
-        if probed_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
+        if told_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
             // The job's status may be older than what was told meanwhile: the next job tells the newest.
             self.event(&uid, Event::Hint);
         } else {
