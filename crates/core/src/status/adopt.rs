@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
+use super::conditions::{CONTAINERS_READY, READY};
+
 /// `own` as decided here so far, completed by what the mirror `shown` says: when it started, since when its conditions hold,
 /// which instances were ready, how often containers were restarted.
 ///
@@ -25,7 +27,22 @@ pub fn adopt(own: &PodStatus, shown: &PodStatus) -> PodStatus {
     }
     take_over(&mut status.container_statuses, shown.container_statuses.as_deref());
     take_over(&mut status.init_container_statuses, shown.init_container_statuses.as_deref());
+    if readiness(&status).eq(readiness(shown)) {
+        // What was concluded from the same instances still follows from them.
+        for condition in status.conditions.iter_mut().flatten() {
+            let concluded = [READY, CONTAINERS_READY].contains(&condition.type_.as_str());
+            if let Some(old) = before.iter().find(|old| concluded && old.type_ == condition.type_) {
+                *condition = old.clone();
+            }
+        }
+    }
     status
+}
+
+/// Which instances there are, and whether they are ready.
+fn readiness(status: &PodStatus) -> impl Iterator<Item = (&str, Option<&str>, bool)> {
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    all.map(|c| (c.name.as_str(), c.container_id.as_deref(), c.ready))
 }
 
 fn take_over(own: &mut Option<Vec<ContainerStatus>>, shown: Option<&[ContainerStatus]>) {
@@ -37,5 +54,42 @@ fn take_over(own: &mut Option<Vec<ContainerStatus>>, shown: Option<&[ContainerSt
         status.ready |= old.ready;
         status.started = status.started.max(old.started);
         status.restart_count = status.restart_count.max(old.restart_count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn status(phase: &str, id: &str, ready: bool, at: &str) -> PodStatus {
+        let holds = if ready { "True" } else { "False" };
+        let condition = |kind: &str| json!({"type": kind, "status": holds, "lastTransitionTime": at});
+        let whole: Value = json!({
+            "phase": phase, "startTime": at, "conditions": [condition("Ready"), condition("ContainersReady")],
+            "containerStatuses": [{"name": "app", "image": "", "imageID": "", "containerID": id, "ready": ready, "restartCount": 2}],
+        });
+        serde_json::from_value(whole).expect("a status")
+    }
+
+    const THEN: &str = "2026-01-01T00:00:00Z";
+    const NOW: &str = "2026-01-02T00:00:00Z";
+
+    #[test]
+    fn instances_that_were_ready_still_are() {
+        let shown = status("Running", "c://1", true, THEN);
+        // The phase is the pod's own; all else is as it was.
+        let own = status("Running", "c://1", false, NOW);
+        assert_eq!(adopt(&own, &shown), shown);
+        assert_eq!(adopt(&PodStatus::default(), &shown), PodStatus { phase: None, ..shown.clone() });
+        // Another instance has to show by itself that it is ready.
+        let other = status("Running", "c://2", false, NOW);
+        let adopted = adopt(&other, &shown);
+        assert_eq!(adopted.container_statuses, other.container_statuses);
+        assert_eq!((adopted.conditions, adopted.start_time), (other.conditions, shown.start_time.clone()));
+        // A static pod that was refused may run another day.
+        let failed = status("Failed", "c://1", false, THEN);
+        assert_eq!(adopt(&status("Running", "c://1", true, NOW), &failed).phase.as_deref(), Some("Running"));
     }
 }
