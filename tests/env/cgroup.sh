@@ -18,7 +18,10 @@ make_cgroup() {
   done
 }
 
-remove_cgroup() {
-  [[ -d $1 ]] || return 0
-  find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || warn "cgroup $1 is still in use"
+remove_cgroup() { until_true 5 no_cgroup "$1" || warn "cgroup $1 is still in use"; }
+
+# A process that was killed may take a moment to leave.
+no_cgroup() {
+  find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || true
+  [[ ! -d $1 ]]
 }

@@ -5,6 +5,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
@@ -15,6 +16,9 @@ use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance, Token, TokenWish, To
 use tracing::warn;
 
 use crate::requests::Requests;
+
+/// Pauses before a request that was refused is made again.
+const AFTER_REFUSAL: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
 
 /// Asks for tokens and remembers them. A node keeps as many as its pods ask for; those that expired go when a new one
 /// comes, those of a pod when it goes.
@@ -36,6 +40,17 @@ impl<R: Requests> ApiTokens<R> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A pod that was bound a moment ago may be known here before the server's admission knows that it is ours.
+    async fn post(&self, path: &str, request: &TokenRequest) -> Result<TokenRequest, ApiError> {
+        for pause in AFTER_REFUSAL {
+            match self.api.create(path, request).await {
+                Err(err) if err.kind == ApiErrorKind::Forbidden => tokio::time::sleep(pause).await,
+                answer => return answer,
+            }
+        }
+        self.api.create(path, request).await
+    }
+
     async fn ask(&self, pod: &PodRef, wish: &TokenWish) -> Result<Token, ApiError> {
         let path = format!("/api/v1/namespaces/{}/serviceaccounts/{}/token", pod.namespace, wish.service_account);
         let bound = BoundObjectReference {
@@ -52,7 +67,7 @@ impl<R: Requests> ApiTokens<R> {
             }),
             ..TokenRequest::default()
         };
-        let answer: TokenRequest = self.api.create(&path, &request).await?;
+        let answer = self.post(&path, &request).await?;
         // The server may give it a shorter or a longer life than was asked for.
         let seconds = answer.spec.and_then(|spec| spec.expiration_seconds).unwrap_or(wish.expiration_seconds);
         let status = answer.status.unwrap_or_default();

@@ -34,6 +34,7 @@ pub mod providers;
 pub mod qos;
 pub mod reason;
 pub mod references;
+pub mod resize;
 pub mod resources;
 pub mod status;
 pub mod time;

@@ -26,6 +26,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::id::{ContainerId, SandboxId};
 use crate::observe::{ContainerObservation, ContainerStateKind, PodObservation};
 use crate::pod::{PodExt, Role, is_sidecar};
+use crate::resize::{PodAllocation, ResizePlan, plan_resize};
 
 /// What the plan is made from, besides what was seen.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,9 @@ pub struct PodView<'a> {
     pub probes: &'a ProbeView,
     /// Feature gates that matter here.
     pub gates: PlanGates,
+    /// What the runtime was last told of its containers' resources; `None` if that is not known, and then nothing is
+    /// resized.
+    pub told: Option<&'a PodAllocation>,
 }
 
 /// Feature gates that change plans.
@@ -88,6 +92,8 @@ pub struct PodPlan {
     pub remove: Vec<ContainerId>,
     /// Then see to the sandbox.
     pub sandbox: SandboxPlan,
+    /// Then change the resources of what runs on (RT-06).
+    pub resize: ResizePlan,
     /// Then start these, in this order: ephemeral, init, regular (RT-07 … RT-09).
     pub start: Vec<StartContainer>,
     /// A rule restarts every container of the pod: what is removed keeps its logs (the restart count is read back from
@@ -102,6 +108,7 @@ impl PodPlan {
             && self.kill.is_empty()
             && self.remove.is_empty()
             && self.start.is_empty()
+            && self.resize.is_empty()
             && !matches!(self.sandbox, SandboxPlan::Create { .. })
     }
 }
@@ -147,6 +154,8 @@ pub enum KillReason {
     Startup,
     /// The runtime lost track of it.
     Unknown,
+    /// It gets other resources, and asked to be restarted for that (RSZ-09).
+    Resized,
     /// It runs twice, or the whole pod is stopped.
     Unwanted,
     /// A rule restarts every container of the pod. No grace (RT-03).
@@ -203,6 +212,7 @@ fn inside(view: &PodView<'_>, seen: &PodObservation, id: SandboxId) -> PodPlan {
     plan.kill = init.kill.into_iter().chain(kill).chain(surplus(seen)).collect();
     plan.start.extend(init.start.into_iter().map(|index| StartContainer { role: init_role(view.pod, index), index }));
     plan.start.extend(start.into_iter().map(|index| StartContainer { role: Role::Regular, index }));
+    plan.resize = view.told.map(|told| plan_resize(view.pod, seen, told)).unwrap_or_default();
     plan
 }
 
@@ -230,6 +240,7 @@ fn init_role(pod: &Pod, index: usize) -> Role {
 /// a law of the plan (RT-21).
 fn start_nothing(plan: &mut PodPlan) {
     plan.start.clear();
+    plan.resize = ResizePlan::default();
     if matches!(plan.sandbox, SandboxPlan::Create { .. }) {
         plan.sandbox = SandboxPlan::None;
     }

@@ -31,6 +31,7 @@ use crate::observe::PodObservation;
 use crate::plan::{PlanGates, ProbeView, restarts_all};
 use crate::qos::qos_class;
 use crate::reason::StartFailure;
+use crate::resize::ResizeState;
 
 pub use adopt::adopt;
 pub use conditions::foreign_conditions;
@@ -69,6 +70,8 @@ pub struct StatusView<'a> {
     pub gates: PlanGates,
     /// How far the pod's end has come.
     pub ending: Ending,
+    /// How its resize stands.
+    pub resize: &'a ResizeState,
     /// The wall clock.
     pub now: Timestamp,
 }

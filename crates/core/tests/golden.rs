@@ -48,7 +48,7 @@ fn plans() {
         let pod = case.pod();
         let seen = case.seen(&pod);
         let probes = case.probes(&seen);
-        let plan = plan_pod(&PodView { pod: &pod, probes: &probes, gates: case.gates() }, &seen);
+        let plan = plan_pod(&PodView { pod: &pod, probes: &probes, gates: case.gates(), told: None }, &seen);
         world::show_plan(&pod, &plan)
     });
 }

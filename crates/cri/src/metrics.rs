@@ -41,6 +41,8 @@ operations! {
     RemoveContainer = "remove_container",
     ListContainers = "list_containers",
     ContainerStatus = "container_status",
+    UpdateContainer = "update_container",
+    UpdatePodsandboxResources = "update_podsandbox_resources",
     ReopenContainerLog = "reopen_container_log",
     ExecSync = "exec_sync",
     Exec = "exec",

@@ -1,23 +1,24 @@
-//! The ports of the runtime: `RuntimeInfo`, `RuntimeView`, `Sandboxes`, `Containers`, `Streams`.
+//! The ports of the runtime: `RuntimeInfo`, `RuntimeView`, `Sandboxes`, `Containers`, `Resizes`, `Streams`.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use rubelet_core::id::{ContainerId, PodUid, SandboxId};
-use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
-    CgroupDriver, Containers, ExecOutput, RpcError, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
-    StdStreams, Streams,
+    CgroupDriver, Containers, ExecOutput, Resizes, RpcError, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView,
+    Sandboxes, StdStreams, Streams,
 };
 
 use crate::connection::Connection;
 use crate::version::VersionCache;
 use crate::{
-    cgroup_driver, container_create, container_remove, container_start, container_stop, exec_sync, hints, inspect,
-    list, log_reopen, runtime_config_update, sandbox_remove, sandbox_run, sandbox_stop, status, streams,
+    cgroup_driver, container_create, container_remove, container_resize, container_start, container_stop, exec_sync,
+    hints, inspect, list, log_reopen, runtime_config_update, sandbox_remove, sandbox_resize, sandbox_run, sandbox_stop,
+    status, streams,
 };
 
 /// A CRI runtime.
@@ -112,6 +113,17 @@ impl Containers for CriRuntime {
 
     async fn reopen_log(&self, id: &ContainerId) -> Result<(), RpcError> {
         log_reopen::reopen_log(&self.connection, id).await
+    }
+}
+
+#[async_trait]
+impl Resizes for CriRuntime {
+    async fn resize_container(&self, id: &ContainerId, resources: &LinuxResources) -> Result<(), RpcError> {
+        container_resize::resize_container(&self.connection, id, resources).await
+    }
+
+    async fn resize_sandbox(&self, id: &SandboxId, resources: &LinuxResources) -> Result<(), RpcError> {
+        sandbox_resize::resize_sandbox(&self.connection, id, resources).await
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub(crate) use container::container_config;
 pub(crate) use image::{auth_config, image_spec};
+pub(crate) use linux::linux_resources;
 pub(crate) use sandbox::sandbox_config;
 
 /// The protocol counts in whole seconds, and 0 has a meaning of its own: a part of a second counts as a whole one.

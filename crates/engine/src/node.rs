@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
 use crate::ports::{
-    Cgroups, Chance, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins, PodDirs, PodLogs,
-    Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
+    Cgroups, Chance, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins, PodDirs,
+    PodLogs, Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
 
@@ -44,6 +44,8 @@ pub struct Ports {
     pub subpaths: Arc<dyn Subpaths>,
     /// Every kind of volume that can be served.
     pub volumes: Vec<Arc<dyn VolumePlugin>>,
+    /// What outlives the process.
+    pub checkpoints: Arc<dyn Checkpoints>,
     /// Files of the node that pods inherit from.
     pub host_files: Arc<dyn HostFiles>,
     /// Where events go.

@@ -8,6 +8,7 @@ mod clean_up;
 mod names;
 mod probes;
 mod reports;
+mod resizes;
 mod sync_pod;
 mod terminate;
 mod view;
@@ -26,6 +27,7 @@ use rubelet_core::lifecycle::{JobEnd, Retry};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::ProbeView;
 use rubelet_core::reason::{StartFailure, WaitingReason};
+use rubelet_core::resize::{PodAllocation, ResizeState};
 use rubelet_core::status::Ending;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +57,10 @@ pub struct PodMemory {
     pub probes: Arc<ProbeView>,
     /// Directories, cgroup and volumes were made ready by this process; where the volumes are.
     pub set_up: Option<Arc<BTreeMap<String, PathBuf>>>,
+    /// What the runtime was last told of its containers' resources.
+    pub(crate) told: Option<PodAllocation>,
+    /// How its resize stands.
+    pub(crate) resize: ResizeState,
     /// How its volumes fare.
     pub(crate) volumes: VolumeMemory,
 }
@@ -64,6 +70,8 @@ impl PodMemory {
     pub fn new(before: PodStatus, crashes: BackoffPolicy) -> Self {
         Self {
             seen: None,
+            resize: ResizeState::of(&before),
+            told: None,
             status: Arc::new(before),
             failures: BTreeMap::new(),
             crashes: Backoffs::new(crashes),
@@ -111,6 +119,8 @@ pub(crate) enum Note {
     Step { what: String },
     /// This happened; it goes into the timeline.
     Happened { what: String, took: Option<Duration>, bad: bool },
+    /// Volumes and cgroup are undone: only dead containers, directory and logs are left, of which nobody else knows.
+    Released,
     /// The pod's status is now this.
     Status { status: Arc<PodStatus> },
 }

@@ -6,6 +6,7 @@
 mod api;
 mod cgroups;
 mod chance;
+mod checkpoints;
 mod events;
 mod files;
 mod host;
@@ -23,6 +24,7 @@ mod volumes;
 pub use api::*;
 pub use cgroups::*;
 pub use chance::*;
+pub use checkpoints::*;
 pub use events::*;
 pub use files::*;
 pub use host::*;

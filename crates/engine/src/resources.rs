@@ -13,12 +13,17 @@ pub(crate) async fn ensure_pod(node: &Node, pod: &Pod) -> Result<(), CgroupError
     if !launch.tree.per_qos() {
         return Ok(());
     }
-    let policy = PodCgroupPolicy {
+    node.ports.cgroups.ensure(&launch.tree.of_pod(pod), &pod_values(pod, &pod_policy(node))).await
+}
+
+/// What of the node decides a pod's values.
+pub(crate) fn pod_policy(node: &Node) -> PodCgroupPolicy {
+    let launch = &node.settings.launch;
+    PodCgroupPolicy {
         cpu: launch.cpu,
         pids_limit: launch.pod_pids_limit,
         hugepage_sizes: launch.hugepage_sizes.clone(),
-    };
-    node.ports.cgroups.ensure(&launch.tree.of_pod(pod), &pod_values(pod, &policy)).await
+    }
 }
 
 /// Sets the values of the QoS levels (CG-10).

@@ -4,6 +4,7 @@ mod credentials;
 mod env;
 mod image;
 mod kill;
+mod resize;
 mod sandbox;
 mod start;
 
@@ -47,6 +48,8 @@ pub(crate) struct SyncReport {
     pub(crate) acted: bool,
     /// Why containers could not be started, by name.
     pub(crate) failures: BTreeMap<String, StartFailure>,
+    /// Why resources could not be changed.
+    pub(crate) resize_problem: Option<String>,
     /// What went wrong, if anything did.
     pub(crate) problem: Option<String>,
     /// When to try again.
@@ -101,7 +104,15 @@ impl PodRuntime<'_> {
             }
         };
         match sandbox {
-            Ok(sandbox) => self.start_all(&plan.start, &sandbox, memory, &mut slot, &mut report).await,
+            Ok(sandbox) => {
+                report.acted |= !plan.resize.is_empty();
+                let resized = self.resize(&plan.resize, &sandbox.id, memory).await;
+                self.start_all(&plan.start, &sandbox, memory, &mut slot, &mut report).await;
+                if let Err(problem) = resized {
+                    report.resize_problem = Some(problem.clone());
+                    report.fail(problem, Retry::Later);
+                }
+            }
             Err((problem, retry)) => report.fail(problem, retry),
         }
         report

@@ -9,6 +9,7 @@ mod admission;
 mod handle;
 mod housekeeping;
 mod mirrors;
+mod resizes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,9 +34,11 @@ use crate::pleg::{Listing, PlegNews};
 use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EventKind};
 use crate::prober::{ProbeNews, ProberLine};
+use crate::task::TaskGroup;
 use admission::{Door, Waiter};
 use handle::Request;
 use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
+use resizes::Resizes;
 
 /// How many deliveries may wait (SRC-09).
 pub const DELIVERIES: usize = 50;
@@ -57,6 +60,8 @@ pub struct SyncLoop {
     rejected: BTreeMap<PodUid, Rejected>,
     /// Pods that wait at the door: for room, or for news of the node.
     waiters: BTreeMap<PodUid, Waiter>,
+    /// Who has been given what.
+    resizes: Resizes,
     /// Tells which static pods and mirrors there are; `None` without an API server.
     mirrors: Option<watch::Sender<Arc<Mirrors>>>,
     bad: BTreeMap<Source, Vec<BadPod>>,
@@ -130,6 +135,7 @@ impl SyncLoop {
             workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
             rejected: BTreeMap::new(),
             waiters: BTreeMap::new(),
+            resizes: Resizes::default(),
             mirrors,
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
@@ -145,6 +151,10 @@ impl SyncLoop {
     /// Runs until cancelled. No container is stopped then (RST-18).
     #[doc(alias = "syncLoop")]
     pub async fn run(mut self, cancel: CancellationToken) {
+        let mut records = TaskGroup::new(&cancel);
+        let (resizes, keeper) = Resizes::load(Arc::clone(&self.node.ports.checkpoints)).await;
+        self.resizes = resizes;
+        records.start("resources-on-disk", keeper.run(self.node.clock.clone(), records.cancel_token()));
         loop {
             let event = self.next_event(&cancel).await;
             self.beat.send_replace(self.node.clock.mono());
@@ -156,13 +166,19 @@ impl SyncLoop {
         // Nobody listens to jobs any more: none must wait for room to tell something.
         drop(self.inputs);
         self.workers.stop(STOP_PATIENCE).await;
+        records.stop().await;
     }
 
     /// Waits for whatever comes first. Every arm is cancel-safe: `recv`, `changed`, `join_next`, a clock.
     #[doc(alias = "syncLoopIteration")]
     async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
         let up = self.inputs.health.borrow().up && self.node.health.borrow().up;
-        let due = [self.workers.next_deadline().filter(|_| up), self.housekeeping.due(up), self.door_due()];
+        let due = [
+            self.workers.next_deadline().filter(|_| up),
+            self.housekeeping.due(up),
+            self.door_due(),
+            self.resizes.due(),
+        ];
         let due = due.into_iter().flatten().min();
         tokio::select! {
             biased;
@@ -232,6 +248,7 @@ impl SyncLoop {
                 DeltaOp::Remove => self.remove(&delta.pod),
             }
         }
+        self.retry_resizes();
         self.housekeeping.pods_changed(&self.node, &self.workers);
     }
 
@@ -281,23 +298,33 @@ impl SyncLoop {
     fn job_ended(&mut self, result: JobResult) {
         let uid = result.uid.clone();
         let wanted = self.is_wanted(&uid);
+        let told = self.workers.told(&uid).cloned();
         match self.workers.job_ended(result, wanted) {
             Outcome::GoesOn => {}
             Outcome::Over(_) | Outcome::Forgotten(_) => {
+                self.resizes.forget(&uid);
                 self.report_rejected(&uid, None);
                 self.tell_mirrors();
                 self.housekeeping.pods_changed(&self.node, &self.workers);
                 self.housekeeping.soon(self.node.clock.mono());
             }
         }
+        if let Some(now) = self.workers.told(&uid).filter(|now| told.as_ref() != Some(now)) {
+            self.resizes.told(&uid, now);
+        }
         if !self.waiters.is_empty() {
             self.open_door();
         }
+        // What came to rest may have made room, or be done with a resize (RSZ-04).
+        self.retry_resizes();
     }
 
     fn due(&mut self) {
         let now = self.node.clock.mono();
         self.workers.deadline(now);
+        if self.resizes.due().is_some_and(|due| due <= now) {
+            self.retry_resizes();
+        }
         if self.door_due().is_some_and(|due| due <= now) {
             self.open_door();
         }
@@ -305,6 +332,8 @@ impl SyncLoop {
         if self.housekeeping.is_due(now) {
             if self.desired.all_sources_seen() {
                 self.end_unwanted();
+                let (desired, workers) = (&self.desired, &self.workers);
+                self.resizes.retain(|uid| desired.get(uid).is_some() || workers.knows(uid));
                 self.housekeeping.start(Chore::Survey, &self.node);
             } else {
                 self.housekeeping.postpone(now);

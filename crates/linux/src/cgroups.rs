@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rubelet_core::id::PodUid;
+use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::qos::{CgroupDriver, CgroupPath, CgroupTree, CgroupValues, QosClass};
 use rubelet_engine::ports::{CgroupError, CgroupVersion, Cgroups};
 
@@ -79,6 +79,16 @@ impl Cgroups for KernelCgroups {
         destroy::destroy(Arc::clone(&self.inner), spelt).await
     }
 
+    async fn memory_used(&self, path: &CgroupPath, container: Option<&ContainerId>) -> Result<u64, CgroupError> {
+        let spelt = self.inner.spell(path)?;
+        let spelt = match container.map(|id| beneath::name(id.as_str())).transpose() {
+            Ok(child) => child.map_or_else(|| spelt.clone(), |name| spelt.join(name)),
+            Err(err) => return Err(error("read", path.cgroupfs())(err)),
+        };
+        let inner = Arc::clone(&self.inner);
+        blocking(move || inner.memory_used(&spelt)).await
+    }
+
     async fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
         let inner = Arc::clone(&self.inner);
         blocking(move || inner.pods()).await
@@ -86,6 +96,20 @@ impl Cgroups for KernelCgroups {
 }
 
 impl Inner {
+    fn memory_used(&self, spelt: &Path) -> Result<u64, CgroupError> {
+        let (tree, file) = match self.layout.version() {
+            CgroupVersion::V1 => {
+                let tree = self.layout.own_trees().find(|tree| tree.controllers.contains("memory"));
+                (tree, "memory.usage_in_bytes")
+            }
+            CgroupVersion::V2 => (self.layout.unified(), "memory.current"),
+        };
+        let path = tree.ok_or_else(|| missing("memory"))?.root.join(spelt).join(file);
+        let number = |text: String| text.trim().parse().map_err(|err| io::Error::new(io::ErrorKind::InvalidData, err));
+        let read = std::fs::read_to_string(&path).and_then(number);
+        read.map_err(error("read", path.display().to_string()))
+    }
+
     fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
         if self.tree.driver() == CgroupDriver::Systemd {
             let unsupported = io::Error::new(io::ErrorKind::Unsupported, "the systemd driver is not there yet");

@@ -7,6 +7,7 @@
 mod beneath;
 mod blocking;
 pub mod cgroups;
+pub mod checkpoints;
 pub mod host;
 mod kernel_mounts;
 pub mod logs;

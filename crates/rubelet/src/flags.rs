@@ -38,10 +38,16 @@ pub const REPORTED_VERSION: &str = concat!("v1.36.4+rubelet.", env!("CARGO_PKG_V
 /// Flags without a field of the configuration that rubelet acts on; the others are named once at start-up. The table
 /// for fields is `core::config::ACTED_FIELDS`.
 pub const ACTED_FLAGS: &[&str] = &[
+    "bootstrap-kubeconfig",
+    "cert-dir",
+    "cloud-provider",
     "config",
     "config-dir",
     "exit-on-lock-contention",
     "hostname-override",
+    "image-credential-provider-bin-dir",
+    "image-credential-provider-config",
+    "kubeconfig",
     "lock-file",
     "maximum-dead-containers",
     "maximum-dead-containers-per-container",

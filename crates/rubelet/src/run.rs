@@ -21,6 +21,7 @@ use rubelet_engine::ports::{
 };
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
+use rubelet_linux::checkpoints::RootCheckpoints;
 use rubelet_linux::host::KernelFiles;
 use rubelet_linux::host::chance::KernelChance;
 use rubelet_linux::host::facts::{FactsRequest, node_facts};
@@ -188,6 +189,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         log_cleaner: disk_logs,
         subpaths: Arc::new(RootSubpaths::new(root.clone())),
         volumes,
+        checkpoints: Arc::new(RootCheckpoints::new(root.clone())),
         host_files: Arc::new(NodeFiles::new(&config.resolv_conf)),
         events,
         status: Arc::new(NoStatus),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use rubelet_core::id::PodUid;
+use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::qos::{CgroupPath, CgroupValues};
 use rubelet_engine::ports::{CgroupError, Cgroups};
 
@@ -17,6 +17,7 @@ struct Tree {
     groups: BTreeMap<CgroupPath, CgroupValues>,
     stuck: BTreeSet<CgroupPath>,
     full: bool,
+    memory: u64,
 }
 
 impl FakeCgroups {
@@ -45,6 +46,11 @@ impl FakeCgroups {
         self.tree().full = full;
     }
 
+    /// So many bytes are in use in every cgroup.
+    pub fn set_all_memory_used(&self, bytes: u64) {
+        self.tree().memory = bytes;
+    }
+
     fn tree(&self) -> MutexGuard<'_, Tree> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,6 +71,10 @@ impl Cgroups for FakeCgroups {
         }
         merge(tree.groups.entry(path.clone()).or_default(), values);
         Ok(())
+    }
+
+    async fn memory_used(&self, _path: &CgroupPath, _container: Option<&ContainerId>) -> Result<u64, CgroupError> {
+        Ok(self.tree().memory)
     }
 
     async fn exists(&self, path: &CgroupPath) -> bool {

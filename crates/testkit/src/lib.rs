@@ -9,6 +9,7 @@
 mod api;
 mod cgroups;
 mod chance;
+mod checkpoints;
 mod clock;
 pub mod contract;
 mod files;
@@ -24,6 +25,7 @@ mod volumes;
 pub use api::*;
 pub use cgroups::*;
 pub use chance::*;
+pub use checkpoints::*;
 pub use clock::*;
 pub use files::*;
 pub use node_api::*;

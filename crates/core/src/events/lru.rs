@@ -1,6 +1,7 @@
 //! A map that forgets what was not used for longest.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Values by key; past `most`, the one that was asked for longest ago goes.
 #[derive(Debug)]
@@ -8,9 +9,9 @@ pub(super) struct Lru<V> {
     most: usize,
     /// Counts uses.
     uses: u64,
-    values: BTreeMap<String, (u64, V)>,
+    values: BTreeMap<Arc<str>, (u64, V)>,
     /// Keys by last use.
-    order: BTreeMap<u64, String>,
+    order: BTreeMap<u64, Arc<str>>,
 }
 
 impl<V> Lru<V> {
@@ -33,8 +34,9 @@ impl<V> Lru<V> {
     pub(super) fn get_or_insert(&mut self, key: &str, make: impl FnOnce() -> V) -> &mut V {
         if self.get(key).is_none() {
             self.uses += 1;
-            self.order.insert(self.uses, key.to_owned());
-            self.values.insert(key.to_owned(), (self.uses, make()));
+            let key: Arc<str> = key.into();
+            self.order.insert(self.uses, Arc::clone(&key));
+            self.values.insert(key, (self.uses, make()));
             if self.values.len() > self.most
                 && let Some((_, oldest)) = self.order.pop_first()
             {

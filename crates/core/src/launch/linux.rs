@@ -30,7 +30,7 @@ pub(super) struct LinuxLimits {
 /// The resources of one container.
 ///
 /// upstream: kuberuntime_container_linux.go generateLinuxContainerResources (v1.36)
-pub(super) fn container_resources(
+pub fn container_resources(
     ctx: &LaunchContext,
     pod: &Pod,
     container: &Container,

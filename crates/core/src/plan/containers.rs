@@ -7,6 +7,7 @@ use super::{KillContainer, KillReason, PodView, ProbeView, Verdict};
 use crate::hash::container_hash;
 use crate::observe::{ContainerObservation, ContainerStateKind, PodObservation};
 use crate::pod::PodExt;
+use crate::resize::requires_restart;
 
 /// What becomes of the regular containers.
 pub(super) struct RegularStep {
@@ -24,7 +25,12 @@ pub(super) fn plan_regular(view: &PodView<'_>, seen: &PodObservation) -> Regular
         match seen.current(&container.name) {
             Some(running) if running.state.is_running() => {
                 let Some((reason, what)) = fault(container, running, view.probes) else {
-                    step.keep += 1;
+                    if let Some(kill) = kill_to_resize(view, container, running) {
+                        step.kill.push(kill);
+                        step.start.push(index);
+                    } else {
+                        step.keep += 1;
+                    }
                     continue;
                 };
                 let mut message = format!("Container {} {what}", container.name);
@@ -61,6 +67,17 @@ fn fault(
     } else {
         None
     }
+}
+
+/// It runs well, but has to be restarted to get what was allocated to it (RSZ-09).
+pub(super) fn kill_to_resize(
+    view: &PodView<'_>,
+    container: &Container,
+    running: &ContainerObservation,
+) -> Option<KillContainer> {
+    let restart = view.told.is_some_and(|told| requires_restart(view.pod, container, told));
+    let message = || format!("Container {} resize requires restart", container.name);
+    restart.then(|| kill(running, KillReason::Resized, message()))
 }
 
 pub(super) const DEFINITION_CHANGED: &str = "definition changed";

@@ -6,7 +6,9 @@
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::containers::{DEFINITION_CHANGED, FAILED_LIVENESS, FAILED_STARTUP, is_changed, kill, kill_if_unknown};
+use super::containers::{
+    DEFINITION_CHANGED, FAILED_LIVENESS, FAILED_STARTUP, is_changed, kill, kill_if_unknown, kill_to_resize,
+};
 use super::restart::{restarts_while_running, should_start};
 use super::{KillContainer, KillReason, PodView, Verdict};
 use crate::observe::{ContainerObservation, ContainerState, ContainerStateKind, Exit, PodObservation};
@@ -144,7 +146,7 @@ fn running_sidecar(view: &PodView<'_>, container: &Container, at: &ContainerObse
     } else if container.liveness_probe.is_some() && view.probes.liveness.get(&at.id) == Some(&Verdict::Failure) {
         stop(KillReason::Liveness, FAILED_LIVENESS)
     } else {
-        None
+        kill_to_resize(view, container, at)
     };
     // It has started, and that counts for the next one even if it is restarted now.
     Finding { passed: true, restart: kill.is_some(), kill, ..Finding::default() }

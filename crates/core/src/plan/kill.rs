@@ -26,7 +26,7 @@ pub fn grace_for(pod: &Pod, container: &Container, reason: KillReason, replace: 
         KillReason::RestartAll => return Duration::ZERO,
         KillReason::Liveness => own(&container.liveness_probe),
         KillReason::Startup => own(&container.startup_probe),
-        KillReason::Changed | KillReason::Unknown | KillReason::Unwanted => None,
+        KillReason::Changed | KillReason::Resized | KillReason::Unknown | KillReason::Unwanted => None,
     };
     let of_pod = pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds);
     // A probe's grace is only looked at if the pod has one: the API always sets it.

@@ -114,6 +114,7 @@ pub(super) fn start_over(pod: &Pod, seen: &PodObservation, need: &SandboxNeed) -
         sandbox,
         start: Vec::new(),
         restart_all: true,
+        ..PodPlan::default()
     }
 }
 

@@ -6,14 +6,13 @@ use super::{Ending, Phase, StatusView, time};
 use crate::observe::PodObservation;
 use crate::plan::{SandboxNeed, sandbox_need};
 use crate::pod::{PodExt, is_sidecar};
+use crate::resize::{RESIZE_IN_PROGRESS, RESIZE_PENDING, ResizeCondition, ResizeState};
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
 const INITIALIZED: &str = "Initialized";
 pub(super) const READY: &str = "Ready";
 pub(super) const CONTAINERS_READY: &str = "ContainersReady";
 const SCHEDULED: &str = "PodScheduled";
-const RESIZE_PENDING: &str = "PodResizePending";
-const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
 const RESTARTING: &str = "AllContainersRestarting";
 /// Not ours alone: eviction, preemption and shutdown set it once, and it is kept.
 pub(super) const DISRUPTION_TARGET: &str = "DisruptionTarget";
@@ -45,9 +44,8 @@ pub(super) fn of(
     let before = view.previous.conditions.as_deref().unwrap_or_default();
     let from_api = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let mut all: Vec<PodCondition> = from_api.iter().filter(|c| !is_owned(&c.type_)).cloned().collect();
-    let resize = |c: &&PodCondition| [RESIZE_PENDING, RESIZE_IN_PROGRESS].contains(&c.type_.as_str());
     if view.ending != Ending::Terminal {
-        all.extend(before.iter().filter(resize).cloned());
+        all.extend(resizing(view.resize));
     }
     if let Some(disruption) = before.iter().find(|c| c.type_ == DISRUPTION_TARGET) {
         all.retain(|c| c.type_ != DISRUPTION_TARGET);
@@ -75,6 +73,21 @@ pub(super) fn of(
         set_transition_time(condition, before, view);
     }
     all
+}
+
+/// RSZ-06.
+#[doc(alias = "determinePodResizeStatus")]
+fn resizing(state: &ResizeState) -> impl Iterator<Item = PodCondition> {
+    let condition = |name: &str, of: &ResizeCondition| PodCondition {
+        type_: name.to_owned(),
+        status: "True".to_owned(),
+        reason: Some(of.reason.clone()).filter(|reason| !reason.is_empty()),
+        message: Some(of.message.clone()).filter(|message| !message.is_empty()),
+        observed_generation: Some(of.generation).filter(|generation| *generation != 0),
+        ..PodCondition::default()
+    };
+    let pending = state.pending.as_ref().map(|of| condition(RESIZE_PENDING, of));
+    pending.into_iter().chain(state.progress.as_ref().map(|of| condition(RESIZE_IN_PROGRESS, of)))
 }
 
 /// What a condition says.

@@ -70,6 +70,7 @@ fn decide(pod: &Pod, previous: &PodStatus, seen: &PodObservation, host_ips: &[&s
         host_ips: &host_ips,
         recursive_read_only: false,
         gates: PlanGates::default(),
+        resize: &Default::default(),
         ending: Ending::No,
         now: at(100),
     };

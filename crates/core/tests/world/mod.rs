@@ -191,6 +191,7 @@ impl Case {
             host_ips: &host_ips,
             recursive_read_only: true,
             gates: self.gates(),
+            resize: &Default::default(),
             ending: match self.ending.as_str() {
                 "" => Ending::No,
                 "terminating" => Ending::Terminating,

@@ -72,7 +72,7 @@ pub(super) fn security_profile(profile: &SecurityProfile) -> cri::SecurityProfil
     cri::SecurityProfile { profile_type: profile_type.into(), localhost_ref }
 }
 
-pub(super) fn linux_resources(resources: &LinuxResources) -> cri::LinuxContainerResources {
+pub(crate) fn linux_resources(resources: &LinuxResources) -> cri::LinuxContainerResources {
     cri::LinuxContainerResources {
         cpu_period: resources.cpu_period,
         cpu_quota: resources.cpu_quota,

@@ -180,7 +180,7 @@ fn decisions() -> Vec<Figure> {
     });
     let (probes, failures, host_ips) = (ProbeView::default(), BTreeMap::new(), sim::facts().ips);
     let gates = PlanGates::default();
-    let view = PodView { pod: &pod, probes: &probes, gates };
+    let view = PodView { pod: &pod, probes: &probes, gates, told: None };
     let nothing = PodObservation { sandboxes: Vec::new(), containers: Vec::new(), ..seen.clone() };
     let previous = PodStatus::default();
     let mut status = StatusView {
@@ -192,6 +192,7 @@ fn decisions() -> Vec<Figure> {
         host_ips: &host_ips,
         recursive_read_only: false,
         gates,
+        resize: &Default::default(),
         ending: Ending::No,
         now: jiff::Timestamp::UNIX_EPOCH,
     };

@@ -6,12 +6,12 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use futures_util::stream;
 use rubelet_core::id::{ContainerId, PodRef, SandboxId};
-use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{HintKind, PodObservation, SandboxState, SandboxSummary};
 
 use super::*;
 use crate::ports::{
-    CgroupDriver, Containers, ExecOutput, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
+    CgroupDriver, Containers, ExecOutput, Resizes, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
     StdStreams, Streams,
 };
 
@@ -112,6 +112,16 @@ impl Containers for Scripted {
         Ok(ExecOutput::default())
     }
     async fn reopen_log(&self, _id: &ContainerId) -> Result<(), RpcError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Resizes for Scripted {
+    async fn resize_container(&self, _id: &ContainerId, _resources: &LinuxResources) -> Result<(), RpcError> {
+        Ok(())
+    }
+    async fn resize_sandbox(&self, _id: &SandboxId, _resources: &LinuxResources) -> Result<(), RpcError> {
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use rubelet_core::lifecycle::{Cause, JobEnd, Subject};
 
-use super::{JobError, JobLine, JobResult, PodMemory};
+use super::{JobError, JobLine, JobResult, Note, PodMemory};
 use crate::chain::Chain;
 use crate::look::look;
 use crate::node::Node;
@@ -40,6 +40,11 @@ async fn clean_up(node: &Node, subject: &Subject, cause: Cause, line: &JobLine) 
     line.step("its cgroup to be removed").await;
     if let Err(err) = resources::remove_pod(node, subject.pod().map(AsRef::as_ref), uid).await {
         problems.push(Chain(&err).to_string());
+    }
+    if problems.is_empty() {
+        // Whoever deleted it need not wait for the rest. upstream: kubelet.go SyncTerminatedPod leaves dead containers to
+        // garbage collection (v1.36)
+        line.note(Note::Released).await;
     }
     // A pod that ended by itself is still wanted: its logs and last states are there to be read (TERM-21).
     if cause != Cause::Ended && problems.is_empty() {

@@ -21,6 +21,7 @@ impl PodWorkers {
         let Some(pod) = worker.life.subject().pod() else { return };
         let progress = match worker.life.stage() {
             Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => EndProgress::MayRun,
+            Stage::Terminated { .. } if worker.released => EndProgress::Finished,
             Stage::Terminated { .. } => EndProgress::Stopped,
             Stage::Finished => EndProgress::Finished,
         };

@@ -12,6 +12,7 @@ use rubelet_core::lifecycle::{JobEnd, Retry, Subject};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
+use rubelet_core::resize::{ERROR, PodAllocation, ResizeCondition, completed, failed, in_progress};
 use rubelet_core::status::{
     DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal, pod_status,
 };
@@ -58,6 +59,7 @@ struct SyncPod<'a> {
 impl SyncPod<'_> {
     async fn sync(&mut self) -> Result<JobEnd, JobError> {
         let seen = self.look().await?;
+        self.watch_resize(&seen).await;
         let status = self.decide_status(&seen).await;
         if is_terminal(&status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
@@ -82,7 +84,12 @@ impl SyncPod<'_> {
     }
 
     fn plan(&self, seen: &PodObservation) -> PodPlan {
-        let view = PodView { pod: &self.pod, probes: &self.memory.probes, gates: self.node.settings.plan_gates };
+        let view = PodView {
+            pod: &self.pod,
+            probes: &self.memory.probes,
+            gates: self.node.settings.plan_gates,
+            told: self.memory.told.as_ref(),
+        };
         plan_pod(&view, seen)
     }
 
@@ -99,6 +106,10 @@ impl SyncPod<'_> {
         self.memory.failures = report.failures;
         let seen = if report.acted { self.look().await? } else { before };
         self.prune(&seen).await;
+        self.watch_resize(&seen).await;
+        if let Some(problem) = &report.resize_problem {
+            self.resize_failed(problem).await;
+        }
         let status = self.decide_status(&seen).await;
         if is_terminal(&status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
@@ -110,6 +121,29 @@ impl SyncPod<'_> {
                 Ok(self.at_rest(&seen, [report.again_in, next].into_iter().flatten().min()))
             }
         }
+    }
+
+    /// Notes whether what runs has what was allocated to it, and tells when it has (RSZ-06, RSZ-10).
+    async fn watch_resize(&mut self, seen: &PodObservation) {
+        // After a restart with no record, what runs is taken to have what it should: a lost record restarts nothing.
+        let told = self.memory.told.get_or_insert_with(|| PodAllocation::of(&self.pod));
+        if in_progress(&self.pod, seen, told) {
+            let generation = self.pod.metadata.generation.unwrap_or_default();
+            let begun = || ResizeCondition { generation, ..ResizeCondition::default() };
+            self.memory.resize.progress.get_or_insert_with(begun);
+        } else if let Some(done) = self.memory.resize.progress.take() {
+            self.tell(EventKind::Normal, "ResizeCompleted", completed(&self.pod, done.generation)).await;
+        }
+    }
+
+    async fn resize_failed(&mut self, problem: &str) {
+        let generation = self.pod.metadata.generation.unwrap_or_default();
+        let progress = self.memory.resize.progress.get_or_insert_default();
+        if progress.reason == ERROR && progress.message == problem {
+            return;
+        }
+        *progress = ResizeCondition { reason: ERROR.into(), message: problem.into(), generation };
+        self.tell(EventKind::Warning, "ResizeError", failed(&self.pod, generation, problem)).await;
     }
 
     /// When to do what the new look calls for and is not waited for already, as a back-off is (SYNC-14).
@@ -272,6 +306,7 @@ pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObser
         runtime_name: &node.settings.runtime_name,
         host_ips: &node.facts.ips,
         ending,
+        resize: &memory.resize,
         now: node.clock.wall(),
         recursive_read_only: node
             .health

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rubelet_core::id::PodRef;
+use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::time::{Instant, Now};
 
-use super::workers::PodWorker;
+use super::workers::{PodWorker, PodWorkers};
 use crate::timeline::{Timeline, Waiting};
 
 /// What others may know of a pod.
@@ -33,6 +33,42 @@ pub struct WorkerView {
     pub timeline: Timeline,
     /// Jobs in a row that failed.
     pub failures: u32,
+}
+
+impl PodWorkers {
+    /// Whether this pod has a life here, or had one and is still wanted.
+    pub fn knows(&self, uid: &PodUid) -> bool {
+        self.workers.contains_key(uid)
+    }
+
+    /// Where this pod is.
+    pub fn stage(&self, uid: &PodUid) -> Option<&Stage> {
+        self.workers.get(uid).map(|w| w.life.stage())
+    }
+
+    /// Every UID that has a life here.
+    pub fn uids(&self) -> impl Iterator<Item = &PodUid> {
+        self.workers.keys()
+    }
+
+    /// Pods that are not on their way out: what admission and QoS count.
+    pub fn active(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.workers.values().filter(|w| !w.life.stage().is_past_syncing()).filter_map(|w| w.life.subject().pod())
+    }
+
+    /// Pods that use the node's resources: all but those that have stopped.
+    pub fn using_resources(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        let uses = |stage: &Stage| match stage {
+            Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => true,
+            Stage::Terminated { .. } | Stage::Finished => false,
+        };
+        self.workers.values().filter(move |w| uses(w.life.stage())).filter_map(|w| w.life.subject().pod())
+    }
+
+    /// What others may know of each pod.
+    pub fn views(&self) -> impl Iterator<Item = WorkerView> {
+        self.workers.values().map(PodWorker::view)
+    }
 }
 
 impl PodWorker {

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Job, JobEnd, PodLifecycle, Retry, Stage};
 use rubelet_core::pod::{OrphanPod, PodExt};
+use rubelet_core::resize::ResizeState;
 use rubelet_core::time::{Instant, Now};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span};
 
 use super::names::Names;
-use super::{JobLine, JobResult, Note, PodMemory, WorkerView, clean_up, sync_pod, terminate};
+use super::{JobLine, JobResult, Note, PodMemory, clean_up, sync_pod, terminate};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::StatusReport;
@@ -52,6 +53,8 @@ pub(super) struct PodWorker {
     pub(super) timeline: Timeline,
     /// What went wrong last, and since when.
     pub(super) problem: Option<(String, Instant)>,
+    /// What others may wait for has been given back: its object may go, while the rest is removed.
+    pub(super) released: bool,
     /// It was ended to make room: its status says so, whatever a job that did not know makes of it.
     pub(super) preempted: bool,
     /// What its mirror said when it first came, while a job that does not know of it is in flight.
@@ -157,6 +160,7 @@ impl PodWorkers {
             probe_wait: None,
             timeline: Timeline::default(),
             problem: None,
+            released: false,
             preempted: false,
             shown_before: None,
             reported: None,
@@ -191,6 +195,7 @@ impl PodWorkers {
         let (life, commands) = worker.life.clone().end_again(now);
         worker.life = life;
         worker.over_since = None;
+        worker.released = false;
         info!(pod = %worker.life.subject().reference(), "Something runs of a pod that has ended: ending it again");
         self.happened(uid, "Something of it runs again, though it has ended", true);
         self.carry_out(uid, commands);
@@ -316,15 +321,19 @@ impl PodWorkers {
         let JobResult { uid, end, memory, problem } = result;
         let now = self.node.clock.mono();
         let problem = problem.map(|text| brief(&text));
-        let mut probed_meanwhile = false;
+        let mut told_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
             let pod = worker.life.subject().reference();
             // What a job that panicked told while it worked has been taken in by its notes.
             if let Some(memory) = memory {
                 // The job worked with what the probes said when it began; what they say now stands.
                 let probes = Arc::clone(&worker.memory.probes);
-                probed_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
-                worker.memory = PodMemory { probes, ..memory };
+                told_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
+                // Whether a resize waits is the loop's to say.
+                let pending = worker.memory.resize.pending.clone();
+                told_meanwhile |= pending != memory.resize.pending;
+                let resize = ResizeState { pending, ..memory.resize };
+                worker.memory = PodMemory { probes, resize, ..memory };
                 worker.apply_preemption();
                 worker.take_over(&self.node);
                 worker.shown_before = None;
@@ -351,7 +360,7 @@ impl PodWorkers {
         if over {
             self.last_word(&uid);
         }
-        if probed_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
+        if told_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
             // The job's status may be older than what was told meanwhile: the next job tells the newest.
             self.event(&uid, Event::Hint);
         } else {
@@ -396,6 +405,11 @@ impl PodWorkers {
             Note::Happened { what, took, bad } => {
                 worker.timeline.add(Entry { at: now.wall, first: now.wall, what, times: 1, took, bad });
             }
+            Note::Released => {
+                worker.released = true;
+                self.last_word(uid);
+                self.report(uid);
+            }
             Note::Status { status } => {
                 let phase = status.phase.as_deref().unwrap_or_default();
                 debug!(pod = %worker.life.subject().reference(), phase, "The status changed");
@@ -432,40 +446,6 @@ impl PodWorkers {
         for uid in uids {
             self.event(&uid, Event::Hint);
         }
-    }
-
-    /// Whether this pod has a life here, or had one and is still wanted.
-    pub fn knows(&self, uid: &PodUid) -> bool {
-        self.workers.contains_key(uid)
-    }
-
-    /// Where this pod is.
-    pub fn stage(&self, uid: &PodUid) -> Option<&Stage> {
-        self.workers.get(uid).map(|w| w.life.stage())
-    }
-
-    /// Every UID that has a life here.
-    pub fn uids(&self) -> impl Iterator<Item = &PodUid> {
-        self.workers.keys()
-    }
-
-    /// Pods that are not on their way out: what admission and QoS count.
-    pub fn active(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.workers.values().filter(|w| !w.life.stage().is_past_syncing()).filter_map(|w| w.life.subject().pod())
-    }
-
-    /// Pods that use the node's resources: all but those that have stopped.
-    pub fn using_resources(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        let uses = |stage: &Stage| match stage {
-            Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => true,
-            Stage::Terminated { .. } | Stage::Finished => false,
-        };
-        self.workers.values().filter(move |w| uses(w.life.stage())).filter_map(|w| w.life.subject().pod())
-    }
-
-    /// What others may know of each pod.
-    pub fn views(&self) -> impl Iterator<Item = WorkerView> {
-        self.workers.values().map(PodWorker::view)
     }
 
     /// How many jobs panicked.

@@ -1,7 +1,7 @@
 //! The cgroup tree below the node's root.
 
 use async_trait::async_trait;
-use rubelet_core::id::PodUid;
+use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::qos::{CgroupPath, CgroupValues};
 
 /// A cgroup could not be read or written.
@@ -43,6 +43,8 @@ pub trait Cgroups: Send + Sync {
     async fn exists(&self, path: &CgroupPath) -> bool;
     /// Kills what is left in it and removes it with all below. Removing what is gone succeeds (CG-13).
     async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError>;
+    /// Bytes of memory in use in it, or in the cgroup of a container below it.
+    async fn memory_used(&self, path: &CgroupPath, container: Option<&ContainerId>) -> Result<u64, CgroupError>;
     /// Every pod that has a cgroup, by UID, with its path (HK-01).
     async fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError>;
 }

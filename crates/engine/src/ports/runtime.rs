@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use rubelet_core::id::{ContainerId, PodUid, SandboxId};
-use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 
@@ -107,10 +107,21 @@ pub trait Containers: Send + Sync {
     async fn reopen_log(&self, id: &ContainerId) -> Result<(), RpcError>;
 }
 
-/// All of the runtime but its images.
-pub trait Runtime: RuntimeInfo + RuntimeView + Sandboxes + Containers + Streams {}
+/// Changing what runs.
+#[async_trait]
+pub trait Resizes: Send + Sync {
+    /// Sets a running container's resources.
+    #[doc(alias = "UpdateContainerResources")]
+    async fn resize_container(&self, id: &ContainerId, resources: &LinuxResources) -> Result<(), RpcError>;
+    /// Tells the runtime what its pod has now; `Unimplemented` if it does not care.
+    #[doc(alias = "UpdatePodSandboxResources")]
+    async fn resize_sandbox(&self, id: &SandboxId, resources: &LinuxResources) -> Result<(), RpcError>;
+}
 
-impl<T: RuntimeInfo + RuntimeView + Sandboxes + Containers + Streams> Runtime for T {}
+/// All of the runtime but its images.
+pub trait Runtime: RuntimeInfo + RuntimeView + Sandboxes + Containers + Resizes + Streams {}
+
+impl<T: RuntimeInfo + RuntimeView + Sandboxes + Containers + Resizes + Streams> Runtime for T {}
 
 /// Who answers on the runtime's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]

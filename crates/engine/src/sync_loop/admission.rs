@@ -46,8 +46,10 @@ enum Wait {
 
 impl SyncLoop {
     #[doc(alias = "HandlePodAdditions")]
-    pub(super) fn add(&mut self, pod: Arc<Pod>, door: &mut Door) {
-        let uid = PodRef::of(&pod).uid;
+    pub(super) fn add(&mut self, desired: Arc<Pod>, door: &mut Door) {
+        let uid = PodRef::of(&desired).uid;
+        // What it was given before a restart is what it has (ADM-09).
+        let pod = self.resizes.given(&desired);
         self.rejected.remove(&uid);
         if matches!(self.waiters.get(&uid), Some(Waiter { why: Wait::Room(_), .. })) {
             self.waiters.remove(&uid);
@@ -66,17 +68,23 @@ impl SyncLoop {
                 Ok(()) => Some(Admitted::new(Arc::clone(&pod))),
                 Err(rejection) => {
                     match victims_of(&pod, beside, &rejection) {
-                        Some(victims) => self.preempt(pod, victims),
-                        None if self.may_be_old_news(&pod, &rejection) => self.wait_for_node(pod),
-                        None => self.reject(pod, rejection),
+                        Some(victims) => self.preempt(desired, victims),
+                        None if self.may_be_old_news(&pod, &rejection) => self.wait_for_node(desired),
+                        None => self.reject(desired, rejection),
                     }
                     door.others = None;
                     return;
                 }
             }
         };
+        if admitted.is_some() {
+            self.allocated(&desired, &pod);
+        }
         self.waiters.remove(&uid);
         self.workers.desired(pod, Arrival::Added);
+        if let Some(told) = self.resizes.told_before(&uid) {
+            self.workers.remember_told(&uid, told);
+        }
         match (door.others.as_mut(), admitted) {
             (Some(others), Some(admitted)) if is_new => others.push(admitted),
             // Whoever was known before may count otherwise now: sum up anew for the next.
@@ -87,7 +95,7 @@ impl SyncLoop {
     /// Pods that use the node's resources, other than `uid`: also those on their way out, until they have stopped. What no
     /// source asks for any more does not count, as with upstream.
     #[doc(alias = "filterOutInactivePods")]
-    fn counted(&self, uid: &PodUid) -> Vec<Admitted> {
+    pub(super) fn counted(&self, uid: &PodUid) -> Vec<Admitted> {
         let using = self.workers.using_resources().filter(|other| {
             let other = PodRef::of(other).uid;
             other != *uid && self.is_wanted(&other)
@@ -103,7 +111,8 @@ impl SyncLoop {
         } else if self.waiters.contains_key(&uid) {
             self.add(pod, &mut Door::default());
         } else {
-            self.workers.desired(pod, Arrival::Updated);
+            let given = self.resized(&pod);
+            self.workers.desired(given, Arrival::Updated);
         }
     }
 
@@ -116,7 +125,8 @@ impl SyncLoop {
         } else if let Some(waiter) = self.waiters.get_mut(&uid) {
             waiter.pod = pod;
         } else {
-            self.workers.reconcile(pod);
+            let given = self.resized(&pod);
+            self.workers.reconcile(given);
         }
     }
 

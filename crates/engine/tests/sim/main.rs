@@ -18,6 +18,7 @@ mod probes;
 mod puller;
 mod pulls;
 mod races;
+mod resize;
 mod roles;
 mod rows;
 mod sim;

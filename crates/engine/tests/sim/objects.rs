@@ -74,7 +74,7 @@ async fn objects_are_kept_while_the_pod_is_here_sec_01_tok_02() {
     let uid = rubelet_core::id::PodRef::of(&web).uid;
     api.put(&web);
     sim.until_ready(&["web"], 30).await;
-    assert_eq!(api.objects.kept(), [uid.clone()]);
+    assert_eq!(api.objects.kept(), std::slice::from_ref(&uid));
     api.delete("web", 0);
     sim.until_gone("web", 30).await;
     assert!(api.objects.kept().is_empty());

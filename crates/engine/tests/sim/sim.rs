@@ -25,8 +25,8 @@ use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
-    FakeApi, FakeCgroups, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths,
-    FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
+    FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime,
+    FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +44,7 @@ pub(crate) struct Sim {
     pub(crate) volumes: FakeVolumes,
     pub(crate) events: RecordingEvents,
     pub(crate) statuses: RecordingStatus,
+    pub(crate) checkpoints: FakeCheckpoints,
     pub(crate) chance: SeededChance,
     /// What listens in the pods.
     pub(crate) probes: FakeProbes,
@@ -100,6 +101,7 @@ impl Sim {
             volumes: FakeVolumes::default(),
             events: RecordingEvents::default(),
             statuses: RecordingStatus::default(),
+            checkpoints: FakeCheckpoints::default(),
             chance: SeededChance::new(seed ^ 0x5eed),
             probes: FakeProbes::new(clock),
             more: None,
@@ -153,6 +155,7 @@ impl Sim {
             log_cleaner: Arc::new(self.logs.clone()),
             subpaths: Arc::new(FakeSubpaths),
             volumes: vec![Arc::new(self.volumes.clone())],
+            checkpoints: Arc::new(self.checkpoints.clone()),
             host_files: Arc::new(FakeHostFiles),
             events: Arc::new(self.events.clone()),
             status: Arc::new(self.statuses.clone()),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use rubelet_core::id::{ContainerId, PodUid, SandboxId};
-use rubelet_core::launch::{ContainerConfig, NamespaceMode, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, LinuxResources, NamespaceMode, SandboxConfig};
 use rubelet_core::observe::{Exit, HintKind, SandboxState};
 use rubelet_engine::ports::{RpcError, RpcErrorKind};
 
@@ -17,6 +17,29 @@ const KILLED: i32 = 137;
 const START_ERROR: i32 = 128;
 
 impl World {
+    /// Sets what a running container may use; one that does not run keeps what it has.
+    pub(super) fn resize(
+        &mut self,
+        now: At,
+        operation: &'static str,
+        id: &ContainerId,
+        resources: LinuxResources,
+    ) -> Result<(), RpcError> {
+        let missing = || fail(operation, RpcErrorKind::NotFound, format!("container \"{id}\" not found"));
+        let uid = self.container_pod.get(id).cloned().ok_or_else(missing)?;
+        let container = self.pods.get_mut(&uid).and_then(|pod| pod.containers.get_mut(id)).ok_or_else(missing)?;
+        if !matches!(container.life, Life::Running { .. }) {
+            return Err(fail(operation, RpcErrorKind::Failed, "container is not running"));
+        }
+        let line = format!(
+            "resize {} shares={} quota={} memory={}",
+            container.config.name, resources.cpu_shares, resources.cpu_quota, resources.memory_limit_in_bytes
+        );
+        container.config.resources = resources;
+        self.record(now, &uid, line, &Ok(()));
+        Ok(())
+    }
+
     pub(super) fn run_sandbox(&mut self, now: At, config: &SandboxConfig) -> Result<SandboxId, RpcError> {
         const OP: &str = "run_podsandbox";
         let uid = PodUid::from(config.uid.as_str());

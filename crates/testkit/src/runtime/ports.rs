@@ -5,11 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use rubelet_core::id::{ContainerId, PodUid, SandboxId};
-use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
-    CgroupDriver, Containers, ExecOutput, ReadyCondition, RpcError, RpcErrorKind, RuntimeHandler, RuntimeInfo,
+    CgroupDriver, Containers, ExecOutput, ReadyCondition, Resizes, RpcError, RpcErrorKind, RuntimeHandler, RuntimeInfo,
     RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes, StdStreams, Streams,
 };
 
@@ -240,6 +240,19 @@ impl Streams for FakeRuntime {
             None => Err(fail(OP, RpcErrorKind::NotFound, format!("sandbox \"{id}\": not found"))),
         })
         .await
+    }
+}
+
+#[async_trait]
+impl Resizes for FakeRuntime {
+    async fn resize_container(&self, id: &ContainerId, resources: &LinuxResources) -> Result<(), RpcError> {
+        const OP: &str = "update_container";
+        let (id, resources) = (id.clone(), resources.clone());
+        self.change(OP, None, None, move |world, now| world.resize(now, OP, &id, resources)).await
+    }
+
+    async fn resize_sandbox(&self, _id: &SandboxId, _resources: &LinuxResources) -> Result<(), RpcError> {
+        Err(fail("update_podsandbox_resources", RpcErrorKind::Unimplemented, "not implemented"))
     }
 }
 

@@ -1,9 +1,10 @@
 //! What the fake world shows of itself.
 
 use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::launch::LinuxResources;
 use rubelet_core::observe::{
-    ContainerObservation, ContainerState, ContainerStateKind, ContainerSummary, PodObservation, PodSummary,
-    SandboxObservation, SandboxSummary,
+    ContainerObservation, ContainerState, ContainerStateKind, ContainerSummary, ObservedResources, PodObservation,
+    PodSummary, SandboxObservation, SandboxSummary,
 };
 use rubelet_core::time::Instant;
 
@@ -42,7 +43,7 @@ impl World {
             image_id: container.image_id.clone(),
             marks: marks::of(&container.config),
             log_path: container.log_path.clone(),
-            resources: None,
+            resources: Some(in_force(&container.config.resources)),
             user: None,
         });
         PodObservation { pod: pod_ref, sandboxes: sandboxes.collect(), containers: containers.collect(), at }
@@ -54,6 +55,15 @@ impl World {
             Life::Running { started, .. } => ContainerState::Running { started_at: self.clock.wall_at(*started) },
             Life::Exited(exit) => ContainerState::Exited(exit.clone()),
         }
+    }
+}
+
+fn in_force(resources: &LinuxResources) -> ObservedResources {
+    ObservedResources {
+        cpu_shares: Some(resources.cpu_shares),
+        cpu_quota: Some(resources.cpu_quota),
+        cpu_period: Some(resources.cpu_period),
+        memory_limit: Some(resources.memory_limit_in_bytes),
     }
 }
 

@@ -1,0 +1,106 @@
+//! Resources of a pod while it lives (section 16): what it asks for, what it has been given, what the runtime was told.
+//!
+//! ```text
+//!  desired (spec) ──may it have that?──► allocated (everything here goes by it) ──told to the runtime──► actuated
+//! ```
+//!
+//! A resize is a move from left to right. What is allocated replaces the spec's resources before anybody else sees the pod
+//! ([`with_allocation`]), so nothing but this module knows of the difference (RSZ-01).
+
+mod checkpoint;
+mod plan;
+mod queue;
+mod state;
+mod verdict;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+pub use checkpoint::{CheckpointError, decode, encode};
+pub use plan::{ResizeContainer, ResizePlan, in_progress, plan_resize, requires_restart};
+pub use queue::{Pending, by_turn};
+pub use state::{DEFERRED, ERROR, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING, ResizeCondition, ResizeState};
+pub use verdict::{Infeasible, feasible};
+pub use words::{completed, failed, pending, started};
+
+use crate::pod::PodExt;
+use crate::resources::Amount;
+
+/// Resources that a pod's containers have been given, or that the runtime was told of.
+#[doc(alias = "PodResourceInfo")]
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodAllocation {
+    /// By name of the container: regular, init and sidecars. Ephemeral ones cannot be resized (RSZ-11).
+    pub containers: BTreeMap<String, ResourceRequirements>,
+    /// Of the pod as a whole, if it has any.
+    pub pod: Option<ResourceRequirements>,
+}
+
+impl PodAllocation {
+    /// What the pod's spec says.
+    #[doc(alias = "allocationFromPod")]
+    pub fn of(pod: &Pod) -> Self {
+        let resources = |c: &Container| (c.name.clone(), c.resources.clone().unwrap_or_default());
+        Self {
+            containers: pod.init().iter().chain(pod.regular()).map(resources).collect(),
+            pod: pod.pod_spec().and_then(|spec| spec.resources.clone()),
+        }
+    }
+
+    /// The container has these from now on.
+    pub fn set(&mut self, container: &Container) {
+        self.containers.insert(container.name.clone(), container.resources.clone().unwrap_or_default());
+    }
+}
+
+/// The pod with the resources that it has been given in place of those it asks for; `None` if they are the same.
+#[doc(alias = "UpdatePodFromAllocation")]
+pub fn with_allocation(pod: &Pod, allocation: &PodAllocation) -> Option<Arc<Pod>> {
+    let spec = pod.pod_spec()?;
+    let differs = |c: &Container| {
+        allocation.containers.get(&c.name).is_some_and(|given| !same(c.resources.as_ref(), Some(given)))
+    };
+    let pod_differs = !same(spec.resources.as_ref(), allocation.pod.as_ref());
+    if !pod_differs && !pod.init().iter().chain(pod.regular()).any(differs) {
+        return None;
+    }
+    let mut given = pod.clone();
+    let spec = given.spec.as_mut()?;
+    if pod_differs {
+        spec.resources.clone_from(&allocation.pod);
+    }
+    for container in spec.init_containers.iter_mut().flatten().chain(&mut spec.containers) {
+        if let Some(resources) = allocation.containers.get(&container.name) {
+            container.resources = Some(resources.clone());
+        }
+    }
+    Some(Arc::new(given))
+}
+
+/// Whether both say the same, however they are written: `1` and `1000m`, nothing and an empty list.
+pub fn same(a: Option<&ResourceRequirements>, b: Option<&ResourceRequirements>) -> bool {
+    let list = |of: Option<&ResourceRequirements>, pick: Pick| -> BTreeMap<String, Amount> {
+        let list = of.and_then(pick).into_iter().flatten();
+        list.map(|(name, quantity)| (name.clone(), Amount::of(quantity))).collect()
+    };
+    let claims = |of: Option<&ResourceRequirements>| of.and_then(|r| r.claims.clone()).unwrap_or_default();
+    list(a, limits) == list(b, limits) && list(a, requests) == list(b, requests) && claims(a) == claims(b)
+}
+
+type List = BTreeMap<String, Quantity>;
+type Pick = fn(&ResourceRequirements) -> Option<&List>;
+
+fn limits(of: &ResourceRequirements) -> Option<&List> {
+    of.limits.as_ref()
+}
+
+fn requests(of: &ResourceRequirements) -> Option<&List> {
+    of.requests.as_ref()
+}

@@ -1,0 +1,186 @@
+//! Tables of section 16.
+
+use expect_test::{Expect, expect};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::id::PodUid;
+use crate::observe::{ContainerMarks, ContainerObservation, ContainerState, PodObservation};
+use crate::resources::tests::pod;
+use crate::time::Instant;
+
+/// A pod of one container `a` with these requests and limits.
+fn sized(requests: Value, limits: Value) -> Pod {
+    pod(json!({"containers": [{"name": "a", "resources": {"requests": requests, "limits": limits}}]}))
+}
+
+fn running(names: &[&str]) -> PodObservation {
+    let reference = crate::id::PodRef { namespace: "ns".into(), name: "web".into(), uid: "u".into() };
+    let mut seen = PodObservation::nothing(reference, Instant::START);
+    for name in names {
+        seen.containers.push(ContainerObservation {
+            id: format!("{name}.0").into(),
+            sandbox: "s".into(),
+            name: (*name).into(),
+            state: ContainerState::Running { started_at: Timestamp::UNIX_EPOCH },
+            created_at: Timestamp::UNIX_EPOCH,
+            image: String::new(),
+            image_id: String::new(),
+            marks: ContainerMarks::default(),
+            log_path: String::new(),
+            resources: None,
+            user: None,
+        });
+    }
+    seen
+}
+
+fn check_plan(old: &Pod, new: &Pod, seen: &[&str], expected: &Expect) {
+    let plan = plan_resize(new, &running(seen), &PodAllocation::of(old));
+    let names = |list: &[ResizeContainer]| {
+        let one = |c: &ResizeContainer| match c.lower_memory_limit {
+            Some(bytes) => format!("{} (down to {bytes})", c.name),
+            None => c.name.clone(),
+        };
+        list.iter().map(one).collect::<Vec<_>>().join(" ")
+    };
+    expected.assert_eq(&format!("memory: {}; cpu: {}; pod: {}", names(&plan.memory), names(&plan.cpu), plan.pod));
+}
+
+// RSZ-01
+#[test]
+fn what_is_allocated_hides_what_is_asked_for() {
+    let small = sized(json!({"cpu": "1"}), json!({}));
+    let large = sized(json!({"cpu": "2"}), json!({}));
+    let given = with_allocation(&large, &PodAllocation::of(&small)).expect("they differ");
+    assert_eq!(PodAllocation::of(&given), PodAllocation::of(&small));
+    let otherwise_written = sized(json!({"cpu": "1000m"}), json!({}));
+    assert!(with_allocation(&otherwise_written, &PodAllocation::of(&small)).is_none(), "1000m is 1");
+}
+
+// RSZ-07: memory and CPU apart, what shrinks before what grows
+#[test]
+fn containers_that_shrink_go_first() {
+    let two = |a: &str, b: &str| {
+        pod(json!({"containers": [
+            {"name": "a", "resources": {"limits": {"cpu": a, "memory": "64Mi"}}},
+            {"name": "b", "resources": {"limits": {"cpu": b, "memory": "64Mi"}}},
+        ]}))
+    };
+    check_plan(&two("1", "2"), &two("2", "1"), &["a", "b"], &expect!["memory: ; cpu: b a; pod: false"]);
+    check_plan(&two("1", "2"), &two("1", "2"), &["a", "b"], &expect!["memory: ; cpu: ; pod: false"]);
+    let (old, new) = (sized(json!({}), json!({"memory": "64Mi"})), sized(json!({}), json!({"memory": "32Mi"})));
+    check_plan(&old, &new, &["a"], &expect!["memory: a (down to 33554432); cpu: ; pod: false"]);
+    check_plan(&old, &new, &[], &expect!["memory: ; cpu: ; pod: true"]);
+    let request = sized(json!({"memory": "16Mi"}), json!({"memory": "64Mi"}));
+    check_plan(&old, &request, &["a"], &expect!["memory: a; cpu: ; pod: false"]);
+}
+
+// RSZ-09
+#[test]
+fn a_container_restarts_only_for_what_its_policy_names() {
+    let with = |cpu: &str, memory: &str| {
+        pod(json!({"containers": [{
+            "name": "a",
+            "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
+            "resources": {"limits": {"cpu": cpu, "memory": memory}},
+        }]}))
+    };
+    let restarts = |old: &Pod, new: &Pod| requires_restart(new, &new.regular()[0], &PodAllocation::of(old));
+    assert!(!restarts(&with("1", "1Gi"), &with("2", "1Gi")));
+    assert!(restarts(&with("1", "1Gi"), &with("1", "2Gi")));
+    assert!(
+        !requires_restart(&with("1", "2Gi"), &with("1", "2Gi").regular()[0], &PodAllocation::default()),
+        "lost record"
+    );
+}
+
+// RSZ-10, RSZ-11
+#[test]
+fn only_what_runs_can_lag() {
+    let old = sized(json!({"cpu": "1"}), json!({}));
+    let new = sized(json!({"cpu": "2"}), json!({}));
+    let told = PodAllocation::of(&old);
+    assert!(in_progress(&new, &running(&["a"]), &told));
+    assert!(!in_progress(&new, &running(&[]), &told));
+    assert!(!in_progress(&old, &running(&["a"]), &told));
+}
+
+// RSZ-03
+#[test]
+fn turns_go_by_growth_priority_class_and_wait() {
+    let make = |name: &str, priority: i32, cpu: &str, limit: bool| {
+        let mut list = json!({"name": "a", "resources": {"requests": {"cpu": cpu, "memory": "1Mi"}}});
+        if limit {
+            list["resources"]["limits"] = json!({"cpu": cpu, "memory": "1Mi"});
+        }
+        let mut made = pod(json!({"priority": priority, "containers": [list]}));
+        made.metadata.name = Some(name.to_owned());
+        made
+    };
+    let has = make("has", 0, "1", false);
+    let pods = [
+        (make("late", 0, "2", false), Some(20)),
+        (make("early", 0, "2", false), Some(10)),
+        (make("never-told", 0, "2", false), None),
+        (make("guaranteed", 0, "2", true), None),
+        (make("important", 9, "2", false), None),
+        (make("shrinks", 0, "500m", false), None),
+    ];
+    let since = |s: &Option<i64>| s.map(|s| Timestamp::from_second(s).expect("a moment"));
+    let mut queue: Vec<Pending<'_>> =
+        pods.iter().map(|(p, s)| Pending { desired: p, allocated: &has, deferred_since: since(s) }).collect();
+    queue.sort_by(by_turn);
+    let names: Vec<&str> = queue.iter().filter_map(|p| p.desired.metadata.name.as_deref()).collect();
+    assert_eq!(names, ["shrinks", "important", "guaranteed", "early", "late", "never-told"]);
+}
+
+// RSZ-05
+#[test]
+fn a_container_with_swap_keeps_its_memory_request() {
+    let old = sized(json!({"memory": "1Mi"}), json!({}));
+    let new = sized(json!({"memory": "2Mi"}), json!({}));
+    assert!(feasible(&new, &old, |_, _| false).is_ok());
+    assert_eq!(feasible(&new, &old, |_, _| true).expect_err("swap").label, "swap_limitation");
+    assert!(feasible(&old, &old, |_, _| true).is_ok());
+}
+
+// RSZ-06
+#[test]
+fn events_carry_the_resources() {
+    let pod = sized(json!({"cpu": "1"}), json!({}));
+    expect![[r#"Pod resize Deferred: {"containers":[{"name":"a","resources":{"limits":{},"requests":{"cpu":"1"}}}],"generation":3,"error":"Node didn't have enough cpu"}"#]]
+        .assert_eq(&pending(&pod, 3, "Deferred", "Node didn't have enough cpu"));
+    assert!(started(&pod, 1).starts_with("Pod resize started: {"));
+    assert!(completed(&pod, 1).starts_with("Pod resize completed: {"));
+    assert!(failed(&pod, 1, "no").contains(r#""error":"no""#));
+}
+
+// RSZ-02, CKP-02
+#[test]
+fn the_checkpoint_is_upstreams() {
+    let uid = PodUid::from("u1");
+    let pod =
+        PodAllocation::of(&pod(json!({"containers": [{"name": "a", "resources": {"requests": {"cpu": "100m"}}}]})));
+    let text = encode([(&uid, &pod)]);
+    expect![[r#"{"data":"{\"entries\":{\"u1\":{\"ContainerResources\":{\"a\":{\"requests\":{\"cpu\":\"100m\"}}},\"PodLevelResources\":null}}}","checksum":1032814325}"#]]
+        .assert_eq(&text);
+    assert_eq!(decode(&text).expect("it is well").get(&uid), Some(&pod));
+    let broken = text.replace("100m", "200m");
+    assert!(matches!(decode(&broken), Err(CheckpointError::Corrupt { .. })));
+    assert!(matches!(decode("{}"), Err(CheckpointError::Format(_))));
+    assert!(decode(&encode([])).expect("nothing is well too").is_empty());
+}
+
+proptest! {
+    #[test]
+    fn what_was_written_is_read_back(cpu in 1_u32..9999, memory in 1_u64..1 << 40) {
+        let made = sized(json!({"cpu": format!("{cpu}m")}), json!({"memory": memory.to_string()}));
+        let uid = PodUid::from("u");
+        let back = decode(&encode([(&uid, &PodAllocation::of(&made))])).expect("ours");
+        prop_assert!(with_allocation(&made, &back[&uid]).is_none());
+    }
+}

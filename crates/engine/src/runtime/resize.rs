@@ -1,0 +1,163 @@
+//! Changes the resources of what runs (RT-06, RSZ-07, RSZ-08).
+//!
+//! The pod's cgroup has room for both sizes while its containers change: it is raised before them and lowered after them.
+//! What was told to the runtime is remembered step by step, so that an attempt that is cut off is taken up where it ended.
+
+use k8s_openapi::api::core::v1::{Container, ResourceRequirements};
+use rubelet_core::id::SandboxId;
+use rubelet_core::launch::{LinuxResources, container_resources};
+use rubelet_core::pod::PodExt;
+use rubelet_core::qos::{CgroupValues, pod_values};
+use rubelet_core::resize::{PodAllocation, ResizeContainer, ResizePlan, with_allocation};
+use rubelet_core::resources::{CPU, MEMORY};
+
+use super::PodRuntime;
+use crate::chain::Chain;
+use crate::pod_worker::PodMemory;
+use crate::ports::RpcErrorKind;
+use crate::resources::pod_policy;
+
+impl PodRuntime<'_> {
+    /// Carries out `plan`; the error says what people are told.
+    #[doc(alias = "doPodResizeAction")]
+    pub(super) async fn resize(
+        &self,
+        plan: &ResizePlan,
+        sandbox: &SandboxId,
+        memory: &mut PodMemory,
+    ) -> Result<(), String> {
+        if plan.is_empty() {
+            return Ok(());
+        }
+        self.line.step("other resources").await;
+        let mut told = memory.told.clone().unwrap_or_default();
+        let policy = pod_policy(self.node);
+        let new = pod_values(self.pod, &policy);
+        let old = with_allocation(self.pod, &told).map_or_else(|| new.clone(), |pod| pod_values(&pod, &policy));
+        self.check_memory(plan, &old, &new).await?;
+        self.set_pod(&larger(&old, &new)).await?;
+        for (resource, list) in [(MEMORY, &plan.memory), (CPU, &plan.cpu)] {
+            for change in list {
+                self.resize_one(change, resource, &mut told).await?;
+                memory.told = Some(told.clone());
+            }
+        }
+        self.set_pod(&new).await?;
+        self.tell_sandbox(sandbox, &new).await;
+        told.pod = self.pod.pod_spec().and_then(|spec| spec.resources.clone());
+        memory.told = Some(told);
+        Ok(())
+    }
+
+    /// A limit below what is in use would end processes: such a resize waits until they use less (RSZ-08).
+    #[doc(alias = "validateMemoryResizeAction")]
+    async fn check_memory(&self, plan: &ResizePlan, old: &CgroupValues, new: &CgroupValues) -> Result<(), String> {
+        let tree = &self.node.settings.launch.tree;
+        if !tree.per_qos() {
+            return Ok(());
+        }
+        let path = tree.of_pod(self.pod);
+        let mut problems = Vec::new();
+        if let Some(limit) = new.memory_limit.filter(|new| *new > 0 && limit_of(old.memory_limit) > *new) {
+            let used = self.node.ports.cgroups.memory_used(&path, None).await.map_err(|err| Chain(&err).to_string())?;
+            if i64::try_from(used).unwrap_or(i64::MAX) >= limit {
+                problems.push(format!("attempting to set pod memory limit ({limit}) below current usage ({used})"));
+            }
+        }
+        for change in &plan.memory {
+            let Some(limit) = change.lower_memory_limit else { continue };
+            let used = self.node.ports.cgroups.memory_used(&path, Some(&change.id)).await;
+            let used = used.map_err(|err| Chain(&err).to_string())?;
+            if i64::try_from(used).unwrap_or(i64::MAX) >= limit {
+                let name = &change.name;
+                problems.push(format!(
+                    "attempting to set container \"{name}\" memory limit ({limit}) below current usage ({used})"
+                ));
+            }
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(format!("cannot decrease memory limits: {}", problems.join(", ")))
+    }
+
+    /// One resource at a time: the other keeps what the runtime was told before.
+    async fn resize_one(
+        &self,
+        change: &ResizeContainer,
+        resource: &str,
+        told: &mut PodAllocation,
+    ) -> Result<(), String> {
+        let all = self.pod.init().iter().chain(self.pod.regular());
+        let Some(container) = all.into_iter().find(|c| c.name == change.name) else { return Ok(()) };
+        let before = told.containers.get(&change.name).cloned().unwrap_or_default();
+        let mixed = mix(&before, container.resources.as_ref(), resource);
+        let container = Container { resources: Some(mixed), ..container.clone() };
+        let resources = container_resources(&self.node.settings.launch, self.pod, &container, false);
+        let runtime = &self.node.ports.runtime;
+        runtime.resize_container(&change.id, &resources).await.map_err(|err| err.to_string())?;
+        told.set(&container);
+        Ok(())
+    }
+
+    async fn set_pod(&self, values: &CgroupValues) -> Result<(), String> {
+        let tree = &self.node.settings.launch.tree;
+        if !tree.per_qos() {
+            return Ok(());
+        }
+        let set = self.node.ports.cgroups.ensure(&tree.of_pod(self.pod), values).await;
+        set.map_err(|err| Chain(&err).to_string())
+    }
+
+    /// Best effort: few runtimes keep count of their pods' resources.
+    async fn tell_sandbox(&self, sandbox: &SandboxId, values: &CgroupValues) {
+        let resources = LinuxResources {
+            cpu_shares: values.cpu_shares.and_then(|n| i64::try_from(n).ok()).unwrap_or_default(),
+            cpu_quota: values.cpu_quota.unwrap_or_default(),
+            cpu_period: values.cpu_period.and_then(|n| i64::try_from(n).ok()).unwrap_or_default(),
+            memory_limit_in_bytes: values.memory_limit.unwrap_or_default().max(0),
+            ..LinuxResources::default()
+        };
+        match self.node.ports.runtime.resize_sandbox(sandbox, &resources).await {
+            Ok(()) => {}
+            Err(err) if err.kind == RpcErrorKind::Unimplemented => {}
+            Err(err) => tracing::debug!(%err, "The runtime did not take note of the pod's resources"),
+        }
+    }
+}
+
+/// `before`, with one resource as in `new`.
+fn mix(before: &ResourceRequirements, new: Option<&ResourceRequirements>, resource: &str) -> ResourceRequirements {
+    type List = std::collections::BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>;
+    let list = |old: &Option<List>, new: Option<&List>| {
+        let mut mixed = old.clone().unwrap_or_default();
+        match new.and_then(|list| list.get(resource)) {
+            Some(quantity) => mixed.insert(resource.to_owned(), quantity.clone()),
+            None => mixed.remove(resource),
+        };
+        Some(mixed).filter(|list| !list.is_empty())
+    };
+    ResourceRequirements {
+        limits: list(&before.limits, new.and_then(|r| r.limits.as_ref())),
+        requests: list(&before.requests, new.and_then(|r| r.requests.as_ref())),
+        claims: new.and_then(|r| r.claims.clone()),
+    }
+}
+
+/// What has room for both.
+fn larger(a: &CgroupValues, b: &CgroupValues) -> CgroupValues {
+    let unlimited_or_more = |a: Option<i64>, b: Option<i64>| {
+        if limit_of(a) >= limit_of(b) { a.or(Some(-1)) } else { b.or(Some(-1)) }
+    };
+    CgroupValues {
+        cpu_shares: a.cpu_shares.max(b.cpu_shares),
+        cpu_quota: unlimited_or_more(a.cpu_quota, b.cpu_quota),
+        memory_limit: unlimited_or_more(a.memory_limit, b.memory_limit),
+        ..b.clone()
+    }
+}
+
+/// No limit is more than any.
+fn limit_of(value: Option<i64>) -> i64 {
+    value.filter(|limit| *limit > 0).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,305 @@
+//! Who has been given what, and who waits for more (section 16).
+//!
+//! Every pod that the workers see has the resources that it was given, not those that it asks for; the two differ while a
+//! resize waits. The decisions are `core::resize`'s and admission's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use rubelet_core::admit::admit;
+use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::lifecycle::Arrival;
+use rubelet_core::pod::PodExt;
+use rubelet_core::resize::{
+    DEFERRED, INFEASIBLE, Pending, PodAllocation, ResizeCondition, by_turn, decode, encode, feasible, pending, started,
+    with_allocation,
+};
+use rubelet_core::time::Instant;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::SyncLoop;
+use crate::chain::Chain;
+use crate::clock::Clock;
+use crate::ports::{Checkpoints, EventKind};
+
+/// The file of what was given.
+const ALLOCATED: &str = "allocated_pods_state";
+/// The file of what the runtime was told.
+const ACTUATED: &str = "actuated_pods_state";
+/// How long a resize that nothing made possible waits before it is looked at again (RSZ-04).
+const RETRY: Duration = Duration::from_secs(3 * 60);
+/// The least time between two writings of a file: a burst of pods is one writing.
+const WRITE_PAUSE: Duration = Duration::from_millis(200);
+
+/// What was given to whom, and who asks for something else.
+pub(super) struct Resizes {
+    given: BTreeMap<PodUid, Arc<PodAllocation>>,
+    /// What the runtime was told before we were started, of pods that have not come yet.
+    told_before: BTreeMap<PodUid, Arc<PodAllocation>>,
+    /// As they ask.
+    waiting: BTreeMap<PodUid, Arc<Pod>>,
+    retry_at: Option<Instant>,
+    changes: watch::Sender<Changes>,
+}
+
+/// Which file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Record {
+    Given,
+    Told,
+}
+
+/// What the files do not say yet; `None` for a pod that is gone.
+type Changes = BTreeMap<(Record, PodUid), Option<Arc<PodAllocation>>>;
+
+type Known = BTreeMap<PodUid, Arc<PodAllocation>>;
+
+impl Default for Resizes {
+    fn default() -> Self {
+        Self {
+            given: Known::new(),
+            told_before: Known::new(),
+            waiting: BTreeMap::new(),
+            retry_at: None,
+            changes: watch::Sender::new(Changes::new()),
+        }
+    }
+}
+
+impl Resizes {
+    /// What the files say, and the task that keeps them true. A file that cannot be used is as good as none: what runs
+    /// is looked at, and what it was given is what its spec says (upstream does not start then, CKP-05).
+    pub(super) async fn load(checkpoints: Arc<dyn Checkpoints>) -> (Self, RecordKeeper) {
+        let given = read(&*checkpoints, ALLOCATED).await;
+        let told = read(&*checkpoints, ACTUATED).await;
+        let (changes, news) = watch::channel(Changes::new());
+        let keeper =
+            RecordKeeper { checkpoints, given: given.clone(), told: told.clone(), changes: changes.clone(), news };
+        (Self { given, told_before: told, waiting: BTreeMap::new(), retry_at: None, changes }, keeper)
+    }
+
+    fn give(&mut self, uid: &PodUid, allocation: PodAllocation) {
+        if self.given.get(uid).is_some_and(|before| **before == allocation) {
+            return;
+        }
+        let allocation = Arc::new(allocation);
+        self.given.insert(uid.clone(), Arc::clone(&allocation));
+        self.record(Record::Given, uid, Some(allocation));
+    }
+
+    fn record(&self, which: Record, uid: &PodUid, what: Option<Arc<PodAllocation>>) {
+        self.changes.send_modify(|changes| {
+            changes.insert((which, uid.clone()), what);
+        });
+    }
+
+    /// The pod as it was given.
+    pub(super) fn given(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+        let allocation = self.given.get(&PodRef::of(pod).uid);
+        allocation.and_then(|allocation| with_allocation(pod, allocation)).unwrap_or_else(|| Arc::clone(pod))
+    }
+
+    /// What the runtime was told of this pod by a process before this one; asked for once.
+    pub(super) fn told_before(&mut self, uid: &PodUid) -> Option<PodAllocation> {
+        self.told_before.remove(uid).map(Arc::unwrap_or_clone)
+    }
+
+    /// What the runtime has been told.
+    pub(super) fn told(&self, uid: &PodUid, told: &PodAllocation) {
+        self.record(Record::Told, uid, Some(Arc::new(told.clone())));
+    }
+
+    /// The pod is gone.
+    pub(super) fn forget(&mut self, uid: &PodUid) {
+        self.waiting.remove(uid);
+        if self.given.remove(uid).is_some() {
+            self.record(Record::Given, uid, None);
+            self.record(Record::Told, uid, None);
+        }
+    }
+
+    /// Every source has been read: what no pod has is forgotten (RSZ-02).
+    #[doc(alias = "RemoveOrphanedPods")]
+    pub(super) fn retain(&mut self, wanted: impl Fn(&PodUid) -> bool) {
+        let gone: Vec<PodUid> = self.given.keys().filter(|uid| !wanted(uid)).cloned().collect();
+        gone.iter().for_each(|uid| self.forget(uid));
+        self.told_before.retain(|uid, _| wanted(uid));
+    }
+
+    /// When to look again at those that wait.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.retry_at.filter(|_| !self.waiting.is_empty())
+    }
+
+    pub(super) fn nobody_waits(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+/// One that waits.
+struct Turn {
+    uid: PodUid,
+    desired: Arc<Pod>,
+    given: Arc<Pod>,
+    since: Option<Timestamp>,
+}
+
+impl Turn {
+    fn pending(&self) -> Pending<'_> {
+        Pending { desired: &self.desired, allocated: &self.given, deferred_since: self.since }
+    }
+}
+
+impl SyncLoop {
+    /// A pod was let in with what it asks for, or with what it had before: that is what it has now.
+    pub(super) fn allocated(&mut self, desired: &Arc<Pod>, given: &Arc<Pod>) {
+        let uid = PodRef::of(given).uid;
+        self.resizes.give(&uid, PodAllocation::of(given));
+        if Arc::ptr_eq(desired, given) {
+            self.resizes.waiting.remove(&uid);
+        } else {
+            self.resizes.waiting.insert(uid, Arc::clone(desired));
+        }
+    }
+
+    /// A newer version of a pod that is here: the workers see it with what it was given; what it asks for beyond that is
+    /// decided at once (RSZ-03).
+    pub(super) fn resized(&mut self, pod: &Arc<Pod>) -> Arc<Pod> {
+        let uid = PodRef::of(pod).uid;
+        let given = self.resizes.given(pod);
+        if Arc::ptr_eq(&given, pod) || pod.is_deleted() || pod.is_terminal() {
+            if self.resizes.waiting.remove(&uid).is_some() {
+                self.workers.set_pending_resize(&uid, None);
+            }
+        } else {
+            self.resizes.waiting.insert(uid, Arc::clone(pod));
+        }
+        given
+    }
+
+    /// Looks at all that wait, in their turn: something that may have made room has happened, or enough time has passed.
+    #[doc(alias = "RetryPendingResizes")]
+    pub(super) fn retry_resizes(&mut self) {
+        if self.resizes.nobody_waits() || !self.desired.all_sources_seen() {
+            return;
+        }
+        self.resizes.retry_at = Some(self.node.clock.mono() + RETRY);
+        let turn = |(uid, desired): (&PodUid, &Arc<Pod>)| Turn {
+            uid: uid.clone(),
+            desired: Arc::clone(desired),
+            given: self.resizes.given(desired),
+            since: self.workers.resize_pending_since(uid),
+        };
+        let mut queue: Vec<Turn> = self.resizes.waiting.iter().map(turn).collect();
+        queue.sort_by(|a, b| by_turn(&a.pending(), &b.pending()));
+        for turn in queue {
+            self.try_resize(&turn.uid, &turn.desired, &turn.given);
+        }
+    }
+
+    #[doc(alias = "handlePodResourcesResize")]
+    fn try_resize(&mut self, uid: &PodUid, desired: &Arc<Pod>, given: &Arc<Pod>) {
+        let generation = desired.metadata.generation.unwrap_or_default();
+        let swap = &self.node.settings.launch.swap;
+        let swaps = |_: &Pod, _: &Container| swap.limited && swap.bytes > 0;
+        let refused = match feasible(desired, given, swaps) {
+            Err(infeasible) => Some((INFEASIBLE, "ResizeInfeasible", infeasible.message)),
+            Ok(()) => {
+                let node = self.node.now();
+                let beside = self.counted(uid);
+                let fits = admit(&self.node.admit_view(&node), desired, &beside);
+                fits.err().map(|rejection| (DEFERRED, "ResizeDeferred", rejection.message))
+            }
+        };
+        let Some((reason, event, message)) = refused else {
+            info!(pod = %PodRef::of(desired), generation, "A resize was given");
+            self.resizes.waiting.remove(uid);
+            self.resizes.give(uid, PodAllocation::of(desired));
+            self.workers.resize_given(uid, generation);
+            self.record(desired, EventKind::Normal, "ResizeStarted", started(desired, generation));
+            self.workers.desired(Arc::clone(desired), Arrival::Updated);
+            return;
+        };
+        if reason == INFEASIBLE {
+            self.resizes.waiting.remove(uid);
+        }
+        let condition = ResizeCondition { reason: reason.to_owned(), message: message.clone(), generation };
+        if self.workers.set_pending_resize(uid, Some(condition)) {
+            self.record(desired, EventKind::Warning, event, pending(desired, generation, reason, &message));
+        }
+    }
+}
+
+async fn read(checkpoints: &dyn Checkpoints, name: &'static str) -> Known {
+    let text = match checkpoints.read(name).await {
+        Ok(text) => text,
+        Err(err) => {
+            warn!(err = %Chain(&err), "Could not read what pods had been given");
+            return Known::new();
+        }
+    };
+    match text.as_deref().map(decode) {
+        None => Known::new(),
+        Some(Ok(known)) => known.into_iter().map(|(uid, what)| (uid, Arc::new(what))).collect(),
+        Some(Err(err)) => {
+            warn!(file = name, err = %Chain(&err), "What pods had been given is not readable: going by their specs");
+            Known::new()
+        }
+    }
+}
+
+/// Keeps the files.
+pub(super) struct RecordKeeper {
+    checkpoints: Arc<dyn Checkpoints>,
+    given: Known,
+    told: Known,
+    changes: watch::Sender<Changes>,
+    news: watch::Receiver<Changes>,
+}
+
+impl RecordKeeper {
+    /// Runs until cancelled.
+    pub(super) async fn run(mut self, clock: Clock, cancel: CancellationToken) {
+        while let Some(Ok(())) = cancel.run_until_cancelled(self.news.changed()).await {
+            self.news.mark_unchanged();
+            let mut taken = Changes::new();
+            self.changes.send_if_modified(|changes| {
+                taken = std::mem::take(changes);
+                false
+            });
+            self.write(taken).await;
+            let pause = clock.sleep_until(Some(clock.mono() + WRITE_PAUSE));
+            cancel.run_until_cancelled(pause).await;
+        }
+        cancel.cancelled().await;
+    }
+
+    async fn write(&mut self, changes: Changes) {
+        let mut touched = [false; 2];
+        for ((which, uid), what) in changes {
+            let (known, touched) = match which {
+                Record::Given => (&mut self.given, &mut touched[0]),
+                Record::Told => (&mut self.told, &mut touched[1]),
+            };
+            *touched = true;
+            match what {
+                Some(what) => known.insert(uid, what),
+                None => known.remove(&uid),
+            };
+        }
+        for (touched, name, known) in [(touched[0], ALLOCATED, &self.given), (touched[1], ACTUATED, &self.told)] {
+            if !touched {
+                continue;
+            }
+            let text = encode(known.iter().map(|(uid, what)| (uid, &**what)));
+            if let Err(err) = self.checkpoints.write(name, &text).await {
+                warn!(err = %Chain(&err), "Could not write down what pods were given: after a restart their specs count");
+            }
+        }
+    }
+}

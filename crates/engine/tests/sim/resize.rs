@@ -1,0 +1,130 @@
+//! Pods that get other resources while they run (section 16).
+
+use k8s_openapi::api::core::v1::{ContainerResizePolicy, Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use rubelet_testkit::{FakeApi, pod};
+
+use crate::sim::{Sim, is_ready};
+
+fn condition(api: &FakeApi, name: &str, kind: &str) -> Option<PodCondition> {
+    api.status(name).conditions.into_iter().flatten().find(|c| c.type_ == kind)
+}
+
+/// Sets a request and limit of the pod's first container.
+fn set(api: &FakeApi, name: &str, resource: &str, amount: &str) {
+    api.edit(name, |pod: &mut Pod| {
+        let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut()).expect("a container");
+        let resources = container.resources.get_or_insert_default();
+        for list in [&mut resources.limits, &mut resources.requests] {
+            list.get_or_insert_default().insert(resource.to_owned(), Quantity(amount.to_owned()));
+        }
+    });
+}
+
+fn cpu(name: &str, amount: &str) -> rubelet_testkit::PodBuilder {
+    pod(name).request("cpu", amount).limit("cpu", amount).request("memory", "64Mi").limit("memory", "64Mi")
+}
+
+async fn until_ready(sim: &Sim, api: &FakeApi, name: &str) {
+    sim.until(10, &format!("{name} to be ready"), async |_| is_ready(&api.status(name))).await;
+}
+
+async fn until_done(sim: &Sim, api: &FakeApi, name: &str, shows: &str) {
+    sim.until(10, &format!("{name} to have been resized to {shows}"), async |_| {
+        let status = api.status(name);
+        let first = status.container_statuses.into_iter().flatten().next();
+        let limits = first.and_then(|c| c.resources).and_then(|r| r.limits);
+        let seen = limits.is_some_and(|limits| limits.values().any(|q| q.0 == shows));
+        seen && condition(api, name, "PodResizeInProgress").is_none()
+            && condition(api, name, "PodResizePending").is_none()
+    })
+    .await;
+}
+
+fn resizes(sim: &Sim, name: &str) -> Vec<String> {
+    sim.runtime.calls(name).into_iter().filter(|line| line.contains("resize ")).collect()
+}
+
+// RSZ-03, RSZ-06, RSZ-07, RSZ-10
+#[tokio::test(start_paused = true)]
+async fn a_container_gets_more_without_being_restarted() {
+    let (sim, api) = Sim::in_cluster(1).await;
+    api.put(&cpu("web", "100m").build());
+    until_ready(&sim, &api, "web").await;
+    let began = sim.clock.elapsed();
+    set(&api, "web", "cpu", "200m");
+    until_done(&sim, &api, "web", "200m").await;
+    assert!((sim.clock.elapsed() - began).as_millis() < 500, "{:?}", sim.clock.elapsed() - began);
+    let lines = resizes(&sim, "web");
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("shares=204 quota=20000 memory=67108864"), "{lines:#?}");
+    let status = api.status("web");
+    assert_eq!(status.container_statuses.iter().flatten().map(|c| c.restart_count).sum::<i32>(), 0);
+    let events = sim.events.lines("web").join("\n");
+    assert!(events.contains("Normal ResizeStarted: Pod resize started: {"), "{events}");
+    assert!(events.contains("Normal ResizeCompleted: Pod resize completed: {"), "{events}");
+    sim.pass(600).await;
+    assert_eq!(resizes(&sim, "web").len(), 1, "once is enough");
+    sim.check_laws();
+}
+
+// RSZ-09
+#[tokio::test(start_paused = true)]
+async fn a_container_that_wants_to_be_restarted_is() {
+    let (sim, api) = Sim::in_cluster(2).await;
+    let policy = ContainerResizePolicy { resource_name: "memory".into(), restart_policy: "RestartContainer".into() };
+    api.put(&cpu("web", "100m").edit_container(|c| c.resize_policy = Some(vec![policy])).build());
+    until_ready(&sim, &api, "web").await;
+    set(&api, "web", "memory", "128Mi");
+    until_done(&sim, &api, "web", "128Mi").await;
+    until_ready(&sim, &api, "web").await;
+    let status = api.status("web");
+    assert_eq!(status.container_statuses.iter().flatten().map(|c| c.restart_count).sum::<i32>(), 1);
+    assert!(resizes(&sim, "web").is_empty(), "{:#?}", resizes(&sim, "web"));
+    sim.check_laws();
+}
+
+// RSZ-01, RSZ-02, RSZ-04
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_waits_over_a_restart_until_there_is_room() {
+    let (mut sim, api) = Sim::in_cluster(3).await;
+    api.put(&cpu("web", "1").build());
+    api.put(&cpu("neighbour", "62").build());
+    until_ready(&sim, &api, "web").await;
+    until_ready(&sim, &api, "neighbour").await;
+    set(&api, "web", "cpu", "3");
+    sim.until(10, "the resize to wait", async |_| {
+        condition(&api, "web", "PodResizePending").is_some_and(|c| c.reason.as_deref() == Some("Deferred"))
+    })
+    .await;
+    assert!(resizes(&sim, "web").is_empty());
+    sim.pass(1).await;
+    sim.restart().await;
+    sim.pass(200).await;
+    assert!(resizes(&sim, "web").is_empty(), "what it was given outlives the process");
+    assert!(condition(&api, "web", "PodResizePending").is_some());
+    api.delete("neighbour", 1);
+    until_done(&sim, &api, "web", "3").await;
+    assert_eq!(resizes(&sim, "web").len(), 1);
+    sim.check_laws();
+}
+
+// RSZ-08
+#[tokio::test(start_paused = true)]
+async fn a_limit_below_what_is_in_use_waits() {
+    let (sim, api) = Sim::in_cluster(4).await;
+    api.put(&cpu("web", "100m").build());
+    until_ready(&sim, &api, "web").await;
+    let groups = sim.cgroups.paths();
+    sim.cgroups.set_all_memory_used(60 << 20);
+    set(&api, "web", "memory", "32Mi");
+    sim.until(10, "the resize to fail", async |_| {
+        condition(&api, "web", "PodResizeInProgress").is_some_and(|c| c.reason.as_deref() == Some("Error"))
+    })
+    .await;
+    assert!(resizes(&sim, "web").is_empty(), "nothing is killed for memory; cgroups: {groups:#?}");
+    sim.cgroups.set_all_memory_used(8 << 20);
+    sim.until(120, "the resize to be made", async |_| resizes(&sim, "web").len() == 1).await;
+    until_done(&sim, &api, "web", "32Mi").await;
+    sim.check_laws();
+}
