@@ -18,6 +18,7 @@ use rubelet_core::observe::{
 use rubelet_core::plan::{PodPlan, ProbeView, SandboxPlan, Verdict};
 use rubelet_core::pod::PodExt;
 use rubelet_core::reason::{StartFailure, WaitingReason};
+use rubelet_core::resize::ResizeState;
 use rubelet_core::status::{Ending, StatusView, normalise, pod_status};
 use rubelet_core::time::Instant;
 use serde::Deserialize;
@@ -191,7 +192,8 @@ impl Case {
             host_ips: &host_ips,
             recursive_read_only: true,
             gates: self.gates(),
-            resize: &Default::default(),
+            // As after a restart.
+            resize: &ResizeState::of(previous),
             ending: match self.ending.as_str() {
                 "" => Ending::No,
                 "terminating" => Ending::Terminating,
