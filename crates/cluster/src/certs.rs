@@ -1,7 +1,7 @@
 //! The node's certificates: the one we show to the API server and the one the node's own server shows.
 //!
-//! A [`keeper`] keeps each of them good; what it decides is `core::certs`, what is on disk is as upstream has it
-//! ([`store`]). Nothing here ends the process: a certificate that cannot be had is asked for again and again, and said so.
+//! A `keeper` keeps each of them good; what it decides is `core::certs`, what is on disk is as upstream has it
+//! (`store`). Nothing here ends the process: a certificate that cannot be had is asked for again and again, and said so.
 //!
 //! upstream: kubelet/certificate, client-go util/certificate (v1.36)
 

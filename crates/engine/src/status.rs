@@ -5,7 +5,7 @@
 //! before, no tick. What it must not do: send what is there already, have two requests for one pod in flight, show a
 //! terminal phase while a container may run (TRAP-01), touch a pod of another UID.
 //!
-//! There is no rate. While the API server answers, up to [`pace::MOST`] requests are in flight; when it says that it is
+//! There is no rate. While the API server answers, up to `pace::MOST` requests are in flight; when it says that it is
 //! busy or cannot be reached, all wait, and it is asked by one at first.
 
 mod mail;

@@ -1,13 +1,13 @@
 //! The node's HTTPS API on port 10250, which the API server, `kubectl` through it, and monitoring talk to; and the
 //! read-only port, if there is one (section 27).
 //!
-//! Who asks is told by a client certificate or a token ([`authn`]); what they may do is asked of the API server
-//! ([`access`]); only then is a request carried out. Nothing of a request becomes a path on this node: names are looked
+//! Who asks is told by a client certificate or a token (`authn`); what they may do is asked of the API server
+//! (`access`); only then is a request carried out. Nothing of a request becomes a path on this node: names are looked
 //! up among the pods that the node knows, and what is opened is what the runtime says. This module decides nothing about
 //! pods and changes none.
 //!
 //! A peer that is slow, silent or many costs a slot for some seconds, and never a slot of those who have shown who they
-//! are ([`connection`]).
+//! are (`connection`).
 
 mod access;
 mod answers;
