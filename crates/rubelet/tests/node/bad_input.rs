@@ -142,7 +142,10 @@ fn an_image_or_command_that_cannot_be_had_is_named() {
     let user = json!({"runAsUser": 0, "runAsNonRoot": true});
     node.apply(&with(pod("no-user", WAIT), "/spec/containers/0/securityContext", user));
     let no_path = json!([{"name": "gone", "hostPath": {"path": "/no/such/path", "type": "Directory"}}]);
-    node.apply(&with(pod("no-path", WAIT), "/spec/volumes", no_path));
+    // A volume that no container mounts is not looked at (VOL-04).
+    let mounted =
+        with(pod("no-path", WAIT), "/spec/containers/0/volumeMounts", json!([{"name": "gone", "mountPath": "/gone"}]));
+    node.apply(&with(mounted, "/spec/volumes", no_path));
 
     let rows: [(&str, &[&str], &str); 4] = [
         ("never", &["ErrImageNeverPull"], "rubelet.test/absent:1"),
