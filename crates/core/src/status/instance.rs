@@ -34,7 +34,12 @@ pub(super) fn convert(instance: &Instance<'_>, seen: &ContainerObservation) -> C
         container_id: Some(id.clone()),
         restart_count: i32::try_from(seen.marks.restart_count).unwrap_or(i32::MAX),
         volume_mounts: old_mounts.or_else(|| volume_mounts(view, spec)),
-        resources: Some(resources::of_container(spec, seen, old.filter(|old| old.container_id.as_ref() == Some(&id)))),
+        // What the runtime does not tell stays as it was only while a resize is under way.
+        resources: Some(resources::of_container(
+            spec,
+            seen,
+            old.filter(|old| view.resize.progress.is_some() && old.container_id.as_ref() == Some(&id)),
+        )),
         allocated_resources: spec.resources.as_ref().and_then(|r| r.requests.clone()).filter(|r| !r.is_empty()),
         user: seen.user.as_ref().map(user),
         ..ContainerStatus::default()
