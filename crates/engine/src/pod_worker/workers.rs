@@ -448,6 +448,11 @@ impl PodWorkers {
         }
     }
 
+    /// No job is in flight.
+    pub(crate) fn are_resting(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
     /// How many jobs panicked.
     pub fn panics(&self) -> u64 {
         self.panics
