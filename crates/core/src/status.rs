@@ -92,7 +92,10 @@ pub enum Ending {
 pub fn pod_status(view: &StatusView<'_>, seen: &PodObservation) -> PodStatus {
     let pod = view.pod;
     let (old, api) = (view.previous, pod.status.as_ref());
-    let restarting = restarts_all(pod, seen, view.gates);
+    // The whole pod starts over as long as the end that called for it is there to be seen; what went with it was cleared
+    // away for the same reason.
+    let starts_over = restarts_all(pod, seen, view.gates);
+    let restarting = starts_over || (conditions::said_to_restart(old) && view.gates.restart_all_containers);
     let mut status = PodStatus {
         container_statuses: Some(containers::statuses(view, seen, ContainerList::Regular, restarting)),
         init_container_statuses: containers::statuses_or_none(view, seen, ContainerList::Init, restarting),
@@ -107,7 +110,7 @@ pub fn pod_status(view: &StatusView<'_>, seen: &PodObservation) -> PodStatus {
     ips::set(view, seen, &mut status);
     readiness::set(view, &mut status);
     decide_phase(view, seen, &mut status);
-    status.conditions = Some(conditions::of(view, seen, &status, restarting));
+    status.conditions = Some(conditions::of(view, seen, &status, starts_over));
     status
 }
 
