@@ -333,7 +333,9 @@ impl PodWorkers {
                 let pending = worker.memory.resize.pending.clone();
                 told_meanwhile |= pending != memory.resize.pending;
                 let resize = ResizeState { pending, ..memory.resize };
-                worker.memory = PodMemory { probes, resize, ..memory };
+                // What was said when all that others wait for had been given back was the last word.
+                let status = if worker.released { Arc::clone(&worker.memory.status) } else { memory.status };
+                worker.memory = PodMemory { probes, resize, status, ..memory };
                 worker.apply_preemption();
                 worker.take_over(&self.node);
                 worker.shown_before = None;
