@@ -31,7 +31,7 @@ use crate::observe::PodObservation;
 use crate::plan::{PlanGates, ProbeView, restarts_all};
 use crate::qos::qos_class;
 use crate::reason::StartFailure;
-use crate::resize::ResizeState;
+use crate::resize::{PodAllocation, ResizeState};
 
 pub use adopt::adopt;
 pub use conditions::foreign_conditions;
@@ -72,6 +72,8 @@ pub struct StatusView<'a> {
     pub ending: Ending,
     /// How its resize stands.
     pub resize: &'a ResizeState,
+    /// What the runtime was told of its resources, if anything is known of it.
+    pub told: Option<&'a PodAllocation>,
     /// The wall clock.
     pub now: Timestamp,
 }
@@ -101,7 +103,7 @@ pub fn pod_status(view: &StatusView<'_>, seen: &PodObservation) -> PodStatus {
         init_container_statuses: containers::statuses_or_none(view, seen, ContainerList::Init, restarting),
         ephemeral_container_statuses: containers::statuses_or_none(view, seen, ContainerList::Ephemeral, restarting),
         qos_class: Some(qos_class(pod).as_str().to_owned()),
-        resources: Some(resources::of_pod(pod)),
+        resources: Some(resources::of_pod(pod, view.told)),
         allocated_resources: resources::requested_by_pod(pod),
         start_time: old.start_time.clone().or_else(|| api.and_then(|s| s.start_time.clone())).or(Some(time(view.now))),
         observed_generation: pod.metadata.generation.max(old.observed_generation).filter(|g| *g != 0),
