@@ -248,7 +248,7 @@ impl SyncLoop {
                 DeltaOp::Remove => self.remove(&delta.pod),
             }
         }
-        self.retry_resizes();
+        self.decide_resizes();
         self.housekeeping.pods_changed(&self.node, &self.workers);
     }
 

@@ -194,6 +194,7 @@ fn decisions() -> Vec<Figure> {
         recursive_read_only: false,
         gates,
         resize: &Default::default(),
+        told: None,
         ending: Ending::No,
         now: jiff::Timestamp::UNIX_EPOCH,
     };
