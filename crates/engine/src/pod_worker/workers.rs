@@ -329,6 +329,7 @@ impl PodWorkers {
         let mut told_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
             let pod = worker.life.subject().reference();
+            debug!(%pod, ?end, "A job ended");
             // What a job that panicked told while it worked has been taken in by its notes.
             if let Some(memory) = memory {
                 // The job worked with what the probes said when it began; what they say now stands.
