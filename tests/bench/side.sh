@@ -6,6 +6,7 @@
 #   ROUNDS=3                rounds (1 with --quick)
 #   RUBELET=PROGRAM         a rubelet that is already built; else cargo builds one of the profile
 #   BENCH_PROFILE=release   … (bench-quick with --quick)
+#   SIDE=PROGRAM            the measuring program (crates/rubelet/benches/side), if it is already built
 #   OUT=DIR                 where raw data and logs go (target/bench)
 #   AGENTS="rubelet …"      which agents: all of rubelet upstream cri, unless said; with fewer there is no report
 #   RECORD=1                with --quick: writes tests/bench/reached.tsv instead
@@ -80,8 +81,8 @@ prepare() {
   [[ -n ${RUBELET:-} ]] || step "building rubelet ($BENCH_PROFILE)"
   RUBELET=$(NODE_PROFILE=$BENCH_PROFILE "$ENV_DIR/rubelet.sh")
   export RUBELET
-  step "building the benchmarks"
-  side=$(program side)
+  [[ -n ${SIDE:-} ]] || step "building the benchmarks"
+  side=${SIDE:-$(program side)}
 }
 
 # `program NAME`: builds a benchmark, and prints where it is.
