@@ -91,8 +91,6 @@ program() {
     jq -r "select(.target.name == \"$1\" and .executable != null).executable"
 }
 
-has_bench() { grep -q "^name = \"$1\"\$" crates/rubelet/Cargo.toml; }
-
 cannot_run() {
   warn "the benchmark cannot run: $1"
   [[ ${CI:-} == false ]] || exit 1
@@ -161,11 +159,10 @@ report() {
     [[ " $AGENTS " == *" $agent "* ]] || { say "no report: not all agents were measured" && return 0; }
     compgen -G "$OUT/raw/*-$agent.jsonl" >/dev/null || die "no run of $agent went well, see $OUT/logs"
   done
-  if [[ -z $quick ]] && has_bench growth; then
+  if [[ -z $quick ]]; then
     step "growth, with a fake runtime and a fake API server"
-    cargo bench --quiet --locked --profile "$TOOLS_PROFILE" -p rubelet --bench growth -- "$OUT/raw/1-fake.jsonl"
+    cargo bench --quiet --locked --profile "$TOOLS_PROFILE" -p rubelet-engine --bench growth >"$OUT/raw/1-fake.jsonl"
   fi
-  has_bench report || { warn "no report: there is no such program yet" && return 0; }
   step "report"
   if [[ -z $quick ]]; then
     reporter docs/performance.md

@@ -31,7 +31,7 @@ use crate::observe::PodObservation;
 use crate::plan::{PlanGates, ProbeView, restarts_all};
 use crate::qos::qos_class;
 use crate::reason::StartFailure;
-use crate::resize::ResizeState;
+use crate::resize::{PodAllocation, ResizeState};
 
 pub use adopt::adopt;
 pub use conditions::foreign_conditions;
@@ -72,6 +72,8 @@ pub struct StatusView<'a> {
     pub ending: Ending,
     /// How its resize stands.
     pub resize: &'a ResizeState,
+    /// What the runtime was told of its resources, if anything is known of it.
+    pub told: Option<&'a PodAllocation>,
     /// The wall clock.
     pub now: Timestamp,
 }
@@ -92,13 +94,16 @@ pub enum Ending {
 pub fn pod_status(view: &StatusView<'_>, seen: &PodObservation) -> PodStatus {
     let pod = view.pod;
     let (old, api) = (view.previous, pod.status.as_ref());
-    let restarting = restarts_all(pod, seen, view.gates);
+    // The whole pod starts over as long as the end that called for it is there to be seen; what went with it was cleared
+    // away for the same reason.
+    let starts_over = restarts_all(pod, seen, view.gates);
+    let restarting = starts_over || (conditions::said_to_restart(old) && view.gates.restart_all_containers);
     let mut status = PodStatus {
         container_statuses: Some(containers::statuses(view, seen, ContainerList::Regular, restarting)),
         init_container_statuses: containers::statuses_or_none(view, seen, ContainerList::Init, restarting),
         ephemeral_container_statuses: containers::statuses_or_none(view, seen, ContainerList::Ephemeral, restarting),
         qos_class: Some(qos_class(pod).as_str().to_owned()),
-        resources: Some(resources::of_pod(pod)),
+        resources: Some(resources::of_pod(pod, view.told)),
         allocated_resources: resources::requested_by_pod(pod),
         start_time: old.start_time.clone().or_else(|| api.and_then(|s| s.start_time.clone())).or(Some(time(view.now))),
         observed_generation: pod.metadata.generation.max(old.observed_generation).filter(|g| *g != 0),
@@ -107,7 +112,7 @@ pub fn pod_status(view: &StatusView<'_>, seen: &PodObservation) -> PodStatus {
     ips::set(view, seen, &mut status);
     readiness::set(view, &mut status);
     decide_phase(view, seen, &mut status);
-    status.conditions = Some(conditions::of(view, seen, &status, restarting));
+    status.conditions = Some(conditions::of(view, seen, &status, starts_over));
     status
 }
 

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodStatus, Service};
+use k8s_openapi::api::core::v1::{ContainerStatus, Node, NodeSpec, Pod, PodStatus, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use rubelet_core::pod::PodExt;
+use rubelet_core::pod::{PodExt, RestartPolicy};
 use rubelet_core::status::is_terminal;
 use tokio::sync::watch;
 
@@ -252,6 +252,9 @@ impl World {
         if is_terminal(&before) && before.phase != status.phase && !old.is_mirror() {
             self.broken.push(format!("{name}: {:?} and then {:?}", before.phase, status.phase));
         }
+        if let Some(again) = revived(old, &before, &status) {
+            self.broken.push(format!("{name}: container {again} had ended, and now has not"));
+        }
         if before.qos_class.is_some() && before.qos_class != status.qos_class {
             self.broken.push(format!("{name}: the class was changed to {:?}", status.qos_class));
         }
@@ -267,6 +270,20 @@ impl World {
         }
         self.store(Pod { status: Some(status), ..old.clone() })
     }
+}
+
+/// A container that had ended for good and is said to wait or run: an API server refuses that.
+///
+/// upstream: apis/core/validation ValidateContainerStateTransition (v1.36)
+fn revived(pod: &Pod, before: &PodStatus, after: &PodStatus) -> Option<String> {
+    let policies = pod.spec.iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+    if pod.restart_policy() != RestartPolicy::Never || policies.into_iter().any(|c| c.restart_policy.is_some()) {
+        return None;
+    }
+    let ended = |c: &&ContainerStatus| c.state.as_ref().is_some_and(|state| state.terminated.is_some());
+    let after = after.container_statuses.as_deref().unwrap_or_default();
+    let mut all = before.container_statuses.iter().flatten().filter(ended);
+    all.find(|old| after.iter().any(|new| new.name == old.name && !ended(&new))).map(|c| c.name.clone())
 }
 
 fn key(pod: &Pod) -> (String, String) {

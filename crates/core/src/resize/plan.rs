@@ -103,9 +103,13 @@ pub fn plan_resize(pod: &Pod, seen: &PodObservation, told: &PodAllocation) -> Re
     let pod_level = pod.pod_spec().and_then(|spec| spec.resources.as_ref());
     let pod_changes = Sizes::of(None, told.pod.as_ref()) != Sizes::of(None, pod_level);
     let mut plan = ResizePlan { pod: pod_changes, ..ResizePlan::default() };
-    for container in resizable(pod) {
+    for container in pod.init().iter().chain(pod.regular()) {
         let Some((old, new)) = change(pod, container, told) else { continue };
         let running = seen.current(&container.name).filter(|c| c.state.is_running());
+        // An ordinary init container changes while it runs, and before and after that counts for nothing (RSZ-11).
+        if running.is_none() && !stays(pod, container) {
+            continue;
+        }
         let Some(running) = running.filter(|_| !requires_restart(pod, container, told)) else {
             // It gets its new size when it starts; the pod's cgroup has to have room for it then.
             plan.pod = true;
@@ -136,14 +140,15 @@ fn put(list: &mut Vec<ResizeContainer>, old_to_new: Ordering, resize: &ResizeCon
 #[doc(alias = "IsPodResizeInProgress")]
 pub fn in_progress(pod: &Pod, seen: &PodObservation, told: &PodAllocation) -> bool {
     let runs = |c: &&Container| seen.current(&c.name).is_some_and(|c| c.state.is_running());
-    let lags = resizable(pod).filter(runs).any(|c| change(pod, c, told).is_some());
+    let stay = pod.init().iter().chain(pod.regular()).filter(|c| stays(pod, c));
+    let lags = stay.filter(runs).any(|c| change(pod, c, told).is_some());
     let pod_level = pod.pod_spec().and_then(|spec| spec.resources.as_ref());
     let pod_lags = told.pod.is_some() && Sizes::of(None, told.pod.as_ref()) != Sizes::of(None, pod_level);
     lags || (pod_level.is_some() && pod_lags)
 }
 
-/// Containers that can change while they run (RSZ-11).
+/// It runs as long as the pod does: the resize of an ordinary init container is not waited for.
 #[doc(alias = "isResizableContainer")]
-fn resizable(pod: &Pod) -> impl Iterator<Item = &Container> {
-    pod.init().iter().filter(|c| is_sidecar(c)).chain(pod.regular())
+fn stays(pod: &Pod, container: &Container) -> bool {
+    is_sidecar(container) || pod.regular().iter().any(|c| c.name == container.name)
 }

@@ -109,6 +109,19 @@ fn only_what_runs_can_lag() {
     assert!(!in_progress(&old, &running(&["a"]), &told));
 }
 
+// RSZ-11; upstream: kuberuntime_container.go computeInitContainerActions (v1.36)
+#[test]
+fn an_ordinary_init_container_is_resized_while_it_runs() {
+    let sized = |cpu: &str| {
+        let resources = json!({"limits": {"cpu": cpu}});
+        pod(json!({"initContainers": [{"name": "i", "resources": resources}], "containers": [{"name": "a"}]}))
+    };
+    let (old, new) = (sized("1"), sized("2"));
+    check_plan(&old, &new, &["i"], &expect!["memory: ; cpu: i; pod: false"]);
+    check_plan(&old, &new, &["a"], &expect!["memory: ; cpu: ; pod: false"]);
+    assert!(!in_progress(&new, &running(&["i"]), &PodAllocation::of(&old)), "nobody waits for it");
+}
+
 // RSZ-03
 #[test]
 fn turns_go_by_growth_priority_class_and_wait() {

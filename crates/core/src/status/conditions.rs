@@ -237,6 +237,11 @@ fn could_restart_all(pod: &Pod) -> bool {
     rules.any(|rule| rule.action == "RestartAllContainers")
 }
 
+/// The status says that every container of the pod is being restarted.
+pub(super) fn said_to_restart(status: &PodStatus) -> bool {
+    status.conditions.iter().flatten().any(|c| c.type_ == RESTARTING && c.status == "True")
+}
+
 fn all_restarting(phase: Option<Phase>, restarting: bool) -> Verdict {
     match phase {
         Some(Phase::Succeeded) => Verdict::because(false, "PodCompleted"),

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, ResourceRequir
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::observe::{ContainerObservation, ObservedResources};
+use crate::resize::{PodAllocation, with_allocation};
 use crate::resources::{Amount, Amounts, pod_limits, pod_requests};
 
 /// The kernel has no fewer shares, so smaller requests are told as they were asked for.
@@ -101,8 +102,11 @@ fn binary(amount: Amount) -> String {
     format!("{value}{suffix}")
 }
 
-/// Resources of the whole pod, as allocated. What the pod's cgroup has is not read back yet.
-pub(super) fn of_pod(pod: &Pod) -> ResourceRequirements {
+/// Resources of the whole pod, as its cgroup has them: as allocated, or, while a resize is under way, as they were set last.
+#[doc(alias = "convertToAPIPodLevelResourcesStatus")]
+pub(super) fn of_pod(pod: &Pod, told: Option<&PodAllocation>) -> ResourceRequirements {
+    let before = told.and_then(|told| with_allocation(pod, told));
+    let pod = before.as_deref().unwrap_or(pod);
     let own = pod.spec.as_ref().and_then(|s| s.resources.as_ref());
     ResourceRequirements {
         requests: quantities(&pod_requests(pod)),

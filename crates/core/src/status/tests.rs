@@ -71,6 +71,7 @@ fn decide(pod: &Pod, previous: &PodStatus, seen: &PodObservation, host_ips: &[&s
         recursive_read_only: false,
         gates: PlanGates::default(),
         resize: &Default::default(),
+        told: None,
         ending: Ending::No,
         now: at(100),
     };

@@ -194,6 +194,7 @@ impl Case {
             gates: self.gates(),
             // As after a restart.
             resize: &ResizeState::of(previous),
+            told: None,
             ending: match self.ending.as_str() {
                 "" => Ending::No,
                 "terminating" => Ending::Terminating,

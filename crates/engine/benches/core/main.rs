@@ -8,6 +8,7 @@
 mod kernel;
 #[path = "../../tests/sim/laws.rs"]
 mod laws;
+mod pods;
 #[expect(dead_code, reason = "of the simulation only its settings and its world are used here")]
 #[path = "../../tests/sim/sim.rs"]
 mod sim;
@@ -193,6 +194,7 @@ fn decisions() -> Vec<Figure> {
         recursive_read_only: false,
         gates,
         resize: &Default::default(),
+        told: None,
         ending: Ending::No,
         now: jiff::Timestamp::UNIX_EPOCH,
     };

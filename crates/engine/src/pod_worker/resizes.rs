@@ -33,11 +33,9 @@ impl PodWorkers {
         pending.last_transition_time.as_ref().map(|time| time.0)
     }
 
-    /// What a process before this one told the runtime of this pod.
+    /// What a process before this one told the runtime of this pod, whose life here is about to begin.
     pub(crate) fn remember_told(&mut self, uid: &PodUid, told: PodAllocation) {
-        if let Some(worker) = self.workers.get_mut(uid) {
-            worker.memory.told.get_or_insert(told);
-        }
+        self.told_before.insert(uid.clone(), told);
     }
 
     /// What the runtime has been told of this pod.

@@ -307,6 +307,7 @@ pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObser
         host_ips: &node.facts.ips,
         ending,
         resize: &memory.resize,
+        told: memory.told.as_ref(),
         now: node.clock.wall(),
         recursive_read_only: node
             .health

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Job, JobEnd, PodLifecycle, Retry, Stage};
 use rubelet_core::pod::{OrphanPod, PodExt};
-use rubelet_core::resize::ResizeState;
+use rubelet_core::resize::{PodAllocation, ResizeState};
 use rubelet_core::time::{Instant, Now};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -37,6 +37,8 @@ pub struct PodWorkers {
     pub(super) prober: Teller,
     /// Mirrors of static pods: what the API showed of them before we started is the status before.
     pub(super) mirrors: Arc<Mirrors>,
+    /// What the runtime was told before we started, of pods whose life here has not begun.
+    pub(super) told_before: BTreeMap<PodUid, PodAllocation>,
     panics: u64,
 }
 
@@ -88,6 +90,7 @@ impl PodWorkers {
             jobs: JoinSet::new(),
             prober,
             mirrors: Arc::default(),
+            told_before: BTreeMap::new(),
             panics: 0,
         }
     }
@@ -132,7 +135,9 @@ impl PodWorkers {
             self.event(&uid, Event::Desired { pod, how: Arrival::Added });
             return;
         }
+        let told = self.told_before.remove(&uid);
         let memory = PodMemory::new(self.status_before(&pod), self.node.settings.crash_backoff);
+        let memory = PodMemory { told, ..memory };
         let worker = self.worker(PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace), memory);
         self.workers.insert(uid.clone(), worker);
         self.happened(
@@ -334,7 +339,9 @@ impl PodWorkers {
                 let pending = worker.memory.resize.pending.clone();
                 told_meanwhile |= pending != memory.resize.pending;
                 let resize = ResizeState { pending, ..memory.resize };
-                worker.memory = PodMemory { probes, resize, ..memory };
+                // What was said when all that others wait for had been given back was the last word.
+                let status = if worker.released { Arc::clone(&worker.memory.status) } else { memory.status };
+                worker.memory = PodMemory { probes, resize, status, ..memory };
                 worker.apply_preemption();
                 worker.take_over(&self.node);
                 worker.shown_before = None;
@@ -447,6 +454,11 @@ impl PodWorkers {
         for uid in uids {
             self.event(&uid, Event::Hint);
         }
+    }
+
+    /// No job is in flight.
+    pub(crate) fn are_resting(&self) -> bool {
+        self.jobs.is_empty()
     }
 
     /// How many jobs panicked.

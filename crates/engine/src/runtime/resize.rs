@@ -6,7 +6,7 @@
 use k8s_openapi::api::core::v1::{Container, ResourceRequirements};
 use rubelet_core::id::SandboxId;
 use rubelet_core::launch::{LinuxResources, container_resources};
-use rubelet_core::pod::PodExt;
+use rubelet_core::pod::{PodExt, is_sidecar};
 use rubelet_core::qos::{CgroupValues, pod_values};
 use rubelet_core::resize::{PodAllocation, ResizeContainer, ResizePlan, with_allocation};
 use rubelet_core::resources::{CPU, MEMORY};
@@ -44,6 +44,8 @@ impl PodRuntime<'_> {
         }
         self.set_pod(&new).await?;
         self.tell_sandbox(sandbox, &new).await;
+        // The pod's cgroup was set for all of them, also for those that have had their turn.
+        self.pod.init().iter().filter(|c| !is_sidecar(c)).for_each(|c| told.set(c));
         told.pod = self.pod.pod_spec().and_then(|spec| spec.resources.clone());
         memory.told = Some(told);
         Ok(())

@@ -306,7 +306,10 @@ impl StatusWriter {
         entry.at = At::Rest;
         match result {
             Ok(answer) => {
-                entry.failures = 0;
+                // That it could be looked at does not make it one that can be written to: the pauses go on growing.
+                if !matches!(request, Request::Get) {
+                    entry.failures = 0;
+                }
                 entry.ask_first = false;
                 entry.taken(&request, answer, news, wall);
             }

@@ -81,10 +81,11 @@ impl SyncLoop {
             self.allocated(&desired, &pod);
         }
         self.waiters.remove(&uid);
-        self.workers.desired(pod, Arrival::Added);
+        // Before its first job begins: one that did not know would take what runs to be as it should.
         if let Some(told) = self.resizes.told_before(&uid) {
             self.workers.remember_told(&uid, told);
         }
+        self.workers.desired(pod, Arrival::Added);
         match (door.others.as_mut(), admitted) {
             (Some(others), Some(admitted)) if is_new => others.push(admitted),
             // Whoever was known before may count otherwise now: sum up anew for the next.
@@ -112,7 +113,11 @@ impl SyncLoop {
             self.add(pod, &mut Door::default());
         } else {
             let given = self.resized(&pod);
-            self.workers.desired(given, Arrival::Updated);
+            // One that asks for other resources is shown to its worker when that is decided: a status that knows of the
+            // new spec must know what has become of the resize.
+            if !self.resizes.hold(&uid, &given) {
+                self.workers.desired(given, Arrival::Updated);
+            }
         }
     }
 

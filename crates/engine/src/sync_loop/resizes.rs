@@ -43,6 +43,8 @@ pub(super) struct Resizes {
     told_before: BTreeMap<PodUid, Arc<PodAllocation>>,
     /// As they ask.
     waiting: BTreeMap<PodUid, Arc<Pod>>,
+    /// Versions of pods that ask for something else, as they were given, that their workers have not seen yet.
+    held: BTreeMap<PodUid, Arc<Pod>>,
     retry_at: Option<Instant>,
     changes: watch::Sender<Changes>,
 }
@@ -65,6 +67,7 @@ impl Default for Resizes {
             given: Known::new(),
             told_before: Known::new(),
             waiting: BTreeMap::new(),
+            held: BTreeMap::new(),
             retry_at: None,
             changes: watch::Sender::new(Changes::new()),
         }
@@ -80,7 +83,7 @@ impl Resizes {
         let (changes, news) = watch::channel(Changes::new());
         let keeper =
             RecordKeeper { checkpoints, given: given.clone(), told: told.clone(), changes: changes.clone(), news };
-        (Self { given, told_before: told, waiting: BTreeMap::new(), retry_at: None, changes }, keeper)
+        (Self { given, told_before: told, changes, ..Self::default() }, keeper)
     }
 
     fn give(&mut self, uid: &PodUid, allocation: PodAllocation) {
@@ -129,6 +132,15 @@ impl Resizes {
         let gone: Vec<PodUid> = self.given.keys().filter(|uid| !wanted(uid)).cloned().collect();
         gone.iter().for_each(|uid| self.forget(uid));
         self.told_before.retain(|uid, _| wanted(uid));
+    }
+
+    /// Keeps back a version of a pod until what it asks for has been decided; answers whether it asks for anything.
+    pub(super) fn hold(&mut self, uid: &PodUid, given: &Arc<Pod>) -> bool {
+        let asks = self.waiting.contains_key(uid);
+        if asks {
+            self.held.insert(uid.clone(), Arc::clone(given));
+        }
+        asks
     }
 
     /// When to look again at those that wait.
@@ -202,6 +214,15 @@ impl SyncLoop {
         }
     }
 
+    /// Decides what pods ask for that have just come in another version, and shows those to their workers that have to
+    /// go on with what they have.
+    pub(super) fn decide_resizes(&mut self) {
+        self.retry_resizes();
+        for given in std::mem::take(&mut self.resizes.held).into_values() {
+            self.workers.desired(given, Arrival::Updated);
+        }
+    }
+
     #[doc(alias = "handlePodResourcesResize")]
     fn try_resize(&mut self, uid: &PodUid, desired: &Arc<Pod>, given: &Arc<Pod>) {
         let generation = desired.metadata.generation.unwrap_or_default();
@@ -219,6 +240,7 @@ impl SyncLoop {
         let Some((reason, event, message)) = refused else {
             info!(pod = %PodRef::of(desired), generation, "A resize was given");
             self.resizes.waiting.remove(uid);
+            self.resizes.held.remove(uid);
             self.resizes.give(uid, PodAllocation::of(desired));
             self.workers.resize_given(uid, generation);
             self.record(desired, EventKind::Normal, "ResizeStarted", started(desired, generation));

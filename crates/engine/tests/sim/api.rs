@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, Taint};
 use rubelet_core::pod::{PodExt, RestartPolicy};
-use rubelet_testkit::{ApiCall, Behaviour, FakeApi, Manner, pod};
+use rubelet_testkit::{ApiCall, ApiFaults, Behaviour, FakeApi, Manner, Odds, pod};
 
 use crate::sim::{Sim, is_ready, static_pod};
 
@@ -142,6 +142,24 @@ async fn an_end_is_shown_when_nothing_runs_any_more_stat_07() {
     assert_eq!(api.status("web").reason.as_deref(), Some("DeadlineExceeded"));
     let ready = condition(&api, "web", "Ready").expect("a condition");
     assert_eq!((ready.status.as_str(), ready.reason.as_deref()), ("False", Some("PodFailed")), "STAT-08");
+    check(&sim, &api);
+}
+
+/// STAT-10: who was told that nothing is left of a pod is not told otherwise when the rest has been cleared away, however
+/// late the API server answers. upstream: test/e2e/node/pods.go "should never report success for a pending container"
+#[tokio::test(start_paused = true)]
+async fn a_pod_deleted_before_its_container_was_made_ends_once_stat_10() {
+    let (sim, api) = Sim::in_cluster(6).await;
+    sim.runtime.script_pull("slow:1", rubelet_testkit::Pull::Takes(Duration::from_secs(600)));
+    api.put(&pod("web").restart(RestartPolicy::Never).image("slow:1").grace_secs(1).build());
+    sim.until(5, "its address", async |_| api.status("web").pod_ip.is_some()).await;
+    sim.runtime.set_latency(Duration::from_millis(200));
+    api.set_faults(ApiFaults { lost_reply: Odds::ALWAYS, ..ApiFaults::NONE });
+    api.delete("web", 1);
+    sim.until(10, "its end", async |_| api.status("web").phase.as_deref() == Some("Failed")).await;
+    sim.pass(3).await;
+    api.set_faults(ApiFaults::NONE);
+    until_gone_from_api(&sim, &api, "web", 30).await;
     check(&sim, &api);
 }
 

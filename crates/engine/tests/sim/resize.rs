@@ -13,6 +13,7 @@ fn condition(api: &FakeApi, name: &str, kind: &str) -> Option<PodCondition> {
 /// Sets a request and limit of the pod's first container.
 fn set(api: &FakeApi, name: &str, resource: &str, amount: &str) {
     api.edit(name, |pod: &mut Pod| {
+        *pod.metadata.generation.get_or_insert_default() += 1;
         let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut()).expect("a container");
         let resources = container.resources.get_or_insert_default();
         for list in [&mut resources.limits, &mut resources.requests] {
@@ -127,4 +128,73 @@ async fn a_limit_below_what_is_in_use_waits() {
     sim.until(120, "the resize to be made", async |_| resizes(&sim, "web").len() == 1).await;
     until_done(&sim, &api, "web", "32Mi").await;
     sim.check_laws();
+}
+
+/// A status that knows of the new spec knows of the resize: who waits for one goes by that.
+// RSZ-06, RSZ-10; upstream: test/e2e/common/node/framework/podresize WaitForPodResizeActuation (v1.36)
+#[tokio::test(start_paused = true)]
+async fn no_status_knows_the_new_spec_and_not_the_resize() {
+    for seed in 20..30 {
+        let (sim, api) = Sim::in_cluster(seed).await;
+        sim.runtime.set_latency(std::time::Duration::from_millis(20));
+        api.put(&cpu("web", "100m").build());
+        until_ready(&sim, &api, "web").await;
+        for amount in ["200m", "150m", "300m"] {
+            set(&api, "web", "cpu", amount);
+            let wanted = api.pod("web").and_then(|pod| pod.metadata.generation);
+            sim.until(10, "the status to know the new spec", async |_| api.status("web").observed_generation == wanted)
+                .await;
+            let open = ["PodResizeInProgress", "PodResizePending"].map(|kind| condition(&api, "web", kind));
+            if open.iter().all(Option::is_none) {
+                let first = api.status("web").container_statuses.into_iter().flatten().next();
+                let limits = first.and_then(|c| c.resources).and_then(|r| r.limits).unwrap_or_default();
+                assert_eq!(limits.get("cpu").map(|q| q.0.as_str()), Some(amount), "SIM_SEED={seed}");
+            }
+            until_done(&sim, &api, "web", amount).await;
+        }
+        sim.check_laws();
+    }
+}
+
+// RSZ-08, RSZ-10: what the pod as a whole has is told, not what it is to have
+#[tokio::test(start_paused = true)]
+async fn the_pods_own_resources_are_told_as_they_are() {
+    let (sim, api) = Sim::in_cluster(31).await;
+    api.put(&cpu("web", "100m").build());
+    until_ready(&sim, &api, "web").await;
+    sim.cgroups.set_all_memory_used(60 << 20);
+    set(&api, "web", "memory", "32Mi");
+    sim.until(10, "the resize to fail", async |_| {
+        condition(&api, "web", "PodResizeInProgress").is_some_and(|c| c.reason.as_deref() == Some("Error"))
+    })
+    .await;
+    let told = |api: &FakeApi| {
+        let limits = api.status("web").resources.and_then(|r| r.limits).unwrap_or_default();
+        limits.get("memory").map(|q| q.0.clone())
+    };
+    assert_eq!(told(&api).as_deref(), Some("64Mi"));
+    sim.cgroups.set_all_memory_used(1 << 20);
+    sim.until(120, "the resize to be made", async |_| resizes(&sim, "web").len() == 1).await;
+    until_done(&sim, &api, "web", "32Mi").await;
+    assert_eq!(told(&api).as_deref(), Some("32Mi"));
+    sim.check_laws();
+}
+
+// RSZ-02: killed while the runtime is being told, the next process tells it what was not told
+#[tokio::test(start_paused = true)]
+async fn a_resize_that_is_cut_off_is_taken_up_after_a_restart() {
+    for millis in [1, 250, 400, 600, 900, 1500, 3000] {
+        let (mut sim, api) = Sim::in_cluster(40 + millis).await;
+        api.put(&cpu("web", "100m").build());
+        until_ready(&sim, &api, "web").await;
+        sim.pass(1).await;
+        sim.runtime.set_latency(std::time::Duration::from_millis(200));
+        set(&api, "web", "cpu", "200m");
+        tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
+        sim.restart().await;
+        until_done(&sim, &api, "web", "200m").await;
+        let last = resizes(&sim, "web").pop().unwrap_or_default();
+        assert!(last.contains("quota=20000"), "killed after {millis} ms: {:#?}", resizes(&sim, "web"));
+        sim.check_laws();
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer};
+use rubelet_core::pod::RestartPolicy;
 use rubelet_testkit::{Behaviour, Faults, Odds};
 
 use crate::sim::{Sim, static_pod};
@@ -73,6 +74,29 @@ async fn a_pod_that_starts_over_does_so_at_once_whatever_becomes_of_events() {
     sim.until(65, "all to be cleared away", async |sim| sim.runtime.calls("web").contains(&"remove app".to_owned()))
         .await;
     sim.until_ready(&["web"], 2).await;
+    sim.check_laws();
+}
+
+/// What runs beside the one whose end restarts the pod was stopped for that, and has not failed: not even in a pod that
+/// never restarts. upstream: container/helpers.go ShouldAllContainersRestart (v1.36)
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_makes_a_pod_start_over_that_never_restarts() {
+    let sim = Sim::seeded(75).await;
+    let on = ContainerRestartRuleOnExitCodes { operator: "In".into(), values: Some(vec![42]) };
+    let rule = ContainerRestartRule { action: "RestartAllContainers".into(), exit_codes: Some(on) };
+    let pod = static_pod("web").restart(RestartPolicy::Never).init("init").sidecar("side").edit_container(|c| {
+        c.restart_policy_rules = Some(vec![rule]);
+    });
+    sim.runtime.script("init", [Behaviour::exits(0), Behaviour::exits(0)]);
+    sim.files.put(pod.container("app").build());
+    sim.until_ready(&["web"], 5).await;
+    sim.runtime.end_container("web", "side", 42);
+    sim.until(65, "all to be started again", async |sim| {
+        let calls = sim.runtime.calls("web");
+        ["init", "side", "app"].iter().all(|name| calls.iter().filter(|c| **c == format!("start {name}")).count() == 2)
+    })
+    .await;
+    sim.until_ready(&["web"], 5).await;
     sim.check_laws();
 }
 
