@@ -2,7 +2,7 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e lint fmt build bench-core bench-node clean-env
+.PHONY: help demo test e2e lint fmt build bench bench-quick bench-core bench-node clean-env
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,12 @@ fmt: ## Format the code
 
 build: ## Build the program as it is shipped: target/release/rubelet
 	@cargo build --release --locked -p rubelet
+
+bench: ## rubelet and upstream's kubelet side by side, three rounds, into docs/performance.md; about 45 minutes (needs root)
+	@tests/bench/side.sh
+
+bench-quick: ## A short form of it, under five minutes; fails when rubelet has fallen back against upstream
+	@tests/bench/side.sh --quick
 
 bench-core: ## Cost of decisions and of an idle engine with 1,000 fake pods
 	@cargo bench --locked --profile bench-quick -p rubelet-engine --bench core

@@ -140,7 +140,8 @@ run_all() {
   local audit=()
   if [[ -n $AUDIT ]]; then
     audit_policy >"$dir/audit.yaml"
-    audit=(--audit-policy-file="$dir/audit.yaml" --audit-log-path="$dir/audit.log")
+    audit=(--audit-policy-file="$dir/audit.yaml" --audit-log-path="$dir/audit.log"
+      --audit-log-maxsize=10000)
   fi
   run etcd "$CACHE/etcd/usr/bin/etcd" --data-dir="$dir/etcd" --unsafe-no-fsync --log-level=warn \
     --listen-client-urls="http://127.0.0.1:$PORT_ETCD" --advertise-client-urls="http://127.0.0.1:$PORT_ETCD" \

@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
 use crate::ports::{
-    Cgroups, Chance, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins, PodDirs,
-    PodLogs, Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
+    Cgroups, Chance, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins,
+    OwnMemory, PodDirs, PodLogs, Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
 
@@ -54,6 +54,8 @@ pub struct Ports {
     pub status: Arc<dyn StatusSink>,
     /// Probes over the network.
     pub probes: Arc<dyn Probes>,
+    /// Memory of our own.
+    pub memory: Arc<dyn OwnMemory>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
     /// The API server; a node without one runs static pods alone.

@@ -315,6 +315,7 @@ impl SyncLoop {
         if !self.waiters.is_empty() {
             self.open_door();
         }
+        self.housekeeping.job_ended(self.workers.are_resting(), &self.node);
         // What came to rest may have made room, or be done with a resize (RSZ-04).
         self.retry_resizes();
     }

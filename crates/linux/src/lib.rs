@@ -8,6 +8,7 @@ mod beneath;
 mod blocking;
 pub mod cgroups;
 pub mod checkpoints;
+pub mod heap;
 pub mod host;
 mod kernel_mounts;
 pub mod logs;

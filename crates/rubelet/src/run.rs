@@ -22,6 +22,7 @@ use rubelet_engine::ports::{
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
+use rubelet_linux::heap::Heap;
 use rubelet_linux::host::KernelFiles;
 use rubelet_linux::host::chance::KernelChance;
 use rubelet_linux::host::facts::{FactsRequest, node_facts};
@@ -194,6 +195,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         events,
         status: Arc::new(NoStatus),
         probes: Arc::new(NetworkProbes::new().map_err(told)?),
+        memory: Arc::new(Heap),
         chance,
         cluster: cluster.as_ref().map(|cluster| cluster.ports.clone()),
     };

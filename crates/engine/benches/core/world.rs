@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
+use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::pod::Source;
 use rubelet_engine::assemble::{EngineHandle, Parts, start};
 use rubelet_engine::clock::Clock;
@@ -14,6 +14,7 @@ use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{DEFAULT_IMAGE, FakeSource};
 use tokio_util::sync::CancellationToken;
 
+use crate::pods::typical;
 use crate::sim::{Sim, facts, is_ready, settings, static_pod};
 
 /// Virtual time in which a thousand pods must have become ready.
@@ -77,32 +78,12 @@ impl World {
     }
 }
 
-/// A pod as they are found on nodes: two containers, requests and limits, a few variables, a volume, labels.
-pub(crate) fn typical_pod(name: &str) -> Arc<Pod> {
-    let container = |pod: rubelet_testkit::PodBuilder, name: &str| {
-        pod.container(name)
-            .command(["/bin/server", "--listen", ":8080", "--config", "/etc/server/config.yaml"])
-            .env("LOG_LEVEL", "info")
-            .env("GOMAXPROCS", "2")
-            .request("cpu", "1m")
-            .request("memory", "1Mi")
-            .limit("memory", "128Mi")
-            .mount("scratch", "/tmp")
-    };
-    let pod = static_pod(name)
-        .uid(&format!("0f6a9c1e-7d53-4c1b-9a8e-{name:0>12}"))
-        .label("app.kubernetes.io/name", "web")
-        .label("app.kubernetes.io/part-of", "shop")
-        .label("pod-template-hash", "6d4cf56db6")
-        .volume(Volume {
-            name: "scratch".into(),
-            empty_dir: Some(EmptyDirVolumeSource::default()),
-            ..Volume::default()
-        });
-    container(container(pod, "app"), "log-shipper").build()
-}
-
-/// That many of them, numbered.
+/// That many pods of a file, numbered.
 pub(crate) fn typical_pods(count: usize) -> Vec<Arc<Pod>> {
     (0..count).map(|n| typical_pod(&format!("web-{n}"))).collect()
+}
+
+/// One of them.
+pub(crate) fn typical_pod(name: &str) -> Arc<Pod> {
+    typical(static_pod(name), name)
 }

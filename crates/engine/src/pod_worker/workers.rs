@@ -329,6 +329,7 @@ impl PodWorkers {
         let mut told_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
             let pod = worker.life.subject().reference();
+            debug!(%pod, ?end, "A job ended");
             // What a job that panicked told while it worked has been taken in by its notes.
             if let Some(memory) = memory {
                 // The job worked with what the probes said when it began; what they say now stands.
@@ -453,6 +454,11 @@ impl PodWorkers {
         for uid in uids {
             self.event(&uid, Event::Hint);
         }
+    }
+
+    /// No job is in flight.
+    pub(crate) fn are_resting(&self) -> bool {
+        self.jobs.is_empty()
     }
 
     /// How many jobs panicked.

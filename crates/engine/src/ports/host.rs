@@ -42,6 +42,13 @@ pub trait HostFiles: Send + Sync {
     async fn hosts(&self) -> Result<String, FileError>;
 }
 
+/// The memory of this process.
+#[async_trait]
+pub trait OwnMemory: Send + Sync {
+    /// Gives back to the machine what was freed: after a burst it is not needed again soon.
+    async fn give_back(&self);
+}
+
 /// The node's addresses now: unlike its other facts they may change, and may not be there yet when the node starts.
 #[async_trait]
 pub trait NodeAddresses: Send + Sync {

@@ -29,6 +29,9 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// After a change, how long others are waited for, so that a hundred pods that end together cost one survey.
 const GATHER: Duration = Duration::from_secs(2);
 
+/// So many jobs leave enough behind that was freed to be worth giving back, once all of them rest.
+const JOBS_TO_GIVE_BACK: u32 = 64;
+
 /// When to survey, and the chores in flight.
 #[doc(alias = "HandlePodCleanups")]
 pub(super) struct Housekeeping {
@@ -36,6 +39,8 @@ pub(super) struct Housekeeping {
     chores: JoinSet<ChoreEnd>,
     surveying: bool,
     levels: Levels,
+    /// Jobs that ended since memory was last given back.
+    jobs: u32,
 }
 
 /// The values of the QoS levels: set one after another, so that an older set never comes after a newer one.
@@ -52,6 +57,8 @@ pub(super) enum Chore {
     Survey,
     /// Remove what is dead.
     Collect(GcPlan),
+    /// Give back memory.
+    GiveBack,
 }
 
 /// How a chore ended.
@@ -109,7 +116,7 @@ impl Survey {
 
 impl Housekeeping {
     pub(super) fn new(now: Instant) -> Self {
-        Self { due: now, chores: JoinSet::new(), surveying: false, levels: Levels::default() }
+        Self { due: now, chores: JoinSet::new(), surveying: false, levels: Levels::default(), jobs: 0 }
     }
 
     /// When the loop has to wake for it; never while a survey is under way.
@@ -150,6 +157,21 @@ impl Housekeeping {
                     ChoreEnd::Done
                 });
             }
+            Chore::GiveBack => {
+                self.chores.spawn(async move {
+                    node.ports.memory.give_back().await;
+                    ChoreEnd::Done
+                });
+            }
+        }
+    }
+
+    /// A job has ended; `resting` if no other is in flight.
+    pub(super) fn job_ended(&mut self, resting: bool, node: &Arc<Node>) {
+        self.jobs = self.jobs.saturating_add(1);
+        if resting && self.jobs >= JOBS_TO_GIVE_BACK {
+            self.jobs = 0;
+            self.start(Chore::GiveBack, node);
         }
     }
 

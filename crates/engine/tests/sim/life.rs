@@ -199,3 +199,16 @@ async fn a_container_made_by_a_kubelet_that_died_is_no_restart() {
     assert_eq!(counts, [0], "{}", sim.runtime.timeline());
     sim.check_laws();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_burst_has_freed_is_given_back_when_all_rest() {
+    let sim = Sim::seeded(5).await;
+    let names: Vec<String> = (0..40).map(|n| format!("web-{n}")).collect();
+    for name in &names {
+        sim.files.put(static_pod(name).build());
+    }
+    sim.until_ready(&names.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
+    sim.pass(5).await;
+    let after_burst = sim.memory.times_given_back();
+    assert!((1..=4).contains(&after_burst), "{after_burst}: once or twice, not with every job");
+}

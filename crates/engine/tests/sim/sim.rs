@@ -25,8 +25,8 @@ use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
-    FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakePodDirs, FakePodLogs, FakeProbes, FakeRuntime,
-    FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
+    FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMemory, FakePodDirs, FakePodLogs, FakeProbes,
+    FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +47,7 @@ pub(crate) struct Sim {
     pub(crate) checkpoints: FakeCheckpoints,
     pub(crate) chance: SeededChance,
     /// What listens in the pods.
+    pub(crate) memory: FakeMemory,
     pub(crate) probes: FakeProbes,
     /// A second source, where a test wants one.
     pub(crate) more: Option<FakeSource>,
@@ -103,6 +104,7 @@ impl Sim {
             statuses: RecordingStatus::default(),
             checkpoints: FakeCheckpoints::default(),
             chance: SeededChance::new(seed ^ 0x5eed),
+            memory: FakeMemory::default(),
             probes: FakeProbes::new(clock),
             more: None,
             api: None,
@@ -160,6 +162,7 @@ impl Sim {
             events: Arc::new(self.events.clone()),
             status: Arc::new(self.statuses.clone()),
             probes: Arc::new(self.probes.clone()),
+            memory: Arc::new(self.memory.clone()),
             chance: Arc::new(self.chance.clone()),
             cluster: self.api.as_ref().map(FakeApi::ports),
         }

@@ -1,0 +1,174 @@
+//! What one pod costs on a node of 100 to 2,500 pods, with a fake runtime and a fake API server: whether anything grows
+//! faster than the node.
+//!
+//! Prints lines of raw data as `make bench` keeps them. Each number of pods has a process of its own, in which nothing was
+//! allocated before.
+
+#![expect(clippy::print_stdout, reason = "a benchmark speaks to people")]
+
+mod cluster;
+#[expect(dead_code, reason = "the other benchmark tells more of what the kernel says")]
+#[path = "../core/kernel.rs"]
+mod kernel;
+#[path = "../../tests/sim/laws.rs"]
+mod laws;
+#[path = "../core/pods.rs"]
+mod pods;
+#[expect(dead_code, reason = "of the simulation only its settings and its world are used here")]
+#[path = "../../tests/sim/sim.rs"]
+mod sim;
+
+use std::hint::black_box;
+use std::process::Command;
+use std::time::Duration;
+
+use rubelet_core::id::{PodRef, PodUid};
+use rubelet_engine::ports::RuntimeView;
+use serde_json::json;
+
+use cluster::{Cluster, new_pod};
+
+/// How many pods the node has, unless arguments name others.
+const PODS: [u32; 4] = [100, 500, 1000, 2500];
+/// Looks at pods over which CPU is measured: enough that the kernel's ticks do not show.
+const LOOKS: u32 = 30_000;
+/// How often every pod is looked at when nothing happens: each 60 to 90 s.
+const PERIOD: Duration = Duration::from_secs(75);
+/// The node is watched for at least so long.
+const LEAST: Duration = Duration::from_secs(15 * 60);
+/// Processes of which each gives a value.
+const ROUNDS: u32 = 3;
+/// Pods that are added, one after another.
+const MORE: usize = 21;
+/// Asks this program to measure, in a process of its own.
+const COSTS: &str = "costs";
+const MEMORY: &str = "memory";
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let numbers: Vec<u32> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
+    match (args.first().map(String::as_str), numbers.as_slice()) {
+        (Some(COSTS), [pods]) => print(costs(*pods)),
+        (Some(MEMORY), [pods]) => print(memory(*pods)),
+        (_, []) => measure(&PODS),
+        (_, pods) => measure(pods),
+    }
+}
+
+fn print(values: serde_json::Value) {
+    println!("{values}");
+}
+
+/// Prints a line for each figure and number of pods.
+fn measure(numbers: &[u32]) {
+    for pods in numbers {
+        let rounds: Vec<_> = (0..ROUNDS).map(|_| (apart(COSTS, *pods), apart(MEMORY, *pods))).collect();
+        let line = |figure: &str, unit: &str, values: Vec<serde_json::Value>| {
+            let case = pods.to_string();
+            println!(
+                "{}",
+                json!({"agent": "fake", "round": 1, "figure": figure, "case": case, "unit": unit, "values": values})
+            );
+        };
+        line("growth-cpu", "ms", rounds.iter().map(|(costs, _)| costs["look"].clone()).collect());
+        line("growth-memory", "KiB", rounds.iter().map(|(_, memory)| memory.clone()).collect());
+        let all = |costs: &serde_json::Value| costs["more"].as_array().cloned().unwrap_or_default();
+        line("growth-latency", "ms", rounds.iter().flat_map(|(costs, _)| all(costs)).collect());
+    }
+}
+
+/// Measures in a process of its own.
+fn apart(what: &str, pods: u32) -> serde_json::Value {
+    let this = std::env::current_exe().expect("this program has a path");
+    let child = Command::new(this).args([what, &pods.to_string()]).output().expect("it can be started again");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    serde_json::from_slice(&child.stdout).expect("it prints what it measured")
+}
+
+/// CPU for one pod when every pod is looked at once, and what one more pod takes.
+fn costs(pods: u32) -> serde_json::Value {
+    virtually(async {
+        let mut cluster = Cluster::with(usize::try_from(pods).expect("few enough"));
+        cluster.start().await;
+        let look = look(&cluster, pods).await;
+        let mut more = Vec::new();
+        for n in 0..MORE {
+            more.push(one_more(&cluster, n).await);
+        }
+        json!({"look": look, "more": more})
+    })
+}
+
+/// Milliseconds of CPU for each look at a pod of an idle node, with its share of lists and surveys, and without what the
+/// fake runtime needs to answer.
+async fn look(cluster: &Cluster, pods: u32) -> f64 {
+    let runtime = &cluster.sim.runtime;
+    let looks = || {
+        let counts = runtime.counts();
+        counts.iter().filter(|(call, _)| **call == "podsandbox_status").map(|(_, count)| *count).sum::<u64>()
+    };
+    let (cpu, looked) = (kernel::cpu(), looks());
+    tokio::time::sleep((PERIOD * LOOKS / pods).max(LEAST)).await;
+    let cpu = kernel::cpu() - cpu;
+    let looked = u32::try_from(looks() - looked).expect("far fewer");
+    assert!(looked > pods, "pods are looked at now and then: {:?}", runtime.counts());
+    millis(cpu) / f64::from(looked) - fakes_alone(cluster).await
+}
+
+/// What the fake runtime needs to show one pod.
+async fn fakes_alone(cluster: &Cluster) -> f64 {
+    const TIMES: u32 = 5;
+    let runtime = &cluster.sim.runtime;
+    let uids: Vec<PodUid> =
+        cluster.api.names().iter().filter_map(|name| Some(PodRef::of(&*cluster.api.pod(name)?).uid)).collect();
+    let began = kernel::cpu();
+    for _ in 0..TIMES {
+        for uid in &uids {
+            black_box(runtime.inspect(uid, runtime.clock().now().mono).await.expect("it answers"));
+        }
+    }
+    let each = u32::try_from(uids.len()).expect("few enough") * TIMES;
+    millis(kernel::cpu() - began) / f64::from(each)
+}
+
+/// Milliseconds from when a pod is made until the API server shows it running: the virtual time of requests and pauses,
+/// and the CPU of everything in between, the fakes' included.
+async fn one_more(cluster: &Cluster, n: usize) -> f64 {
+    // It sorts before the others: the fakes find it at once.
+    let name = format!("extra-{n}");
+    let pod = new_pod(&name);
+    let (cpu, time) = (kernel::cpu(), cluster.sim.clock.elapsed());
+    cluster.api.put(&pod);
+    let running = || cluster.api.status(&name).phase.as_deref() == Some("Running");
+    while !running() {
+        assert!(cluster.sim.clock.elapsed() - time < Duration::from_secs(60), "{name} does not run");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let taken = kernel::cpu() - cpu + (cluster.sim.clock.elapsed() - time);
+    // What follows from it is over, and time is not at a whole second, where others are looked at.
+    tokio::time::sleep(Duration::from_millis(5_300)).await;
+    millis(taken)
+}
+
+/// KiB of resident memory for each pod, of an engine that finds the pods running.
+fn memory(pods: u32) -> serde_json::Value {
+    virtually(async {
+        // The first pods pay for tables and buffers that the others share.
+        Cluster::with(1).start().await;
+        let mut cluster = Cluster::with(usize::try_from(pods).expect("few enough"));
+        cluster.start().await;
+        let before = kernel::memory();
+        cluster.start().await;
+        json!((kernel::memory().rss - before.rss) / f64::from(pods))
+    })
+}
+
+/// On one thread, in virtual time.
+fn virtually<T>(what: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime on this thread").block_on(what)
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,78 @@
+//! The memory of this process.
+//!
+//! A hundred pods that start together need a few MiB for a moment. The C library keeps what was freed, in one arena per
+//! thread, in case it is wanted again; on a small node others want it more.
+
+use async_trait::async_trait;
+use rubelet_engine::ports::OwnMemory;
+
+use crate::blocking::blocking;
+
+/// The heap of the C library, which Rust's allocator is here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heap;
+
+impl Heap {
+    /// Sets how the heap behaves from now on. To be called before there is a second thread.
+    ///
+    /// Threads share one arena: all but one of them only wait for the disk. Large blocks are pages of their own, which
+    /// go back when they are freed; the library would else learn from the first of them to keep the others.
+    pub fn frugal() -> Self {
+        #[cfg(target_env = "gnu")]
+        {
+            /// From here on a block is pages of its own: the library's default, but fixed.
+            const OWN_PAGES: libc::c_int = 128 << 10;
+            #[expect(unsafe_code, reason = "no safe wrapper exists")]
+            // SAFETY: mallopt takes two numbers and touches nothing of ours; it is safe to call at any time, and when it
+            // refuses, the heap stays as it was.
+            unsafe {
+                libc::mallopt(libc::M_ARENA_MAX, 1);
+                libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_PAGES);
+            }
+        }
+        Self
+    }
+}
+
+#[async_trait]
+impl OwnMemory for Heap {
+    async fn give_back(&self) {
+        #[cfg(target_env = "gnu")]
+        blocking(|| {
+            #[expect(unsafe_code, reason = "no safe wrapper exists")]
+            // SAFETY: malloc_trim takes the heap's own lock and returns only pages that hold no block.
+            unsafe {
+                libc::malloc_trim(0);
+            }
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rubelet_engine::ports::OwnMemory;
+
+    use super::Heap;
+
+    /// Pages of this process that no file backs, in KiB.
+    fn anonymous() -> u64 {
+        let text = std::fs::read_to_string("/proc/self/smaps_rollup").expect("it is there");
+        let line = text.lines().find(|line| line.starts_with("Anonymous:")).expect("so is the line");
+        line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
+    }
+
+    #[tokio::test]
+    async fn what_was_freed_goes_back_to_the_kernel() {
+        let heap = Heap::frugal();
+        let blocks: Vec<Vec<u8>> = (0..32_000).map(|_| vec![1_u8; 1000]).collect();
+        // The last block stays, so that the heap cannot simply shrink at its end.
+        let last = vec![1_u8; 1000];
+        let full = anonymous();
+        drop(blocks);
+        heap.give_back().await;
+        let left = anonymous();
+        assert!(full - left > 20_000, "{full} KiB before, {left} KiB after");
+        drop(last);
+    }
+}

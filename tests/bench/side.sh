@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# `make bench`: rubelet and upstream's kubelet one after the other on the same control plane, containerd and images, and
+# bare CRI calls as the floor; three rounds in turn. Writes docs/performance.md, its plots and its raw data.
+# `make bench-quick` (side.sh --quick): one short round, in under five minutes; fails when a ratio to upstream has fallen
+# back by more than a quarter against what tests/bench/reached.tsv says.
+#   ROUNDS=3                rounds (1 with --quick)
+#   RUBELET=PROGRAM         a rubelet that is already built; else cargo builds one of the profile
+#   BENCH_PROFILE=release   … (bench-quick with --quick)
+#   SIDE=PROGRAM            the measuring program (crates/rubelet/benches/side), if it is already built
+#   OUT=DIR                 where raw data and logs go (target/bench)
+#   AGENTS="rubelet …"      which agents (rubelet upstream cri; the quick form has no cri); with fewer there is no report
+#   RECORD=1                with --quick: writes tests/bench/reached.tsv instead
+#   KEEP=1                  leaves the cluster up at the end
+# Wants the machine for itself. Each agent gets a fresh containerd and root directory in each round, the same
+# configuration and the same warm-up. A run that fails is thrown away, and the report says so.
+set -euo pipefail
+# shellcheck source=tests/env/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../env/lib.sh"
+cd "$REPO"
+
+CONTAINERD=2.1
+# Measuring programs; what they measure is of BENCH_PROFILE.
+TOOLS_PROFILE=bench-quick
+# A run of one agent takes about seven minutes, a quick one two.
+RUN_SECONDS=1500
+REACHED=tests/bench/reached.tsv
+OUT=$(realpath -m "${OUT:-$REPO/target/bench}")
+quick='' needed='rubelet upstream cri' work='' cluster='' bench_pid='' side='' reporter='' growth='' notes=()
+
+main() {
+  case ${1:-} in
+    '') ;;
+    --quick) quick=--quick ;;
+    *) die "usage: side.sh [--quick]" ;;
+  esac
+  if [[ -n $quick ]]; then
+    ROUNDS=${ROUNDS:-1} BENCH_PROFILE=${BENCH_PROFILE:-bench-quick} needed='rubelet upstream'
+  else
+    ROUNDS=${ROUNDS:-3} BENCH_PROFILE=${BENCH_PROFILE:-release}
+  fi
+  AGENTS=${AGENTS:-$needed}
+  look_at_load
+  prepare
+  rm -rf "$OUT"
+  mkdir -p "$OUT"/{raw,logs}
+  work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-bench.XXXXXX")
+  cluster=$work/cluster
+  trap clean EXIT
+  trap 'exit 130' INT TERM HUP
+  step "a control plane"
+  AUDIT=1 "$ENV_DIR/k8s.sh" start "$cluster"
+  local round
+  for ((round = 1; round <= ROUNDS; round++)); do
+    one_round "$round"
+  done
+  meta >"$OUT/raw/meta.json"
+  say "    all rounds took $((SECONDS / 60)) min $((SECONDS % 60)) s; raw data in $OUT/raw"
+  report
+}
+
+look_at_load() {
+  local load
+  load=$(cut -d' ' -f1 /proc/loadavg)
+  if awk -v load="$load" 'BEGIN { exit !(load > 1) }'; then
+    warn "the load is $load: figures taken beside other work say little"
+    notes+=("the load average was $load at the start")
+  fi
+}
+
+# All that is needed, before anything is started.
+prepare() {
+  local lacks
+  if ! lacks=$("$ENV_DIR/can-run.sh"); then
+    lacks=${lacks#  - }
+    cannot_run "this machine lacks ${lacks//$'\n'  - /; }"
+  fi
+  "$ENV_DIR/install.sh" cluster || cannot_run "containerd, etcd or kubectl could not be had, see above"
+  "$ENV_DIR/k8s-build.sh" kube-apiserver kube-controller-manager kube-scheduler kubelet >/dev/null ||
+    cannot_run "Kubernetes' own programs could not be had, see above"
+  "$ENV_DIR/images.sh" || cannot_run "the images could not be made, see above"
+  [[ -n ${RUBELET:-} ]] || step "building rubelet ($BENCH_PROFILE)"
+  RUBELET=$(NODE_PROFILE=$BENCH_PROFILE "$ENV_DIR/rubelet.sh")
+  export RUBELET
+  step "building the benchmarks"
+  side=${SIDE:-$(program rubelet side)}
+  [[ $AGENTS == "$needed" ]] || return 0
+  reporter=$(program rubelet report)
+  [[ -n $quick ]] || growth=$(program rubelet-engine growth)
+}
+
+# `program PACKAGE NAME`: builds a benchmark, and prints where it is.
+program() {
+  cargo bench --quiet --locked --profile "$TOOLS_PROFILE" -p "$1" --bench "$2" --no-run --message-format json |
+    jq -r "select(.target.name == \"$2\" and .executable != null).executable"
+}
+
+cannot_run() {
+  warn "the benchmark cannot run: $1"
+  [[ ${CI:-} == false ]] || exit 1
+  exit 0
+}
+
+# The floor first, then the agents, the other way round in every other round.
+one_round() {
+  local order='rubelet upstream' agent
+  (($1 % 2)) || order='upstream rubelet'
+  for agent in cri $order; do
+    [[ " $AGENTS " == *" $agent "* ]] || continue
+    step "round $1 of $ROUNDS: $agent"
+    if ! one_run "$1" "$agent"; then
+      warn "round $1 of $agent failed and is thrown away: $(tail -n 1 "$OUT/logs/$1-$agent.log")"
+      notes+=("round $1 of $agent failed and was thrown away: $(tail -n 1 "$OUT/logs/$1-$agent.log")")
+    fi
+    take_down_node "bench-$agent-$1"
+  done
+}
+
+# `one_run ROUND AGENT`, on a node of its own.
+one_run() {
+  local log=$OUT/logs/$1-$2.log begin=$SECONDS status=0
+  if [[ $2 == cri ]]; then
+    "$ENV_DIR/containerd.sh" start "$CONTAINERD" "$cluster/containerd" >"$log" 2>&1 || return 1
+  else
+    : >"$cluster/agent.log"
+    E2E_IMAGES=0 "$ENV_DIR/node.sh" start "$2" "$cluster" >"$log" 2>&1 || return 1
+  fi
+  timeout "$RUN_SECONDS" "$side" "$cluster" "$2" "$1" "$OUT/raw/$1-$2.jsonl" ${quick:+"$quick"} > >(tee -a "$log") 2>&1 &
+  bench_pid=$!
+  wait "$bench_pid" || status=$?
+  bench_pid=''
+  cp "$cluster/agent.log" "$OUT/logs/$1-$2-agent.log" 2>/dev/null || true
+  cp "$cluster/containerd/containerd.log" "$OUT/logs/$1-$2-containerd.log" 2>/dev/null || true
+  say "    $2 took $((SECONDS - begin)) s in all"
+  return "$status"
+}
+
+# The pods that are left must not meet the next agent.
+take_down_node() {
+  "$ENV_DIR/node.sh" stop "$cluster" || true
+  "$cluster/kubectl" -n "$1" delete pods --all --force --grace-period=0 >/dev/null 2>&1 || true
+  "$cluster/kubectl" delete namespace "$1" --ignore-not-found --wait=false >/dev/null 2>&1 || true
+}
+
+# What the figures depend on, for the report.
+meta() {
+  local bin=$CACHE/containerd-$CONTAINERD/usr/bin version=1 command='make bench'
+  [[ ! -e /sys/fs/cgroup/cgroup.controllers ]] || version=2
+  [[ -z $quick ]] || command='make bench-quick'
+  jq -n --arg command "$command" --arg date "$(date -u +%F)" \
+    --arg machine "$(nproc) cores, Linux $(uname -r | grep -oE '^[0-9]+\.[0-9]+'), cgroup v$version" \
+    --arg containerd "$("$bin/containerd" --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)" \
+    --arg runc "$("$CACHE/runc/usr/sbin/runc" --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)" \
+    --arg kubernetes v1.36.4 --arg rubelet "$(git describe --always --dirty 2>/dev/null || echo unknown)" \
+    --argjson rounds "$ROUNDS" --argjson quick "$([[ -n $quick ]] && echo true || echo false)" \
+    '{$command, $date, $machine, $containerd, $runc, $kubernetes, $rubelet, $rounds, $quick, notes: $ARGS.positional}' \
+    --args "${notes[@]}"
+}
+
+report() {
+  local agent
+  [[ $AGENTS == "$needed" ]] || { say "no report: not all agents were measured" && return 0; }
+  for agent in $needed; do
+    compgen -G "$OUT/raw/*-$agent.jsonl" >/dev/null || die "no run of $agent went well, see $OUT/logs"
+  done
+  if [[ -z $quick ]]; then
+    step "growth, with a fake runtime and a fake API server"
+    "$growth" >"$OUT/raw/1-fake.jsonl"
+    step "report"
+    "$reporter" "$OUT" docs/performance.md
+  elif [[ ${RECORD:-} == 1 ]]; then
+    "$reporter" "$OUT" --record "$REACHED"
+  else
+    step "against what was reached before"
+    "$reporter" "$OUT" --guard "$REACHED"
+  fi
+}
+
+# shellcheck disable=SC2317,SC2329  # called by the trap
+clean() {
+  local status=$?
+  trap - EXIT
+  trap '' INT TERM HUP
+  if [[ -n $bench_pid ]]; then
+    kill "$bench_pid" 2>/dev/null || true
+    wait "$bench_pid" 2>/dev/null || true
+  fi
+  if [[ ${KEEP:-} == 1 ]]; then
+    say "left up: $cluster (tests/env/node.sh stop, tests/env/k8s.sh stop)"
+  else
+    "$ENV_DIR/node.sh" stop "$cluster" || true
+    "$ENV_DIR/k8s.sh" stop "$cluster" || true
+    rm -rf --one-file-system "$work"
+  fi
+  exit "$status"
+}
+
+main "$@"
