@@ -7,6 +7,9 @@ macro_rules! reasons {
         pub enum $name { $($(#[$vdoc])* $variant,)* }
 
         impl $name {
+            /// All of them, in this order.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
             /// The word as it stands in the API.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }

@@ -10,6 +10,7 @@
 mod checkpoint;
 mod plan;
 mod queue;
+mod requested;
 mod state;
 mod verdict;
 mod words;
@@ -26,6 +27,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 pub use checkpoint::{CheckpointError, decode, encode};
 pub use plan::{ResizeContainer, ResizePlan, in_progress, plan_resize, requires_restart};
 pub use queue::{Pending, by_turn};
+pub use requested::{Change, Requested, Requirement, Resized, requested};
 pub use state::{DEFERRED, ERROR, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING, ResizeCondition, ResizeState};
 pub use verdict::{Infeasible, feasible};
 pub use words::{completed, failed, pending, started};

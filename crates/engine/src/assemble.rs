@@ -10,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::health::{RuntimeHealth, watch_runtime};
 use crate::images::{PullLimits, Puller};
+use crate::metrics::Metrics;
 use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
 use crate::node_reporter::{self, NodeParts};
 use crate::pleg::{Pleg, PlegHealth};
 use crate::ports::{NodeFacts, PodSource};
-use crate::prober::Prober;
+use crate::prober::{Prober, ProberHandle};
 use crate::slots::StartSlots;
 use crate::status::StatusWriter;
 use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle};
@@ -32,6 +33,10 @@ pub struct EngineHandle {
     pub pleg: watch::Receiver<PlegHealth>,
     /// The node's object as last reported; `None` before it is registered, and without an API server.
     pub node: watch::Receiver<Option<Arc<ApiNode>>>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Asks the prober.
+    pub prober: ProberHandle,
 }
 
 /// What an engine is made from.
@@ -100,12 +105,22 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
 
     let starts = StartSlots::new(settings.parallel_starts);
     let runtime = health.clone();
-    let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, health });
-    let (prober, prober_line) = Prober::new(Arc::clone(&node));
+    let metrics = Arc::new(Metrics::default());
+    let counted = Arc::clone(&metrics);
+    let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, metrics, health });
+    let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
     let (sync_loop, handle) =
         SyncLoop::new(node, source_kinds, deliveries, pleg_news, prober_line, mirrors, object_changes);
     tasks.start("sync-loop", sync_loop.run(cancel));
 
-    (tasks, EngineHandle { sync_loop: handle, runtime, pleg: pleg_health, node: reported })
+    let handle = EngineHandle {
+        sync_loop: handle,
+        runtime,
+        pleg: pleg_health,
+        node: reported,
+        metrics: counted,
+        prober: prober_handle,
+    };
+    (tasks, handle)
 }

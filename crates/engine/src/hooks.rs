@@ -97,6 +97,7 @@ impl Hook<'_> {
     }
 
     fn tell_fallback(&self, node: &Node, plain: &HttpTarget) {
+        node.metrics.hook_fell_back();
         let Some(pod) = self.pod else { return };
         let address = plain.address();
         node.ports.events.record(PodEvent {

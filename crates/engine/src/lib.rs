@@ -10,6 +10,7 @@ pub mod health;
 pub mod hooks;
 pub mod images;
 mod look;
+pub mod metrics;
 pub mod mirror;
 pub mod node;
 pub mod node_lease;

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::clock::Clock;
 use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
+use crate::metrics::Metrics;
 use crate::ports::{
     Cgroups, Chance, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins,
     OwnMemory, PodDirs, PodLogs, Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
@@ -112,6 +113,8 @@ pub struct Node {
     pub puller: PullerHandle,
     /// Slots for what is being started.
     pub(crate) starts: StartSlots,
+    /// What is counted.
+    pub(crate) metrics: Arc<Metrics>,
     /// How the runtime fares.
     pub health: watch::Receiver<RuntimeHealth>,
 }

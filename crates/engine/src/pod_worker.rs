@@ -5,6 +5,7 @@
 //! idle pods cost a thousand entries and one timer.
 
 mod clean_up;
+mod counts;
 mod names;
 mod probes;
 mod reports;
@@ -32,7 +33,7 @@ use rubelet_core::status::Ending;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{EventKind, PodEvent};
+use crate::ports::{EventKind, PodEvent, RpcError, RpcErrorKind};
 use crate::volumes::VolumeMemory;
 pub use view::WorkerView;
 pub use workers::{Outcome, PodWorkers};
@@ -43,6 +44,8 @@ pub use workers::{Outcome, PodWorkers};
 pub struct PodMemory {
     /// The last look at the runtime.
     pub seen: Option<Arc<PodObservation>>,
+    /// Something was started since.
+    pub(crate) unseen: bool,
     /// The last status decided.
     pub status: Arc<PodStatus>,
     /// Why containers could not be started.
@@ -51,6 +54,8 @@ pub struct PodMemory {
     pub crashes: Backoffs,
     /// Delays of images that can't be pulled.
     pub pulls: Backoffs,
+    /// How long its images took to be pulled.
+    pub(crate) pulling: Duration,
     /// The last failure of each image, for the message while it waits.
     pub pull_errors: BTreeMap<String, (WaitingReason, String)>,
     /// What the probes say.
@@ -70,12 +75,14 @@ impl PodMemory {
     pub fn new(before: PodStatus, crashes: BackoffPolicy) -> Self {
         Self {
             seen: None,
+            unseen: false,
             resize: ResizeState::of(&before),
             told: None,
             status: Arc::new(before),
             failures: BTreeMap::new(),
             crashes: Backoffs::new(crashes),
             pulls: Backoffs::new(BackoffPolicy::image()),
+            pulling: Duration::ZERO,
             pull_errors: BTreeMap::new(),
             probes: Arc::default(),
             set_up: None,
@@ -107,6 +114,20 @@ impl JobError {
         Self { retry: Retry::Later, problem: problem.into() }
     }
 
+    /// A look that failed. A runtime that cannot be reached is usually back in a moment; one that hangs is not.
+    pub(crate) fn unseen(err: &RpcError) -> Self {
+        let problem = format!("error determining status: {err}");
+        match err.kind {
+            RpcErrorKind::Unavailable => Self::soon(problem),
+            RpcErrorKind::NotFound
+            | RpcErrorKind::AlreadyExists
+            | RpcErrorKind::Timeout
+            | RpcErrorKind::Unimplemented
+            | RpcErrorKind::Garbage
+            | RpcErrorKind::Failed => Self::later(problem),
+        }
+    }
+
     pub(crate) fn soon(problem: impl Into<String>) -> Self {
         Self { retry: Retry::Soon, problem: problem.into() }
     }
@@ -121,6 +142,8 @@ pub(crate) enum Note {
     Happened { what: String, took: Option<Duration>, bad: bool },
     /// Volumes and cgroup are undone: only dead containers, directory and logs are left, of which nobody else knows.
     Released,
+    /// A look in the middle of the job: what has been started is probed from now on.
+    Seen { seen: Arc<PodObservation> },
     /// The pod's status is now this.
     Status { status: Arc<PodStatus> },
 }

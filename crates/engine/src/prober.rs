@@ -18,8 +18,10 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::PodUid;
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::ProbeView;
-use rubelet_core::probe::probed;
-use tokio::sync::mpsc;
+use rubelet_core::probe::{ProbeKind, probed};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::metrics::ProbeCounts;
 
 pub use task::Prober;
 
@@ -48,12 +50,42 @@ pub(crate) struct ProbeNews {
     pub(crate) happened: Vec<String>,
     /// What a probe still has to say before the pod is ready, in words for people.
     pub(crate) waits_for: Option<String>,
+    /// Which probes do not pass now.
+    pub(crate) troubles: Vec<ProbeTrouble>,
+}
+
+/// A probe that does not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeTrouble {
+    /// Of which container.
+    pub container: Arc<str>,
+    /// Which probe.
+    pub kind: ProbeKind,
+    /// What it said last.
+    pub said: String,
+    /// How often in a row it failed; none if it could not be asked.
+    pub times: u32,
 }
 
 #[derive(Debug)]
 enum Word {
     Targets(ProbeTargets),
     Gone,
+}
+
+/// Asks the prober what came of its probes.
+#[derive(Clone, Debug)]
+pub struct ProberHandle {
+    ask: mpsc::Sender<oneshot::Sender<Vec<ProbeCounts>>>,
+}
+
+impl ProberHandle {
+    /// What came of every probe of every container that is here; `None` if the prober has ended.
+    pub async fn counts(&self) -> Option<Vec<ProbeCounts>> {
+        let (reply, answer) = oneshot::channel();
+        self.ask.send(reply).await.ok()?;
+        answer.await.ok()
+    }
 }
 
 /// The sync loop's end: tells of pods, and hears what stands.

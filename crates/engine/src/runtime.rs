@@ -16,18 +16,18 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::SandboxId;
 use rubelet_core::launch::SandboxConfig;
-use rubelet_core::lifecycle::{Cause, Grace, Retry, Subject};
+use rubelet_core::lifecycle::{Grace, Retry, Subject};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer};
 use rubelet_core::pod::Role;
 use rubelet_core::reason::StartFailure;
 use rubelet_core::status::Ending;
 
-pub(crate) use kill::{kill_pod, remove_sandbox};
+pub(crate) use kill::{OnFailure, kill_pod, remove_sandbox};
 
 use crate::look::look;
 use crate::node::Node;
-use crate::pod_worker::{JobLine, PodMemory, tell, tell_status};
+use crate::pod_worker::{JobLine, Note, PodMemory, tell, tell_status};
 use crate::ports::EventKind;
 use crate::slots::{Queue, StartSlot};
 
@@ -96,6 +96,7 @@ impl PodRuntime<'_> {
             SandboxPlan::Create { attempt, replaces } => {
                 report.acted = true;
                 let made = self.new_sandbox(*attempt, *replaces, memory, &mut slot).await;
+                self.node.metrics.pod_started(made.is_ok());
                 // Its addresses are told before images are pulled, which may take long (RT-05).
                 if let (Ok(_), Some(seen)) = (&made, memory.seen.clone()) {
                     tell_status(self.node, self.pod, memory, &seen, Ending::No, self.line).await;
@@ -133,7 +134,7 @@ impl PodRuntime<'_> {
             }
             let subject = Subject::Pod(Arc::clone(self.pod));
             let grace = Grace::secs(self.pod_grace());
-            let problems = kill_pod(self.node, &subject, seen, Cause::Ended, grace, self.line).await;
+            let problems = kill_pod(self.node, &subject, seen, grace, OnFailure::StopSandboxes, self.line).await;
             if !problems.is_empty() {
                 return Err(problems.join("; "));
             }
@@ -166,7 +167,10 @@ impl PodRuntime<'_> {
         let secrets = if starts.is_empty() { Vec::new() } else { self.pull_secrets().await };
         for start in starts {
             let Some(name) = container_name(self.pod, start) else { continue };
-            match self.start(start, sandbox, &secrets, memory, slot).await {
+            let started = self.start(start, sandbox, &secrets, memory, slot).await;
+            let failure = started.as_ref().err().map(|not| not.failure.reason);
+            self.node.metrics.container_started(start.role, failure);
+            match started {
                 Ok(()) => {
                     report.acted = true;
                     report.failures.remove(&name);
@@ -179,6 +183,18 @@ impl PodRuntime<'_> {
                 }
             }
         }
+    }
+
+    /// Shows what has been started, and lets it be probed, before an image is pulled, which may take long.
+    /// A hook is not such a reason: until it is done, its container does not count as running (HOOK-02).
+    pub(crate) async fn show_started(&self, memory: &mut PodMemory) {
+        // What cannot be seen now is seen when the job comes to rest.
+        let Ok(seen) = look(self.node, &self.line.pod, memory.seen.as_deref()).await else { return };
+        let seen = Arc::new(seen);
+        memory.seen = Some(Arc::clone(&seen));
+        memory.unseen = false;
+        tell_status(self.node, self.pod, memory, &seen, Ending::No, self.line).await;
+        self.line.note(Note::Seen { seen }).await;
     }
 
     /// Looks at the pod for what only the runtime knows: the addresses of a sandbox just made.

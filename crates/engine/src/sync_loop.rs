@@ -9,6 +9,7 @@ mod admission;
 mod handle;
 mod housekeeping;
 mod mirrors;
+mod records;
 mod resizes;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use tracing::{info, warn};
 pub use handle::{NodeView, SyncLoopHandle};
 
 use crate::health::RuntimeHealth;
+use crate::metrics::{Census, Trigger};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::pleg::{Listing, PlegNews};
@@ -243,6 +245,15 @@ impl SyncLoop {
             self.tell_mirrors();
         }
         let mut door = Door::default();
+        let trigger = match changes.deltas.iter().map(|delta| delta.op).min_by_key(|op| match op {
+            DeltaOp::Add => 0,
+            DeltaOp::Update | DeltaOp::Delete | DeltaOp::Reconcile => 1,
+            DeltaOp::Remove => 2,
+        }) {
+            Some(DeltaOp::Add) => Trigger::PodsAdded,
+            Some(DeltaOp::Remove) => Trigger::PodsRemoved,
+            Some(DeltaOp::Update | DeltaOp::Delete | DeltaOp::Reconcile) | None => Trigger::PodUpdated,
+        };
         for delta in changes.deltas {
             // A mirror is the API's picture of a pod that another source owns: nothing is run for it.
             if delta.pod.is_mirror() || (delta.op != DeltaOp::Remove && self.is_shadowed(&delta.pod)) {
@@ -255,7 +266,7 @@ impl SyncLoop {
                 DeltaOp::Remove => self.remove(&delta.pod),
             }
         }
-        self.decide_resizes();
+        self.decide_resizes(trigger);
         self.housekeeping.pods_changed(&self.node, &self.workers);
     }
 
@@ -324,14 +335,15 @@ impl SyncLoop {
         }
         self.housekeeping.job_ended(self.workers.are_resting(), &self.node);
         // What came to rest may have made room, or be done with a resize (RSZ-04).
-        self.retry_resizes();
+        let lives = self.workers.stage(&uid).is_some_and(|stage| !stage.is_past_syncing());
+        self.retry_resizes(if lives { Trigger::PodResized } else { Trigger::PodTerminated });
     }
 
     fn due(&mut self) {
         let now = self.node.clock.mono();
         self.workers.deadline(now);
         if self.resizes.due().is_some_and(|due| due <= now) {
-            self.retry_resizes();
+            self.retry_resizes(Trigger::Periodic);
         }
         if self.door_due().is_some_and(|due| due <= now) {
             self.open_door();
@@ -384,6 +396,17 @@ impl SyncLoop {
         }
     }
 
+    fn census(&self) -> Census {
+        let mut census = Census::default();
+        for pod in self.desired.pods() {
+            census.desired.add(pod.is_static());
+            census.ephemeral += u64::try_from(pod.ephemeral().len()).unwrap_or_default();
+        }
+        census.mirrors = u64::try_from(self.desired.mirrors().count()).unwrap_or_default();
+        self.workers.count(&mut census, |uid| self.is_wanted(uid));
+        census
+    }
+
     fn answer(&mut self, request: Request) {
         match request {
             Request::View(reply) => {
@@ -399,6 +422,9 @@ impl SyncLoop {
                     job_panics: self.workers.panics(),
                 };
                 let _gone = reply.send(view);
+            }
+            Request::Census(reply) => {
+                let _gone = reply.send(self.census());
             }
             Request::Terminate { uid, cause, grace } => {
                 self.workers.event(&uid, PodEventKind::Kill { cause, grace });

@@ -130,6 +130,18 @@ async fn redirects_are_followed_on_the_same_host_only() {
 }
 
 #[tokio::test]
+async fn one_that_redirects_to_itself_is_left_after_ten_times() {
+    let round: &[u8] = b"HTTP/1.1 302 Found\r\nLocation: /healthz?full\r\nContent-Length: 0\r\n\r\n";
+    let mut server = server([round; 20], None).await;
+    let got = probes().http(&target(Scheme::Http, server.port), Some(PATIENCE)).await;
+    assert_eq!(got, Err(NetError::TooManyRedirects));
+    for _ in 0..10 {
+        server.requests.recv().await.expect("asked ten times");
+    }
+    assert!(server.requests.try_recv().is_err(), "and not once more");
+}
+
+#[tokio::test]
 async fn an_answer_without_end_is_read_in_part() {
     let (listener, port) = listen().await;
     let mut task = JoinSet::new();

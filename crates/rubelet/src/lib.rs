@@ -5,6 +5,7 @@ pub mod commands;
 pub mod config_load;
 pub mod flags;
 pub mod logging;
+mod metrics;
 pub mod run;
 mod settings;
 mod sources;

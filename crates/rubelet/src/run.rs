@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use k8s_openapi::api::core::v1::Node;
 use rubelet_cluster::api::Client;
 use rubelet_cluster::logins::{DiskLogins, DockerFiles};
 use rubelet_core::config::node_ips;
@@ -36,19 +35,19 @@ use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::subpaths::RootSubpaths;
 use rubelet_linux::volume_dirs::{Payloads, RootVolumes};
 use rubelet_probe::NetworkProbes;
-use rubelet_server::api::{self, ApiParts, ApiSettings, TlsParts};
+use rubelet_server::api::{self, ApiParts, ApiSettings, EnginePage, ProbePage, TlsParts};
 use rubelet_server::healthz::{self, Health};
 use rubelet_server::local::{LocalServer, ROOT};
 use rubelet_server::{LiveNode, WatchedNode};
 use rubelet_volume::{ConfigMaps, Content, DownwardApi, EmptyDir, HostPath, Projected, Secrets};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::cluster::{self, Cluster};
 use crate::config_load::Loaded;
 use crate::flags::control_socket;
+use crate::metrics::RuntimePage;
 use crate::settings;
 use crate::sources;
 use crate::standalone::{LogEvents, NoStatus};
@@ -127,14 +126,15 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
     check_host(loaded, &facts, &files)?;
 
     let clock = Clock::real();
-    let connection = connect(&config.container_runtime_endpoint, loaded, &clock)?;
+    let calls = Arc::new(OperationMetrics::default());
+    let connection = connect(&config.container_runtime_endpoint, loaded, &clock, &calls)?;
     let runtime = Arc::new(CriRuntime::new(connection.clone()));
     let (version, status) = wait_for_runtime(runtime.as_ref(), &config.container_runtime_endpoint).await;
     info!(runtime = %version.name, version = %version.version, "The runtime answers");
     let images = match config.image_service_endpoint.as_str() {
         "" => connection,
         endpoint if endpoint == config.container_runtime_endpoint => connection,
-        endpoint => connect(endpoint, loaded, &clock)?,
+        endpoint => connect(endpoint, loaded, &clock, &calls)?,
     };
 
     let driver = cgroup_driver(runtime.as_ref(), loaded).await?;
@@ -179,6 +179,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         reviews: cluster.as_ref().map(|cluster| Arc::clone(&cluster.reviews)),
         client: cluster.as_ref().map(Cluster::client),
         chance: Arc::clone(&chance),
+        calls,
     };
     let ports = Ports {
         runtime,
@@ -319,14 +320,19 @@ fn check_host(loaded: &Loaded, facts: &NodeFacts, files: &KernelFiles) -> anyhow
     Ok(())
 }
 
-fn connect(endpoint: &str, loaded: &Loaded, clock: &Clock) -> anyhow::Result<Connection> {
+fn connect(
+    endpoint: &str,
+    loaded: &Loaded,
+    clock: &Clock,
+    calls: &Arc<OperationMetrics>,
+) -> anyhow::Result<Connection> {
     let endpoint: Endpoint = endpoint.parse().with_context(|| format!("containerRuntimeEndpoint {endpoint:?}"))?;
     let streaming = loaded.gates.enabled(rubelet_core::config::Gate::CRIListStreaming);
     let clock = clock.clone();
     let options = ConnectionOptions {
         request_timeout: loaded.config.runtime_request_timeout.to_std(),
         list_mode: if streaming { ListMode::Streamed } else { ListMode::Whole },
-        metrics: Arc::new(OperationMetrics::default()),
+        metrics: Arc::clone(calls),
         now: Arc::new(move || clock.mono()),
     };
     Ok(Connection::lazy(&endpoint, options))
@@ -389,7 +395,6 @@ async fn serve(
     cancel: &CancellationToken,
 ) -> anyhow::Result<TaskGroup> {
     let config = &loaded.config;
-    let reported = handle.node;
     let mut servers = TaskGroup::new(cancel);
     let files = KernelFiles::default();
     let score = config.oom_score_adj;
@@ -400,7 +405,8 @@ async fn serve(
             let _refused = process::set_oom_score_adj(&files, score);
         }
     });
-    let node: Arc<dyn WatchedNode> = Arc::new(LiveNode { sync_loop: handle.sync_loop, clock: clock.clone() });
+    let sync_loop = handle.sync_loop.clone();
+    let node: Arc<dyn WatchedNode> = Arc::new(LiveNode { sync_loop, clock: clock.clone() });
     if config.healthz_port > 0 {
         let ip: IpAddr = config.healthz_bind_address.parse().context("healthzBindAddress")?;
         let address = SocketAddr::new(ip, u16::try_from(config.healthz_port).context("healthzPort")?);
@@ -409,7 +415,7 @@ async fn serve(
     }
     if config.enable_server {
         let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
-        node_api(loaded, Arc::clone(&node), health, reported, served, clock, &mut servers).await?;
+        node_api(loaded, Arc::clone(&node), health, handle, served, clock, &mut servers).await?;
     }
     let local = LocalServer::bind(&control_socket(root), node, ROOT).map_err(told)?;
     servers.start("local-socket", local.run(servers.cancel_token()));
@@ -424,6 +430,7 @@ struct Served {
     reviews: Option<Arc<dyn Reviews>>,
     client: Option<Client>,
     chance: Arc<dyn Chance>,
+    calls: Arc<OperationMetrics>,
 }
 
 /// The node's HTTPS API, and the read-only port if one is configured.
@@ -431,7 +438,7 @@ async fn node_api(
     loaded: &Loaded,
     node: Arc<dyn WatchedNode>,
     health: Health,
-    reported: watch::Receiver<Option<Arc<Node>>>,
+    engine: assemble::EngineHandle,
     served: Served,
     clock: Clock,
     servers: &mut TaskGroup,
@@ -439,7 +446,7 @@ async fn node_api(
     let config = &loaded.config;
     let time_and_chance = (&clock, &served.chance);
     let client = served.client.as_ref();
-    let certificate = cluster::serving(loaded, &served.facts, client, reported, time_and_chance, servers).await?;
+    let certificate = cluster::serving(loaded, &served.facts, client, engine.node, time_and_chance, servers).await?;
     let client_ca = Some(&config.authentication.x509.client_ca_file).filter(|path| !path.is_empty());
     let tls = TlsParts {
         certificate,
@@ -456,7 +463,11 @@ async fn node_api(
         clock,
         node_name: served.facts.name,
         configuration: serde_json::to_vec(config).context("the configuration as JSON")?.into(),
-        metrics: Vec::new(),
+        metrics: vec![
+            Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop }),
+            Arc::new(RuntimePage(served.calls)),
+        ],
+        probe_metrics: Arc::new(ProbePage { prober: engine.prober }),
         settings: ApiSettings::new(config, &loaded.gates),
     };
     let ip: IpAddr = config.address.parse().context("address")?;

@@ -49,7 +49,7 @@ use handler::Handler;
 use routes::Offers;
 use tls::Tls;
 
-pub use metrics::MetricsPage;
+pub use metrics::{EnginePage, MetricsPage, ProbePage};
 pub use tls::TlsError;
 
 /// When the port cannot be had, how long before the next try.
@@ -76,6 +76,8 @@ pub struct ApiParts {
     pub configuration: Bytes,
     /// What others have for `/metrics`.
     pub metrics: Vec<Arc<dyn MetricsPage>>,
+    /// What `/metrics/probes` has.
+    pub probe_metrics: Arc<dyn MetricsPage>,
     /// How it is configured.
     pub settings: ApiSettings,
 }

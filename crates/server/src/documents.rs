@@ -7,6 +7,7 @@
 mod container;
 mod find;
 mod line;
+mod resize;
 mod story;
 
 #[cfg(test)]
@@ -132,6 +133,8 @@ pub struct PodStory {
     pub failures: u32,
     /// What it waits for.
     pub waiting: Option<WaitingDocument>,
+    /// How a change of its resources stands, while one does: why it waits, what is being changed.
+    pub resize: Vec<String>,
     /// Its containers: init containers and sidecars in order, then the others.
     pub containers: Vec<ContainerStory>,
     /// What happened to it here, by when each thing happened last.
@@ -178,6 +181,19 @@ pub struct ContainerStory {
     pub next_start_in_seconds: Option<u64>,
     /// How its last instance ended.
     pub last_end: Option<EndDocument>,
+    /// Its probes that do not pass now.
+    pub failing_probes: Vec<ProbeDocument>,
+}
+
+/// A probe that does not pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeDocument {
+    /// `startup`, `readiness` or `liveness`.
+    pub kind: String,
+    /// What it said last.
+    pub said: String,
+    /// How often in a row it failed; 0 if it could not be asked.
+    pub times: u32,
 }
 
 /// How an instance of a container ended.

@@ -1,5 +1,6 @@
 //! Views of a node that never was, for tests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub(crate) fn worker(pod: Arc<Pod>, status: PodStatus) -> WorkerView {
         problem: None,
         timeline: Timeline::default(),
         failures: 0,
+        probe_troubles: Vec::new(),
+        next_starts: BTreeMap::new(),
     }
 }
 

@@ -1,19 +1,34 @@
 //! Checkpoints in memory.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use rubelet_engine::ports::{Checkpoints, FileError};
 
 /// Checkpoints in memory: they outlive an engine, as files would. Clones share them.
 #[derive(Clone, Default)]
-pub struct FakeCheckpoints(Arc<Mutex<BTreeMap<&'static str, String>>>);
+pub struct FakeCheckpoints(Arc<Mutex<Disk>>);
+
+#[derive(Default)]
+struct Disk {
+    texts: BTreeMap<&'static str, String>,
+    full: bool,
+}
 
 impl FakeCheckpoints {
     /// The text of one.
     pub fn text(&self, name: &str) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.disk().texts.get(name).cloned()
+    }
+
+    /// Nothing can be written any more, or again.
+    pub fn set_full(&self, full: bool) {
+        self.disk().full = full;
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -24,7 +39,12 @@ impl Checkpoints for FakeCheckpoints {
     }
 
     async fn write(&self, name: &'static str, text: &str) -> Result<(), FileError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, text.to_owned());
+        let mut disk = self.disk();
+        if disk.full {
+            let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            return Err(FileError { action: "write", path: name.into(), source });
+        }
+        disk.texts.insert(name, text.to_owned());
         Ok(())
     }
 }

@@ -160,6 +160,11 @@ impl ContainerProbes {
         self.instance.as_ref()
     }
 
+    /// The instance runs, as far as was seen.
+    pub fn is_running(&self) -> bool {
+        self.running_since.is_some()
+    }
+
     /// When the probe of this kind is to be asked next.
     pub fn due(&self, kind: ProbeKind) -> Option<Instant> {
         self.probe(kind).and_then(ProbeState::due)

@@ -197,3 +197,29 @@ proptest! {
         prop_assert!(with_allocation(&made, &back[&uid]).is_none());
     }
 }
+
+// RSZ-12
+#[test]
+fn what_is_asked_for_is_counted_amount_by_amount() {
+    let check = |old: (Value, Value), new: (Value, Value), expected: &str| {
+        let found = requested(&sized(old.0, old.1), &sized(new.0, new.1));
+        let words = found.iter().map(|r| {
+            let (resource, requirement, change) = (r.resource.as_str(), r.requirement.as_str(), r.change.as_str());
+            format!("{resource} {requirement} {change}")
+        });
+        assert_eq!(words.collect::<Vec<_>>().join(", "), expected);
+    };
+    let small = || (json!({"cpu": "1", "memory": "1Gi"}), json!({"cpu": "1"}));
+    check(small(), small(), "");
+    check(small(), (json!({"cpu": "1000m", "memory": "1024Mi"}), json!({"cpu": "1"})), "");
+    check(
+        small(),
+        (json!({"cpu": "2", "memory": "1Mi"}), json!({"cpu": "1"})),
+        "cpu requests increase, memory requests decrease",
+    );
+    check(
+        small(),
+        (json!({"cpu": "1"}), json!({"memory": "1Gi"})),
+        "cpu limits remove, memory limits add, memory requests remove",
+    );
+}

@@ -25,13 +25,16 @@ use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PlanGates, PodView, ProbeView, plan_pod};
 use rubelet_core::status::{Ending, StatusView, pod_status};
 use rubelet_engine::ports::RuntimeView;
-use rubelet_testkit::FakeRuntime;
+use rubelet_testkit::{FakeRuntime, Manner};
 use serde_json::json;
 
-use world::{World, typical_pod, typical_pods};
+use world::{World, probed_pod, typical_pod, typical_pods};
 
 /// How many pods the node has.
 const PODS: usize = 1000;
+/// How many containers are probed every second, and for how long.
+const PROBED: u16 = 500;
+const MINUTE: Duration = Duration::from_secs(60);
 /// How much virtual time an idle node is watched for.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 /// Measurements of which the median counts: other processes disturb some of them.
@@ -51,6 +54,7 @@ fn main() {
     let mut figures = vec![];
     figures.extend(idle_node());
     figures.extend(memory_per_pod());
+    figures.extend(probing());
     figures.extend(decisions());
     if args.windows(2).any(|pair| pair == ["-o", "json"]) {
         let all: serde_json::Map<_, _> = figures.iter().map(|f| (f.key.to_owned(), json!(f.value))).collect();
@@ -117,6 +121,36 @@ async fn idle_round() -> Idle {
     let (resync, fakes) = (millis(cpu) / resyncs, fakes_alone(&runtime).await);
     let idle = IDLE.as_secs_f64();
     Idle { start, resync, fakes, wake_ups: parks / idle, cpu: 100.0 * cpu.as_secs_f64() / idle }
+}
+
+/// A virtual minute of containers that are all asked every second whether they are ready, the fakes' work included.
+fn probing() -> Vec<Figure> {
+    let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| virtually(probing_round())).collect();
+    vec![
+        figure("probe_cpu_us", "CPU per probe, 500 a second", median(rounds.iter().map(|r| r.0).collect()), "µs"),
+        figure(
+            "probe_wakeups_per_s",
+            "wake-ups per second meanwhile",
+            median(rounds.iter().map(|r| r.1).collect()),
+            "",
+        ),
+    ]
+}
+
+async fn probing_round() -> (f64, f64) {
+    let mut world = World::new();
+    let ports = 1000..1000 + PROBED;
+    ports.clone().for_each(|port| world.sim.probes.set(port, Manner::Answers(200)));
+    world.start(ports.clone().map(probed_pod).collect()).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let asked = || ports.clone().map(|port| world.sim.probes.times(port).len()).sum::<usize>();
+    let metrics = tokio::runtime::Handle::current().metrics();
+    let (before, cpu, parks) = (asked(), kernel::cpu(), metrics.worker_park_count(0));
+    tokio::time::sleep(MINUTE).await;
+    let (cpu, parks) = (kernel::cpu() - cpu, metrics.worker_park_count(0) - parks);
+    let probes = whole((asked() - before) as u64);
+    assert!(probes > whole(u64::from(PROBED)) * 55.0, "every container is asked every second: {probes}");
+    (millis(cpu) * 1000.0 / probes, whole(parks) / MINUTE.as_secs_f64())
 }
 
 /// What the fake runtime needs to show every pod once.

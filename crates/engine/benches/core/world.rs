@@ -78,6 +78,11 @@ impl World {
     }
 }
 
+/// A pod of one container that is asked every second whether it is ready.
+pub(crate) fn probed_pod(port: u16) -> Arc<Pod> {
+    static_pod(&format!("probed-{port}")).http_probe(|c| &mut c.readiness_probe, port, 1, |_| {}).build()
+}
+
 /// That many pods of a file, numbered.
 pub(crate) fn typical_pods(count: usize) -> Vec<Arc<Pod>> {
     (0..count).map(|n| typical_pod(&format!("web-{n}"))).collect()

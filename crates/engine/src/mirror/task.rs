@@ -40,8 +40,8 @@ pub struct MirrorPods {
 /// What was done about one name.
 #[derive(Debug, Default)]
 struct Memory {
-    /// The mirror that was removed: the watch may still show it.
-    removed: Option<PodUid>,
+    /// The mirror that was removed, and until when the watch has time to show that.
+    removed: Option<(PodUid, Instant)>,
     /// The version that was mirrored, and until when the watch has time to show it.
     made: Option<(String, Instant)>,
     failures: u32,
@@ -107,7 +107,7 @@ impl MirrorPods {
             let now = self.clock.mono();
             let memory = self.memory.entry(name.clone()).or_default();
             let Some(step) = memory.step(mirrored, now) else {
-                return memory.made.as_ref().map(|(_, until)| *until);
+                return memory.look_again(mirrored, now);
             };
             if let Some(due) = memory.due.filter(|due| now < *due) {
                 return Some(due);
@@ -170,7 +170,7 @@ impl MirrorPods {
 
 impl Memory {
     fn step(&mut self, mirrored: &Mirrored, now: Instant) -> Option<Step> {
-        let mirror = mirrored.mirror.as_ref().filter(|mirror| self.removed != Some(PodRef::of(mirror).uid));
+        let mirror = mirrored.mirror.as_ref().filter(|mirror| !self.was_removed(mirror, now));
         match (&mirrored.pod, mirror) {
             (None, None) => None,
             (None, Some(mirror)) => Some(Step::Remove(Arc::clone(mirror))),
@@ -188,11 +188,26 @@ impl Memory {
         }
     }
 
+    /// It was removed a moment ago, or finalizers hold it. One that is still shown later was not removed after all: the
+    /// API server may have refused for the sake of another change.
+    fn was_removed(&self, mirror: &Pod, now: Instant) -> bool {
+        let held = mirror.is_deleted() && mirror.metadata.finalizers.as_ref().is_some_and(|all| !all.is_empty());
+        let is_it = |uid: &PodUid| *uid == PodRef::of(mirror).uid;
+        self.removed.as_ref().is_some_and(|(uid, until)| is_it(uid) && (held || now < *until))
+    }
+
+    /// With nothing to do, when what was done should have been seen to be so.
+    fn look_again(&self, mirrored: &Mirrored, now: Instant) -> Option<Instant> {
+        let made = self.made.as_ref().map(|(_, until)| *until);
+        let removed = self.removed.as_ref().filter(|_| mirrored.mirror.is_some()).map(|(_, until)| *until);
+        [made, removed.filter(|until| now < *until)].into_iter().flatten().min()
+    }
+
     fn done(&mut self, step: &Step, now: Instant) {
         (self.failures, self.due) = (0, None);
         match step {
             Step::Remove(mirror) => {
-                self.removed = Some(PodRef::of(mirror).uid);
+                self.removed = Some((PodRef::of(mirror).uid, now + SHOW));
                 self.made = None;
             }
             Step::Make(pod) => self.made = Some((hash_of(pod).to_owned(), now + SHOW)),

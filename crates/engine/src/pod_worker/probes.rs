@@ -37,7 +37,7 @@ impl PodWorkers {
 
     /// Takes in what the probes of a pod say.
     pub(crate) fn probed(&mut self, news: ProbeNews) {
-        let ProbeNews { uid, view, happened, waits_for } = news;
+        let ProbeNews { uid, view, happened, waits_for, troubles } = news;
         for what in happened {
             self.happened(&uid, what, true);
         }
@@ -45,6 +45,7 @@ impl PodWorkers {
         let Some(worker) = self.workers.get_mut(&uid) else { return };
         let since = worker.probe_wait.as_ref().map_or(now, |w| w.since);
         worker.probe_wait = waits_for.map(|what| Waiting { what, since, until: None });
+        worker.probe_troubles = troubles;
         if worker.memory.probes == view {
             return;
         }

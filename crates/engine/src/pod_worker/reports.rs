@@ -41,6 +41,7 @@ impl PodWorkers {
         let uid = PodRef::of(&pod).uid;
         let Some(worker) = self.workers.get_mut(&uid) else { return };
         worker.reported = None;
+        worker.count_shown(&self.node, &pod);
         let gated =
             pod.pod_spec().and_then(|spec| spec.readiness_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
         let held = worker.life.subject().pod();

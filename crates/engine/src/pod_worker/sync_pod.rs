@@ -189,12 +189,13 @@ impl SyncPod<'_> {
             Ok(seen) => {
                 let seen = Arc::new(seen);
                 self.memory.seen = Some(Arc::clone(&seen));
+                self.memory.unseen = false;
                 Ok(seen)
             }
             Err(err) => {
-                let message = format!("error determining status: {err}");
-                self.tell(EventKind::Warning, "FailedSync", message.clone()).await;
-                Err(JobError::later(message))
+                let failed = JobError::unseen(&err);
+                self.tell(EventKind::Warning, "FailedSync", failed.problem.clone()).await;
+                Err(failed)
             }
         }
     }

@@ -11,7 +11,7 @@ use super::{JobError, JobLine, JobResult, PodMemory, tell, tell_status};
 use crate::look::look;
 use crate::node::Node;
 use crate::ports::EventKind;
-use crate::runtime::kill_pod;
+use crate::runtime::{OnFailure, kill_pod};
 
 /// Runs the job.
 #[doc(alias = "SyncTerminatingPod")]
@@ -53,7 +53,9 @@ async fn stop(
     // Sandboxes that ended by themselves are stopped too: only a stop gives their network back, and some runtimes refuse
     // to remove one that was never stopped (KILL-01).
     if !seen.is_stopped() || !seen.sandboxes.is_empty() {
-        let problems = kill_pod(node, subject, &seen, cause, grace, line).await;
+        // While grace is left, a container that could not be stopped is asked again; then its sandbox goes all the same.
+        let or_else = if cause == Cause::Orphaned { OnFailure::StopSandboxes } else { OnFailure::KeepGrace };
+        let problems = kill_pod(node, subject, &seen, grace, or_else, line).await;
         if !problems.is_empty() {
             let message = format!("error killing pod: {}", problems.join("; "));
             if let Some(pod) = subject.pod() {
@@ -75,7 +77,7 @@ async fn stop(
 
 async fn observe(node: &Node, memory: &mut PodMemory, line: &JobLine) -> Result<Arc<PodObservation>, JobError> {
     let seen = look(node, &line.pod, memory.seen.as_deref()).await;
-    let seen = Arc::new(seen.map_err(|err| JobError::later(format!("error determining status: {err}")))?);
+    let seen = Arc::new(seen.map_err(|err| JobError::unseen(&err))?);
     memory.seen = Some(Arc::clone(&seen));
     Ok(seen)
 }

@@ -1,13 +1,20 @@
 //! What others may know of each pod.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
+use rubelet_core::hash::backoff_key;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
+use rubelet_core::pod::PodExt;
+use rubelet_core::reason::WaitingReason;
 use rubelet_core::time::{Instant, Now};
 
 use super::workers::{PodWorker, PodWorkers};
+use crate::prober::ProbeTrouble;
 use crate::timeline::{Timeline, Waiting};
 
 /// What others may know of a pod.
@@ -33,6 +40,10 @@ pub struct WorkerView {
     pub timeline: Timeline,
     /// Jobs in a row that failed.
     pub failures: u32,
+    /// Which probes do not pass.
+    pub probe_troubles: Vec<ProbeTrouble>,
+    /// In how long containers that ended too often are started again, by name.
+    pub next_starts: BTreeMap<String, Duration>,
 }
 
 impl PodWorkers {
@@ -67,12 +78,13 @@ impl PodWorkers {
 
     /// What others may know of each pod.
     pub fn views(&self) -> impl Iterator<Item = WorkerView> {
-        self.workers.values().map(PodWorker::view)
+        let now = self.node.clock.wall();
+        self.workers.values().map(move |worker| worker.view(now))
     }
 }
 
 impl PodWorker {
-    pub(super) fn view(&self) -> WorkerView {
+    pub(super) fn view(&self, now: Timestamp) -> WorkerView {
         WorkerView {
             pod: self.life.subject().reference(),
             spec: self.life.subject().pod().cloned(),
@@ -84,7 +96,26 @@ impl PodWorker {
             problem: self.problem.as_ref().map(|(text, _)| text.clone()),
             timeline: self.timeline.clone(),
             failures: self.life.failures(),
+            probe_troubles: self.probe_troubles.clone(),
+            next_starts: self.next_starts(now),
         }
+    }
+
+    fn next_starts(&self, now: Timestamp) -> BTreeMap<String, Duration> {
+        let (Some(pod), Some(seen)) = (self.life.subject().pod(), &self.memory.seen) else { return BTreeMap::new() };
+        let reference = self.life.subject().reference();
+        let left = |container: &Container| {
+            let image = container.image.as_deref().unwrap_or_default();
+            let key = backoff_key(&reference, &container.name, image, container.resources.as_ref());
+            let ended = seen.instances(&container.name).find_map(|c| c.state.exit())?;
+            self.memory.crashes.wait_left(&key, ended.finished_at, now)
+        };
+        let waits = |c: &&Container| {
+            let reason = self.memory.failures.get(&c.name).map(|failure| failure.reason);
+            reason == Some(WaitingReason::CrashLoopBackOff)
+        };
+        let all = pod.init().iter().chain(pod.regular()).filter(waits);
+        all.filter_map(|c| Some((c.name.clone(), left(c)?))).collect()
     }
 
     /// With no job in flight and something wrong, what is waited for is the next try.

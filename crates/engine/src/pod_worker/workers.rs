@@ -17,12 +17,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span};
 
+use super::counts::Tale;
 use super::names::Names;
 use super::{JobLine, JobResult, Note, PodMemory, clean_up, sync_pod, terminate};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::StatusReport;
-use crate::prober::Teller;
+use crate::prober::{ProbeTrouble, Teller};
 use crate::timeline::{Entry, Timeline, Waiting, brief};
 
 /// Every pod that has a life here. Owned by the sync loop; nothing in it waits.
@@ -52,6 +53,8 @@ pub(super) struct PodWorker {
     pub(super) waiting: Option<Waiting>,
     /// What a probe still has to say.
     pub(super) probe_wait: Option<Waiting>,
+    /// Which probes do not pass.
+    pub(super) probe_troubles: Vec<ProbeTrouble>,
     pub(super) timeline: Timeline,
     /// What went wrong last, and since when.
     pub(super) problem: Option<(String, Instant)>,
@@ -65,6 +68,8 @@ pub(super) struct PodWorker {
     pub(super) reported: Option<StatusReport>,
     /// When its life was over, if it is.
     over_since: Option<Instant>,
+    /// What is counted of it.
+    pub(super) tale: Tale,
 }
 
 /// What became of a finished job.
@@ -120,6 +125,7 @@ impl PodWorkers {
             self.event(uid, Event::Desired { pod, how: Arrival::Added });
             return;
         }
+        self.updated(uid, &pod);
         self.event(uid, Event::Desired { pod, how });
         // Of a pod at rest nothing else would tell that its object changed: it may be up to be removed now.
         if self.workers.get(uid).is_some_and(|worker| worker.reported.is_some()) {
@@ -138,7 +144,8 @@ impl PodWorkers {
         let told = self.told_before.remove(&uid);
         let memory = PodMemory::new(self.status_before(&pod), self.node.settings.crash_backoff);
         let memory = PodMemory { told, ..memory };
-        let worker = self.worker(PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace), memory);
+        let mut worker = self.worker(PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace), memory);
+        worker.tale = Tale::of(&pod);
         self.workers.insert(uid.clone(), worker);
         self.happened(
             &uid,
@@ -163,6 +170,7 @@ impl PodWorkers {
             arrived: self.node.clock.now(),
             waiting: None,
             probe_wait: None,
+            probe_troubles: Vec::new(),
             timeline: Timeline::default(),
             problem: None,
             released: false,
@@ -170,6 +178,7 @@ impl PodWorkers {
             shown_before: None,
             reported: None,
             over_since: None,
+            tale: Tale::default(),
         }
     }
 
@@ -180,6 +189,7 @@ impl PodWorkers {
             return;
         }
         info!(pod = %orphan.pod, "Found a pod that no source asks for: ending it");
+        self.node.metrics.orphan_found();
         let memory = PodMemory::new(PodStatus::default(), self.node.settings.crash_backoff);
         let now = self.node.clock.mono();
         let (life, commands) = PodLifecycle::orphan(orphan, self.node.settings.pace, now);
@@ -282,6 +292,7 @@ impl PodWorkers {
         let cause = worker.life.stage().cause().unwrap_or(Cause::Ended);
         let grace = worker.life.stage().grace_left(self.node.clock.mono());
         debug!(pod = %line.pod, ?job, "Starting a job");
+        worker.job_begins(&self.node, &job);
         let work = async move {
             match job {
                 Job::Sync => sync_pod::run(&node, subject, memory, line).await,
@@ -328,6 +339,7 @@ impl PodWorkers {
         let problem = problem.map(|text| brief(&text));
         let mut told_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
+            worker.job_is_over(&self.node);
             let pod = worker.life.subject().reference();
             debug!(%pod, ?end, "A job ended");
             // What a job that panicked told while it worked has been taken in by its notes.
@@ -418,9 +430,14 @@ impl PodWorkers {
                 self.last_word(uid);
                 self.report(uid);
             }
+            Note::Seen { seen } => {
+                worker.memory.seen = Some(seen);
+                self.tell_prober(uid);
+            }
             Note::Status { status } => {
                 let phase = status.phase.as_deref().unwrap_or_default();
                 debug!(pod = %worker.life.subject().reference(), phase, "The status changed");
+                worker.count_running(&self.node, &status);
                 worker.memory.status = status;
                 worker.apply_preemption();
                 worker.take_over(&self.node);

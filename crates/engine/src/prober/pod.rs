@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus, Probe};
 use rubelet_core::id::{ContainerId, PodUid};
@@ -10,8 +11,9 @@ use rubelet_core::plan::{ProbeView, Verdict};
 use rubelet_core::probe::{Answer, ContainerProbes, ProbeKind, Sight, Timing, probed, resolve};
 use rubelet_core::time::{Instant, Now};
 
-use super::ProbeTargets;
 use super::run::Question;
+use super::{ProbeTargets, ProbeTrouble};
+use crate::metrics::Tally;
 
 /// Which probe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +38,22 @@ pub(super) struct ProbedContainer {
     pub(super) queued: BTreeMap<ProbeKind, Instant>,
     /// The last answer that was no pass, until there is a pass.
     trouble: BTreeMap<ProbeKind, String>,
+    /// What came of each kind so far, whatever the instance.
+    pub(super) tallies: Vec<(ProbeKind, Tally)>,
+}
+
+impl ProbedContainer {
+    /// Counts an answer.
+    pub(super) fn count(&mut self, kind: ProbeKind, answer: &Answer, took: Duration) {
+        match self.tallies.iter_mut().find(|(of, _)| *of == kind) {
+            Some((_, tally)) => tally.count(answer, took),
+            None => {
+                let mut tally = Tally::default();
+                tally.count(answer, took);
+                self.tallies.push((kind, tally));
+            }
+        }
+    }
 }
 
 /// The probes as the spec has them; they can change while the container runs.
@@ -87,14 +105,16 @@ impl ProbedPod {
         for container in probed(&self.pod) {
             let spec = Specs::of(container);
             let name: Arc<str> = container.name.as_str().into();
-            let kept = old.remove(&name).filter(|old| old.spec == spec);
-            let fresh = || ProbedContainer {
-                spec: Specs::of(container),
+            let mut before = old.remove(&name);
+            let tallies = before.as_mut().map(|old| std::mem::take(&mut old.tallies)).unwrap_or_default();
+            let kept = before.filter(|old| old.spec == spec).unwrap_or_else(|| ProbedContainer {
+                spec,
                 probes: ContainerProbes::new(container),
                 queued: BTreeMap::new(),
                 trouble: BTreeMap::new(),
-            };
-            self.containers.insert(name, kept.unwrap_or_else(fresh));
+                tallies: Vec::new(),
+            });
+            self.containers.insert(name, ProbedContainer { tallies, ..kept });
         }
     }
 
@@ -112,20 +132,33 @@ impl ProbedPod {
         })
     }
 
-    pub(super) fn answered(&mut self, key: &Key, instance: &ContainerId, answer: &Answer, now: Now) {
-        let Some(container) = self.containers.get_mut(&key.container) else { return };
+    /// Takes in an answer. Answers whether what is wrong, in words for people, is another than before.
+    pub(super) fn answered(&mut self, key: &Key, instance: &ContainerId, answer: &Answer, now: Now) -> bool {
+        let Some(container) = self.containers.get_mut(&key.container) else { return false };
         if container.probes.instance() != Some(instance) {
-            return;
+            return false;
         }
-        match answer {
-            Answer::Pass | Answer::Warn(_) => {
-                container.trouble.remove(&key.kind);
-            }
+        let changed = match answer {
+            Answer::Pass | Answer::Warn(_) => container.trouble.remove(&key.kind).is_some(),
             Answer::Fail(text) | Answer::Error { detail: text, .. } => {
-                container.trouble.insert(key.kind, text.clone());
+                container.trouble.insert(key.kind, text.clone()).as_ref() != Some(text)
             }
-        }
+        };
         container.probes.answered(key.kind, instance, answer, now);
+        changed
+    }
+
+    /// Which probes do not pass, and what they said.
+    pub(super) fn troubles(&self) -> Vec<ProbeTrouble> {
+        let of = |(name, container): (&Arc<str>, &ProbedContainer)| -> Vec<ProbeTrouble> {
+            let trouble = |(kind, said): (&ProbeKind, &String)| {
+                let streak = container.probes.probe(*kind).and_then(|probe| probe.streak());
+                let times = streak.filter(|(verdict, _)| *verdict != Verdict::Success).map_or(0, |(_, times)| times);
+                ProbeTrouble { container: Arc::clone(name), kind: *kind, said: said.clone(), times }
+            };
+            container.trouble.iter().map(trouble).collect()
+        };
+        self.containers.iter().flat_map(of).collect()
     }
 
     /// What stands now.
@@ -142,7 +175,8 @@ impl ProbedPod {
         let open = |kind: ProbeKind| {
             self.containers.iter().find_map(|(name, container)| {
                 let probe = container.probes.probe(kind)?;
-                if probe.verdict() == Some(Verdict::Success) {
+                // What does not run yet waits for something else.
+                if probe.verdict() == Some(Verdict::Success) || !container.probes.is_running() {
                     return None;
                 }
                 let word = kind.as_str().to_lowercase();

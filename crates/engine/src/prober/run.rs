@@ -58,10 +58,12 @@ pub(super) struct Answered {
     pub(super) key: Key,
     pub(super) instance: ContainerId,
     pub(super) answer: Answer,
+    pub(super) took: Duration,
 }
 
 pub(super) async fn run(node: Arc<Node>, slots: Slots, question: Question) -> Answered {
     let Question { key, instance, action, timeout } = question;
+    let began = node.clock.mono();
     let answer = match &action {
         Ok(action) => {
             // A panic in an adapter is one probe that could not be asked, not one that is never asked again.
@@ -71,7 +73,8 @@ pub(super) async fn run(node: Arc<Node>, slots: Slots, question: Question) -> An
         }
         Err(err) => unresolved(err),
     };
-    Answered { key, instance, answer }
+    let took = node.clock.mono().since(began);
+    Answered { key, instance, answer, took }
 }
 
 async fn in_slot(

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_core::id::PodUid;
+use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::pod::field_path;
 use rubelet_core::probe::{Answer, ProbeKind};
 use rubelet_core::time::Instant;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error};
 
 use super::pod::{Key, ProbedContainer, ProbedPod};
 use super::run::{Answered, Slots, run};
-use super::{ProbeNews, ProbeTargets, ProberLine, Teller, WORDS, Word};
+use super::{ProbeNews, ProbeTargets, ProberHandle, ProberLine, Teller, WORDS, Word};
+use crate::metrics::ProbeCounts;
 use crate::node::Node;
 use crate::ports::{EventKind, PodEvent};
 
@@ -24,6 +25,8 @@ use crate::ports::{EventKind, PodEvent};
 const GRAIN: Duration = Duration::from_millis(50);
 /// How many lines for a pod's timeline are kept while the sync loop takes none.
 const LINES: usize = 8;
+/// How many may ask for the counts at once; more wait.
+const ASKERS: usize = 4;
 
 /// Owns every probe of the node.
 #[doc(alias = "probeManager")]
@@ -31,6 +34,7 @@ pub struct Prober {
     node: Arc<Node>,
     words: mpsc::Receiver<(PodUid, Word)>,
     news: mpsc::Sender<ProbeNews>,
+    askers: mpsc::Receiver<oneshot::Sender<Vec<ProbeCounts>>>,
     pods: BTreeMap<PodUid, ProbedPod>,
     due: BTreeSet<(Instant, Key)>,
     runs: JoinSet<Answered>,
@@ -43,21 +47,24 @@ enum Event {
     Shutdown,
     Word(PodUid, Word),
     Answered(Box<Answered>),
+    Asked(oneshot::Sender<Vec<ProbeCounts>>),
     Lost(tokio::task::JoinError),
     Told,
     Due,
 }
 
 impl Prober {
-    /// A prober with nothing to probe, and the sync loop's line to it.
-    pub fn new(node: Arc<Node>) -> (Self, ProberLine) {
+    /// A prober with nothing to probe, the sync loop's line to it, and the way to ask it.
+    pub fn new(node: Arc<Node>) -> (Self, ProberLine, ProberHandle) {
         let (tell, words) = mpsc::channel(WORDS);
         let (news, hear) = mpsc::channel(WORDS);
+        let (ask, askers) = mpsc::channel(ASKERS);
         let slots = Slots::new(node.facts.cpu_millis);
         let this = Self {
             node,
             words,
             news,
+            askers,
             pods: BTreeMap::new(),
             due: BTreeSet::new(),
             runs: JoinSet::new(),
@@ -65,7 +72,7 @@ impl Prober {
             untold: BTreeMap::new(),
         };
         let teller = Teller { words: tell, unsent: BTreeMap::new(), told: BTreeSet::new() };
-        (this, ProberLine { teller, news: hear })
+        (this, ProberLine { teller, news: hear }, ProberHandle { ask })
     }
 
     /// Runs until cancelled.
@@ -76,6 +83,8 @@ impl Prober {
                 Event::Word(uid, Word::Targets(targets)) => self.see(&uid, &targets),
                 Event::Word(uid, Word::Gone) => self.forget(&uid),
                 Event::Answered(answered) => self.answered(&answered),
+                // Whoever asked may have gone.
+                Event::Asked(reply) => drop(reply.send(self.counts())),
                 Event::Lost(err) => error!(%err, "A probe was lost"),
                 Event::Told => {}
                 Event::Due => self.ask_what_is_due(),
@@ -94,14 +103,15 @@ impl Prober {
                 Ok(answered) => Event::Answered(Box::new(answered)),
                 Err(err) => Event::Lost(err),
             },
+            Some(reply) = self.askers.recv() => Event::Asked(reply),
             room = self.news.reserve(), if !self.untold.is_empty() => {
                 // A loop that has gone hears nothing; we are about to be told to stop, too.
                 let next = self.untold.pop_first();
                 if let (Ok(room), Some((uid, happened))) = (room, next)
                     && let Some(pod) = self.pods.get(&uid)
                 {
-                    let (view, waits_for) = (Arc::clone(&pod.shown), pod.waits_for());
-                    room.send(ProbeNews { uid, view, happened, waits_for });
+                    let (view, waits_for, troubles) = (Arc::clone(&pod.shown), pod.waits_for(), pod.troubles());
+                    room.send(ProbeNews { uid, view, happened, waits_for, troubles });
                 }
                 Event::Told
             }
@@ -151,19 +161,38 @@ impl Prober {
     }
 
     fn answered(&mut self, answered: &Answered) {
-        let Answered { key, instance, answer } = answered;
+        let Answered { key, instance, answer, took } = answered;
         let now = self.node.clock.now();
         let Some(pod) = self.pods.get_mut(&key.uid) else { return };
         let Some(current) = pod.containers.get(&key.container).and_then(|c| c.probes.instance()) else { return };
         if current != instance {
             return;
         }
-        pod.answered(key, instance, answer, now);
+        if pod.answered(key, instance, answer, now) {
+            self.untold.entry(key.uid.clone()).or_default();
+        }
         if let Some(container) = pod.containers.get_mut(&key.container) {
+            container.count(key.kind, answer, *took);
             queue(&mut self.due, &key.uid, &key.container, container, now.mono);
         }
         self.tell_people(key, answer);
         self.show(&key.uid);
+    }
+
+    fn counts(&self) -> Vec<ProbeCounts> {
+        let mut all = Vec::new();
+        for pod in self.pods.values() {
+            let reference = PodRef::of(&pod.pod);
+            for (name, container) in &pod.containers {
+                all.extend(container.tallies.iter().map(|(kind, tally)| ProbeCounts {
+                    pod: reference.clone(),
+                    container: Arc::clone(name),
+                    kind: *kind,
+                    tally: *tally,
+                }));
+            }
+        }
+        all
     }
 
     /// An event, and a line in the pod's timeline (PRB-06, PRB-07).

@@ -69,6 +69,9 @@ impl PodRuntime<'_> {
             (PullDecision::Pull | PullDecision::UsePresent, _) => {
                 // A pull may take minutes and others may wait before it: nobody else's start has to wait for it.
                 slot.give_back();
+                if memory.unseen {
+                    self.show_started(memory).await;
+                }
                 let request = Request { spec, auths: self.logins(&name, secrets).await, sandbox };
                 self.pull(container, request, memory).await
             }
@@ -113,6 +116,7 @@ impl PodRuntime<'_> {
         // A pull that is dropped is given up by the puller; what was fetched so far is kept by the runtime.
         match self.node.puller.pull(spec.clone(), auths, sandbox.clone(), asked).await {
             Ok(pulled) => {
+                memory.pulling = memory.pulling.saturating_add(pulled.with_waiting);
                 memory.pulls.reset(&key);
                 memory.pull_errors.remove(&key);
                 let image = self.find(container, &spec).await?.unwrap_or_default();

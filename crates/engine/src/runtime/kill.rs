@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rubelet_core::id::{ContainerId, SandboxId};
-use rubelet_core::lifecycle::{Cause, Grace, Subject};
+use rubelet_core::lifecycle::{Grace, Subject};
 use rubelet_core::observe::{ContainerObservation, PodObservation, SandboxState};
 use rubelet_core::plan::{
     KillContainer, KillReason, MIN_STOP_GRACE, grace_for, grace_from_marks, kill_message, plan_kill_order,
@@ -25,27 +25,40 @@ use crate::node::Node;
 use crate::pod_worker::{JobLine, Note, tell};
 use crate::ports::{EventKind, RpcError};
 
+/// What becomes of the sandboxes when a container could not be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnFailure {
+    /// They are stopped all the same, which ends whatever is in them.
+    StopSandboxes,
+    /// They stay until the grace is over: a container that the runtime could not stop just now has a right to it.
+    KeepGrace,
+}
+
 /// Stops everything of a pod: all containers at once, but sidecars in their turn; then every sandbox. Answers with what
 /// went wrong; after a failure it goes on with the rest (KILL-01).
+///
+/// Upstream stops the sandboxes whatever became of the containers, and so ends at once what a passing failure kept from
+/// being stopped. upstream: kuberuntime_manager.go killPodWithSyncResult (v1.36)
 #[doc(alias = "killPodWithSyncResult")]
 pub(crate) async fn kill_pod(
     node: &Node,
     subject: &Subject,
     seen: &PodObservation,
-    cause: Cause,
     grace: Grace,
+    or_else: OnFailure,
     line: &JobLine,
 ) -> Vec<String> {
+    let began = node.clock.mono();
     let pod = subject.pod();
     let order = plan_kill_order(pod.map(AsRef::as_ref), seen);
     let ended: BTreeMap<&ContainerId, watch::Sender<bool>> =
         order.steps.iter().map(|step| (&step.id, watch::channel(false).0)).collect();
     let names = order.steps.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
     if !names.is_empty() {
-        line.step(format!("containers to stop: {names} ({} s of grace)", grace.get().as_secs())).await;
+        line.step(left_to_stop(&names, grace)).await;
     }
     let stops = order.steps.iter().map(|step| {
-        let ended = &ended;
+        let (ended, order) = (&ended, &order);
         async move {
             let result = match seen.containers.iter().find(|c| c.id == step.id) {
                 Some(container) => {
@@ -60,12 +73,18 @@ pub(crate) async fn kill_pod(
                 && let Some(tell) = ended.get(&step.id)
             {
                 tell.send_replace(true);
+                let runs = |id: &ContainerId| ended.get(id).is_some_and(|ended| !*ended.borrow());
+                let left = order.steps.iter().filter(|s| runs(&s.id)).map(|s| s.name.as_str()).collect::<Vec<_>>();
+                if !left.is_empty() {
+                    line.step(left_to_stop(&left.join(", "), grace)).await;
+                }
             }
             result
         }
     });
     let mut problems: Vec<String> = join_all(stops).await.into_iter().filter_map(Result::err).collect();
-    if !problems.is_empty() && cause != Cause::Orphaned {
+    let spent = grace == Grace::MIN || node.clock.mono().since(began) >= grace.get();
+    if !problems.is_empty() && or_else == OnFailure::KeepGrace && !spent {
         return problems;
     }
     for sandbox in &seen.sandboxes {
@@ -77,6 +96,10 @@ pub(crate) async fn kill_pod(
         }
     }
     problems
+}
+
+fn left_to_stop(names: &str, grace: Grace) -> String {
+    format!("containers to stop: {names} ({} s of grace)", grace.get().as_secs())
 }
 
 /// Removes a sandbox. One that ended by itself and was never stopped still has its network, and some runtimes refuse to
@@ -177,6 +200,9 @@ impl Kill<'_> {
             Ok(Err(err)) => Some(Chain(&err).to_string()),
             Err(_) => {
                 // It used up the grace; that is no failure of the hook, and no event tells of it.
+                if hook.handler.sleep.is_some() {
+                    self.node.metrics.sleep_cut();
+                }
                 let what = format!("The preStop hook of container {} did not end in time", self.container.name);
                 tracing::warn!(container = %self.container.name, "The preStop hook did not end within the grace period");
                 self.line.note(Note::Happened { what, took: Some(self.grace), bad: true }).await;

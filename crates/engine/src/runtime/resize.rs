@@ -29,6 +29,18 @@ impl PodRuntime<'_> {
         if plan.is_empty() {
             return Ok(());
         }
+        let began = self.node.clock.mono();
+        let resized = self.carry_out_resize(plan, sandbox, memory).await;
+        self.node.metrics.resize_done(resized.is_ok(), self.node.clock.mono().since(began));
+        resized
+    }
+
+    async fn carry_out_resize(
+        &self,
+        plan: &ResizePlan,
+        sandbox: &SandboxId,
+        memory: &mut PodMemory,
+    ) -> Result<(), String> {
         self.line.step("other resources").await;
         let mut told = memory.told.clone().unwrap_or_default();
         let policy = pod_policy(self.node);

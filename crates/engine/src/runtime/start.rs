@@ -65,7 +65,9 @@ impl PodRuntime<'_> {
         self.run(container, &id, &config).await?;
         // A hook has no deadline, so it must not keep others from starting.
         slot.give_back();
-        self.post_start(container, &id, sandbox).await
+        self.post_start(container, &id, sandbox).await?;
+        memory.unseen = true;
+        Ok(())
     }
 
     /// Removes instances that were made and not started: a start was cut off, by our own death or a lost answer.

@@ -313,7 +313,7 @@ impl StatusWriter {
                 entry.ask_first = false;
                 entry.taken(&request, answer, news, wall);
             }
-            Err(err) => entry.failed(&uid, &request, &err, everybodys, now),
+            Err(err) => entry.failed(&uid, &err, everybodys, now),
         }
         match entry.at {
             At::Later(due) => {
@@ -406,16 +406,11 @@ impl Entry {
         }
     }
 
-    fn failed(&mut self, uid: &PodUid, request: &Request, err: &ApiError, everybodys: bool, now: Instant) {
+    fn failed(&mut self, uid: &PodUid, err: &ApiError, everybodys: bool, now: Instant) {
         let pod = PodRef::of(&self.report.pod);
         match err.kind {
             ApiErrorKind::NotFound => {
                 debug!(%pod, "The pod is not in the API any more");
-                self.at = At::Gone;
-                return;
-            }
-            // Its name belongs to another pod now.
-            ApiErrorKind::Conflict if matches!(request, Request::Delete) => {
                 self.at = At::Gone;
                 return;
             }
@@ -425,6 +420,7 @@ impl Entry {
             }
             _ => {}
         }
+        // Also after a conflict of a delete: its name may belong to another pod now, which asking tells.
         self.ask_first = true;
         self.pause(now);
         if self.failures.is_power_of_two() {

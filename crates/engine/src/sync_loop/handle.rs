@@ -10,11 +10,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Rejected;
 use crate::health::RuntimeHealth;
+use crate::metrics::Census;
 use crate::pod_worker::WorkerView;
 use crate::ports::BadPod;
 
 pub(super) enum Request {
     View(oneshot::Sender<NodeView>),
+    Census(oneshot::Sender<Census>),
     Terminate { uid: PodUid, cause: Cause, grace: Option<Duration> },
 }
 
@@ -53,6 +55,13 @@ impl SyncLoopHandle {
     pub async fn view(&self) -> Option<NodeView> {
         let (reply, answer) = oneshot::channel();
         self.ask.send(Request::View(reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// How many pods there are of each kind; `None` if the loop has ended. Much cheaper than a view.
+    pub async fn census(&self) -> Option<Census> {
+        let (reply, answer) = oneshot::channel();
+        self.ask.send(Request::Census(reply)).await.ok()?;
         answer.await.ok()
     }
 

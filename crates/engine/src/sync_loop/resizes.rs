@@ -14,28 +14,20 @@ use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Arrival;
 use rubelet_core::pod::PodExt;
 use rubelet_core::resize::{
-    DEFERRED, INFEASIBLE, Pending, PodAllocation, ResizeCondition, by_turn, decode, encode, feasible, pending, started,
+    DEFERRED, INFEASIBLE, Pending, PodAllocation, ResizeCondition, by_turn, feasible, pending, requested, started,
     with_allocation,
 };
 use rubelet_core::time::Instant;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::SyncLoop;
-use crate::chain::Chain;
-use crate::clock::Clock;
+use super::records::{Changes, Known, Record, RecordKeeper, read};
+use crate::metrics::Trigger;
 use crate::ports::{Checkpoints, EventKind};
 
-/// The file of what was given.
-const ALLOCATED: &str = "allocated_pods_state";
-/// The file of what the runtime was told.
-const ACTUATED: &str = "actuated_pods_state";
 /// How long a resize that nothing made possible waits before it is looked at again (RSZ-04).
 const RETRY: Duration = Duration::from_secs(3 * 60);
-/// The least time between two writings of a file: a burst of pods is one writing.
-const WRITE_PAUSE: Duration = Duration::from_millis(200);
-
 /// What was given to whom, and who asks for something else.
 pub(super) struct Resizes {
     given: BTreeMap<PodUid, Arc<PodAllocation>>,
@@ -48,18 +40,6 @@ pub(super) struct Resizes {
     retry_at: Option<Instant>,
     changes: watch::Sender<Changes>,
 }
-
-/// Which file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Record {
-    Given,
-    Told,
-}
-
-/// What the files do not say yet; `None` for a pod that is gone.
-type Changes = BTreeMap<(Record, PodUid), Option<Arc<PodAllocation>>>;
-
-type Known = BTreeMap<PodUid, Arc<PodAllocation>>;
 
 impl Default for Resizes {
     fn default() -> Self {
@@ -78,11 +58,11 @@ impl Resizes {
     /// What the files say, and the task that keeps them true. A file that cannot be used is as good as none: what runs
     /// is looked at, and what it was given is what its spec says (upstream does not start then, CKP-05).
     pub(super) async fn load(checkpoints: Arc<dyn Checkpoints>) -> (Self, RecordKeeper) {
-        let given = read(&*checkpoints, ALLOCATED).await;
-        let told = read(&*checkpoints, ACTUATED).await;
-        let (changes, news) = watch::channel(Changes::new());
-        let keeper =
-            RecordKeeper { checkpoints, given: given.clone(), told: told.clone(), changes: changes.clone(), news };
+        let given = read(&*checkpoints, Record::Given).await;
+        let told = read(&*checkpoints, Record::Told).await;
+        let changes = watch::Sender::new(Changes::new());
+        let known = BTreeMap::from([(Record::Given, given.clone()), (Record::Told, told.clone())]);
+        let keeper = RecordKeeper::new(checkpoints, known, changes.clone());
         (Self { given, told_before: told, changes, ..Self::default() }, keeper)
     }
 
@@ -184,6 +164,10 @@ impl SyncLoop {
     pub(super) fn resized(&mut self, pod: &Arc<Pod>) -> Arc<Pod> {
         let uid = PodRef::of(pod).uid;
         let given = self.resizes.given(pod);
+        let asked = self.resizes.waiting.get(&uid).unwrap_or(&given);
+        for change in requested(asked, pod) {
+            self.node.metrics.resize_requested(change);
+        }
         if Arc::ptr_eq(&given, pod) || pod.is_deleted() || pod.is_terminal() {
             if self.resizes.waiting.remove(&uid).is_some() {
                 self.workers.set_pending_resize(&uid, None);
@@ -196,7 +180,7 @@ impl SyncLoop {
 
     /// Looks at all that wait, in their turn: something that may have made room has happened, or enough time has passed.
     #[doc(alias = "RetryPendingResizes")]
-    pub(super) fn retry_resizes(&mut self) {
+    pub(super) fn retry_resizes(&mut self, trigger: Trigger) {
         if self.resizes.nobody_waits() || !self.desired.all_sources_seen() {
             return;
         }
@@ -210,21 +194,22 @@ impl SyncLoop {
         let mut queue: Vec<Turn> = self.resizes.waiting.iter().map(turn).collect();
         queue.sort_by(|a, b| by_turn(&a.pending(), &b.pending()));
         for turn in queue {
-            self.try_resize(&turn.uid, &turn.desired, &turn.given);
+            self.try_resize(&turn, trigger);
         }
     }
 
     /// Decides what pods ask for that have just come in another version, and shows those to their workers that have to
     /// go on with what they have.
-    pub(super) fn decide_resizes(&mut self) {
-        self.retry_resizes();
+    pub(super) fn decide_resizes(&mut self, trigger: Trigger) {
+        self.retry_resizes(trigger);
         for given in std::mem::take(&mut self.resizes.held).into_values() {
             self.workers.desired(given, Arrival::Updated);
         }
     }
 
     #[doc(alias = "handlePodResourcesResize")]
-    fn try_resize(&mut self, uid: &PodUid, desired: &Arc<Pod>, given: &Arc<Pod>) {
+    fn try_resize(&mut self, turn: &Turn, trigger: Trigger) {
+        let Turn { uid, desired, given, since } = turn;
         let generation = desired.metadata.generation.unwrap_or_default();
         let swap = &self.node.settings.launch.swap;
         let swaps = |_: &Pod, _: &Container| swap.limited && swap.bytes > 0;
@@ -242,6 +227,9 @@ impl SyncLoop {
             self.resizes.waiting.remove(uid);
             self.resizes.held.remove(uid);
             self.resizes.give(uid, PodAllocation::of(desired));
+            if since.is_some() {
+                self.node.metrics.deferred_accepted(trigger);
+            }
             self.workers.resize_given(uid, generation);
             self.record(desired, EventKind::Normal, "ResizeStarted", started(desired, generation));
             self.workers.desired(Arc::clone(desired), Arrival::Updated);
@@ -249,80 +237,12 @@ impl SyncLoop {
             return;
         };
         if reason == INFEASIBLE {
+            self.node.metrics.resize_infeasible();
             self.resizes.waiting.remove(uid);
         }
         let condition = ResizeCondition { reason: reason.to_owned(), message: message.clone(), generation };
         if self.workers.set_pending_resize(uid, Some(condition)) {
             self.record(desired, EventKind::Warning, event, pending(desired, generation, reason, &message));
-        }
-    }
-}
-
-async fn read(checkpoints: &dyn Checkpoints, name: &'static str) -> Known {
-    let text = match checkpoints.read(name).await {
-        Ok(text) => text,
-        Err(err) => {
-            warn!(err = %Chain(&err), "Could not read what pods had been given");
-            return Known::new();
-        }
-    };
-    match text.as_deref().map(decode) {
-        None => Known::new(),
-        Some(Ok(known)) => known.into_iter().map(|(uid, what)| (uid, Arc::new(what))).collect(),
-        Some(Err(err)) => {
-            warn!(file = name, err = %Chain(&err), "What pods had been given is not readable: going by their specs");
-            Known::new()
-        }
-    }
-}
-
-/// Keeps the files.
-pub(super) struct RecordKeeper {
-    checkpoints: Arc<dyn Checkpoints>,
-    given: Known,
-    told: Known,
-    changes: watch::Sender<Changes>,
-    news: watch::Receiver<Changes>,
-}
-
-impl RecordKeeper {
-    /// Runs until cancelled.
-    pub(super) async fn run(mut self, clock: Clock, cancel: CancellationToken) {
-        while let Some(Ok(())) = cancel.run_until_cancelled(self.news.changed()).await {
-            self.news.mark_unchanged();
-            let mut taken = Changes::new();
-            self.changes.send_if_modified(|changes| {
-                taken = std::mem::take(changes);
-                false
-            });
-            self.write(taken).await;
-            let pause = clock.sleep_until(Some(clock.mono() + WRITE_PAUSE));
-            cancel.run_until_cancelled(pause).await;
-        }
-        cancel.cancelled().await;
-    }
-
-    async fn write(&mut self, changes: Changes) {
-        let mut touched = [false; 2];
-        for ((which, uid), what) in changes {
-            let (known, touched) = match which {
-                Record::Given => (&mut self.given, &mut touched[0]),
-                Record::Told => (&mut self.told, &mut touched[1]),
-            };
-            *touched = true;
-            match what {
-                Some(what) => known.insert(uid, what),
-                None => known.remove(&uid),
-            };
-        }
-        for (touched, name, known) in [(touched[0], ALLOCATED, &self.given), (touched[1], ACTUATED, &self.told)] {
-            if !touched {
-                continue;
-            }
-            let text = encode(known.iter().map(|(uid, what)| (uid, &**what)));
-            if let Err(err) = self.checkpoints.write(name, &text).await {
-                warn!(err = %Chain(&err), "Could not write down what pods were given: after a restart their specs count");
-            }
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod api;
 mod api_days;
+mod bad_days;
 mod days;
 mod faults;
 mod health;

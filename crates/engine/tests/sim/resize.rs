@@ -104,8 +104,14 @@ async fn what_does_not_fit_waits_over_a_restart_until_there_is_room() {
     sim.pass(200).await;
     assert!(resizes(&sim, "web").is_empty(), "what it was given outlives the process");
     assert!(condition(&api, "web", "PodResizePending").is_some());
+    assert!(sim.metrics().await.contains("kubelet_pod_pending_resizes{reason=\"deferred\"} 1\n"));
     api.delete("neighbour", 1);
     until_done(&sim, &api, "web", "3").await;
+    let page = sim.metrics().await;
+    assert!(
+        page.contains("kubelet_pod_deferred_accepted_resizes_total{retry_trigger=\"pod_terminated\"} 1\n"),
+        "{page}"
+    );
     assert_eq!(resizes(&sim, "web").len(), 1);
     sim.check_laws();
 }
@@ -128,6 +134,33 @@ async fn a_limit_below_what_is_in_use_waits() {
     sim.until(120, "the resize to be made", async |_| resizes(&sim, "web").len() == 1).await;
     until_done(&sim, &api, "web", "32Mi").await;
     sim.check_laws();
+}
+
+// RSZ-02, RSZ-12
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_down_is_written_as_soon_as_it_can_be() {
+    let (sim, api) = Sim::in_cluster(6).await;
+    api.put(&cpu("web", "100m").build());
+    until_ready(&sim, &api, "web").await;
+    sim.pass(1).await;
+    sim.checkpoints.set_full(true);
+    set(&api, "web", "cpu", "200m");
+    until_done(&sim, &api, "web", "200m").await;
+    sim.pass(30).await;
+    let says = |sim: &Sim, file: &str| sim.checkpoints.text(file).is_some_and(|text| text.contains("200m"));
+    assert!(!says(&sim, "allocated_pods_state"));
+    sim.checkpoints.set_full(false);
+    sim.pass(12).await;
+    assert!(says(&sim, "allocated_pods_state") && says(&sim, "actuated_pods_state"));
+    let page = sim.metrics().await;
+    for line in [
+        "kubelet_container_requested_resizes_total{operation=\"increase\",requirement=\"limits\",resource=\"cpu\"} 1",
+        "kubelet_container_requested_resizes_total{operation=\"increase\",requirement=\"requests\",resource=\"cpu\"} 1",
+        "kubelet_pod_resize_duration_milliseconds_count{success=\"true\"} 1",
+        "kubelet_pod_in_progress_resizes 0",
+    ] {
+        assert!(page.lines().any(|l| l == line), "{line} in\n{page}");
+    }
 }
 
 /// A status that knows of the new spec knows of the resize: who waits for one goes by that.

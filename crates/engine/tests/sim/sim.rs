@@ -18,6 +18,7 @@ use rubelet_core::resources::Amount;
 use rubelet_engine::assemble::{EngineHandle, Parts, start};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::images::PullLimits;
+use rubelet_engine::metrics::write_probes;
 use rubelet_engine::node::{Admission, Ports, Settings};
 use rubelet_engine::node_reporter::NodeParts;
 use rubelet_engine::pod_worker::WorkerView;
@@ -189,6 +190,16 @@ impl Sim {
     pub(crate) async fn view(&self) -> NodeView {
         let (_, handle, _) = self.running.as_ref().expect("an engine runs");
         handle.sync_loop.view().await.expect("the sync loop answers")
+    }
+
+    /// What the engine counts, as `/metrics` and `/metrics/probes` show it.
+    pub(crate) async fn metrics(&self) -> String {
+        let (_, handle, _) = self.running.as_ref().expect("an engine runs");
+        let mut page = String::new();
+        handle.metrics.write(&mut page);
+        handle.sync_loop.census().await.expect("the sync loop answers").write(&mut page);
+        write_probes(&mut page, &handle.prober.counts().await.expect("the prober answers"));
+        page
     }
 
     /// What the engine knows of the pod called `name`.

@@ -89,6 +89,9 @@ fn header(story: &PodStory, style: Style) -> String {
         };
         field("Problem", plain(&format!("{problem}{tries}")));
     }
+    for resize in &story.resize {
+        field("Resize", plain(resize));
+    }
     if let Some(source) = &story.source {
         field("Source", plain(source));
     }
@@ -132,6 +135,11 @@ fn of_container(container: &ContainerStory, style: Style) -> String {
     }
     if let Some(end) = &container.last_end {
         detail(&last_end(end));
+    }
+    for probe in &container.failing_probes {
+        let times = if probe.times > 1 { format!(" {} times in a row", probe.times) } else { String::new() };
+        let how = if probe.times == 0 { "could not be asked" } else { "failed" };
+        detail(&format!("{} probe {how}{times}; it last said: {}", probe.kind, probe.said));
     }
     if let Some(seconds) = container.next_start_in_seconds {
         detail(&format!("next try in {}", age(seconds)));

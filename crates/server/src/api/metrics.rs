@@ -1,21 +1,62 @@
-//! `/metrics`: what this server counts, what the runtime runs, and the pages of others. Names and labels are upstream's
-//! (HTTP-06, section 28.1).
+//! `/metrics`: what this server counts, what the runtime runs, and the pages of others; `/metrics/probes`. Names and
+//! labels are upstream's (HTTP-06, section 28.1).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use http::Method;
 use jiff::Timestamp;
 use rubelet_core::observe::{ContainerStateKind, PodSummary, SandboxState};
 use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
+use rubelet_engine::metrics::{Metrics, write_probes};
+use rubelet_engine::prober::ProberHandle;
+use rubelet_engine::sync_loop::SyncLoopHandle;
 
 /// Metrics that somebody else keeps.
+#[async_trait]
 pub trait MetricsPage: Send + Sync {
-    /// Writes them in Prometheus' text form: for each its `HELP` and `TYPE`, then its samples.
-    fn write(&self, out: &mut String);
+    /// Writes them in Prometheus' text form: for each its `HELP` and `TYPE`, then its samples. May wait as long as whoever
+    /// keeps them hangs.
+    async fn write(&self, out: &mut String);
+}
+
+/// What the engine counts, and how many pods there are of each kind.
+#[derive(Clone, Debug)]
+pub struct EnginePage {
+    /// What is counted as it happens.
+    pub metrics: Arc<Metrics>,
+    /// Who knows the pods.
+    pub sync_loop: SyncLoopHandle,
+}
+
+#[async_trait]
+impl MetricsPage for EnginePage {
+    async fn write(&self, out: &mut String) {
+        self.metrics.write(out);
+        if let Some(census) = self.sync_loop.census().await {
+            census.write(out);
+        }
+    }
+}
+
+/// What came of probes (PRB-15).
+#[derive(Clone, Debug)]
+pub struct ProbePage {
+    /// Who asks them.
+    pub prober: ProberHandle,
+}
+
+#[async_trait]
+impl MetricsPage for ProbePage {
+    async fn write(&self, out: &mut String) {
+        if let Some(counts) = self.prober.counts().await {
+            write_probes(out, &counts);
+        }
+    }
 }
 
 /// What has been asked of the server.
@@ -159,6 +200,11 @@ pub(super) fn write_node(out: &mut String, node: &str, since: Timestamp, pods: O
             let _ = writeln!(out, "kubelet_running_containers{{container_state=\"{state}\"}} {count}");
         }
     }
+    write_start(out, since);
+}
+
+/// Every page has this.
+pub(super) fn write_start(out: &mut String, since: Timestamp) {
     head(out, "process_start_time_seconds", "gauge", "When the process was started, in seconds since 1970.");
     let _ = writeln!(out, "process_start_time_seconds {}", since.as_second());
 }

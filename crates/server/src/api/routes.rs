@@ -32,6 +32,7 @@ pub(super) enum Route {
     RunningPods,
     Configz,
     Metrics,
+    ProbeMetrics,
     ContainerLogs(Target),
     Exec(Target),
     Attach(Target),
@@ -78,6 +79,7 @@ pub(super) fn route(offers: Offers, method: &Method, path: &str) -> Route {
         ("healthz", [] | [_], _) => get(Route::Healthz),
         ("pods", [], _) => get(Route::Pods),
         ("metrics", [], _) => get(Route::Metrics),
+        ("metrics", ["probes"], _) => get(Route::ProbeMetrics),
         // Not here yet: stats, the other pages of metrics, checkpoints, the pages about the process.
         ("pods" | "stats" | "metrics" | "healthz", _, _) => NO_PAGE,
         (root, rest, Offers::NoDebugging | Offers::ReadOnly) => match (root, rest) {
@@ -204,6 +206,8 @@ mod tests {
                 ("GET /runningpods/", "RunningPods"),
                 ("GET /configz", "Configz"),
                 ("GET /metrics", "Metrics"),
+                ("GET /metrics/probes", "ProbeMetrics"),
+                ("POST /metrics/probes", "405 405: Method Not Allowed"),
                 ("GET /metrics/cadvisor", "404 404: Page Not Found"),
                 ("GET /stats/summary", "404 404: Page Not Found"),
                 ("GET /containerLogs/ns/pod/c", "logs ns/pod//c"),
@@ -241,6 +245,7 @@ mod tests {
                     ("GET /healthz", "Healthz"),
                     ("GET /pods", "Pods"),
                     ("GET /metrics", "Metrics"),
+                    ("GET /metrics/probes", "ProbeMetrics"),
                     ("POST /run/ns/pod/c", "405 Debug endpoints are disabled."),
                     ("POST /exec/ns/pod/c", "405 Debug endpoints are disabled."),
                     ("POST /attach/ns/pod/c", "405 Debug endpoints are disabled."),

@@ -2,12 +2,15 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod, PodStatus,
+    ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
 };
 use rubelet_core::pod::PodExt;
 use rubelet_core::reason::WaitingReason;
+use rubelet_engine::pod_worker::WorkerView;
+use rubelet_engine::prober::ProbeTrouble;
 
-use super::{ContainerStory, EndDocument, seconds_since};
+use super::story::whole_seconds;
+use super::{ContainerStory, EndDocument, ProbeDocument, seconds_since};
 
 /// The init container called `name` is a sidecar.
 pub(super) fn is_sidecar(pod: Option<&Pod>, name: &str) -> bool {
@@ -40,14 +43,14 @@ pub(super) fn backs_off(container: &ContainerStatus) -> bool {
         .any(|known| reason == Some(known.as_str()))
 }
 
-/// Every container of the pod, init containers first. `next_start_in` is when those that wait are tried.
-pub(super) fn stories(
-    pod: Option<&Pod>,
-    status: &PodStatus,
-    now: Timestamp,
-    next_start_in: Option<u64>,
-) -> Vec<ContainerStory> {
-    let tell = |c: &ContainerStatus, role: &str| story(c, role, now, next_start_in);
+/// Every container of the pod, init containers first. `next_look_in` is when those that wait are tried, unless more is
+/// known.
+pub(super) fn stories(view: &WorkerView, now: Timestamp, next_look_in: Option<u64>) -> Vec<ContainerStory> {
+    let (pod, status) = (view.spec.as_deref(), &view.status);
+    let tell = |c: &ContainerStatus, role: &str| {
+        let next_start_in = view.next_starts.get(&c.name).map(|left| whole_seconds(*left)).or(next_look_in);
+        ContainerStory { failing_probes: failing(view, &c.name), ..story(c, role, now, next_start_in) }
+    };
     let init = status.init_container_statuses.iter().flatten();
     let init = init.map(|c| tell(c, if is_sidecar(pod, &c.name) { "sidecar" } else { "init" }));
     let regular = status.container_statuses.iter().flatten().map(|c| tell(c, "regular"));
@@ -77,6 +80,7 @@ fn story(container: &ContainerStatus, role: &str, now: Timestamp, next_start_in:
         since_seconds: since.and_then(|t| seconds_since(now, t.0)),
         exit_code: state.terminated.as_ref().map(|ended| ended.exit_code),
         next_start_in_seconds: next_start_in.filter(|_| backs_off(container)),
+        failing_probes: Vec::new(),
         last_end: last.map(|ended| EndDocument {
             exit_code: ended.exit_code,
             reason: Some(end_reason(ended)),
@@ -84,6 +88,16 @@ fn story(container: &ContainerStatus, role: &str, now: Timestamp, next_start_in:
             seconds_ago: ended.finished_at.as_ref().and_then(|t| seconds_since(now, t.0)),
         }),
     }
+}
+
+fn failing(view: &WorkerView, container: &str) -> Vec<ProbeDocument> {
+    let own = view.probe_troubles.iter().filter(|trouble| *trouble.container == *container);
+    let tell = |trouble: &ProbeTrouble| ProbeDocument {
+        kind: trouble.kind.as_str().to_lowercase(),
+        said: trouble.said.clone(),
+        times: trouble.times,
+    };
+    own.map(tell).collect()
 }
 
 fn text(text: &Option<String>) -> Option<String> {

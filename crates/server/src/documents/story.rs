@@ -1,5 +1,7 @@
 //! All that is known of one pod.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ContainerStatus;
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::pod::PodExt;
@@ -9,8 +11,8 @@ use rubelet_engine::ports::BadPod;
 use rubelet_engine::sync_loop::{NodeView, Rejected};
 use rubelet_engine::timeline::Entry;
 
-use super::container::{backs_off, stories};
-use super::{PodLine, PodState, PodStory, Step, WaitingDocument, seconds_since};
+use super::container::{backs_off, is_sidecar, stories};
+use super::{PodLine, PodState, PodStory, Step, WaitingDocument, resize, seconds_since};
 
 pub(super) fn of_pod(view: &NodeView, pod: &WorkerView, line: PodLine) -> PodStory {
     let now = view.now.mono;
@@ -31,7 +33,8 @@ pub(super) fn of_pod(view: &NodeView, pod: &WorkerView, line: PodLine) -> PodSto
         problem: pod.problem.clone(),
         failures: pod.failures,
         waiting: waiting(view, pod, &line),
-        containers: stories(pod.spec.as_deref(), &pod.status, view.now.wall, next_look),
+        resize: resize::stands(pod.spec.as_deref(), &pod.status),
+        containers: stories(pod, view.now.wall, next_look),
         timeline: pod.timeline.entries().map(step).collect(),
         steps_dropped: pod.timeline.dropped(),
         line,
@@ -63,6 +66,7 @@ fn bare(line: PodLine) -> PodStory {
         problem: None,
         failures: 0,
         waiting: None,
+        resize: Vec::new(),
         containers: Vec::new(),
         timeline: Vec::new(),
         steps_dropped: 0,
@@ -94,8 +98,11 @@ fn waiting(view: &NodeView, pod: &WorkerView, line: &PodLine) -> Option<WaitingD
         return Some(WaitingDocument {
             what: format!("the next start of {}", names(&backing_off)),
             since_seconds: ended.and_then(|t| seconds_since(now.wall, t.0)),
-            until_in_seconds: pod.next_look.map(|at| until(now.mono, at)),
+            until_in_seconds: next_start(view, pod, &backing_off),
         });
+    }
+    if let Some(initialising) = initialising(view, pod) {
+        return Some(initialising);
     }
     let runs = |c: &ContainerStatus| c.state.as_ref().is_some_and(|s| s.running.is_some());
     let regular = || pod.status.container_statuses.iter().flatten();
@@ -112,6 +119,33 @@ fn waiting(view: &NodeView, pod: &WorkerView, line: &PodLine) -> Option<WaitingD
     None
 }
 
+/// When the first of them is started again: when its back-off ends, or with the next look.
+fn next_start(view: &NodeView, pod: &WorkerView, waiting: &[&ContainerStatus]) -> Option<u64> {
+    let known = waiting.iter().filter_map(|c| pod.next_starts.get(&c.name)).min();
+    known.map(|left| whole_seconds(*left)).or_else(|| pod.next_look.map(|at| until(view.now.mono, at)))
+}
+
+/// The init container that the others wait for, with its place among them.
+fn initialising(view: &NodeView, pod: &WorkerView) -> Option<WaitingDocument> {
+    let init = pod.status.init_container_statuses.as_deref().unwrap_or_default();
+    if pod.stage.is_past_syncing() {
+        return None;
+    }
+    let (place, open) = init.iter().enumerate().find_map(|(index, container)| {
+        let state = container.state.as_ref()?;
+        let sidecar = is_sidecar(pod.spec.as_deref(), &container.name);
+        let runs = state.running.as_ref().filter(|_| !(sidecar && container.started == Some(true)))?;
+        Some((index + 1, (container, sidecar, runs)))
+    })?;
+    let (container, sidecar, runs) = open;
+    let (role, what) = if sidecar { ("sidecar", "have started") } else { ("init container", "end") };
+    Some(WaitingDocument {
+        what: format!("{role} {} to {what} ({place} of {})", container.name, init.len()),
+        since_seconds: runs.started_at.as_ref().and_then(|t| seconds_since(view.now.wall, t.0)),
+        until_in_seconds: None,
+    })
+}
+
 fn names(containers: &[&ContainerStatus]) -> String {
     let names: Vec<&str> = containers.iter().map(|c| c.name.as_str()).collect();
     format!("container{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
@@ -119,7 +153,10 @@ fn names(containers: &[&ContainerStatus]) -> String {
 
 /// Seconds until `at`, rounded up: something due in half a second is not due yet.
 fn until(now: Instant, at: Instant) -> u64 {
-    let left = at.since(now);
+    whole_seconds(at.since(now))
+}
+
+pub(super) fn whole_seconds(left: Duration) -> u64 {
     left.as_secs() + u64::from(left.subsec_nanos() > 0)
 }
 

@@ -1,3 +1,5 @@
+mod life;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -338,6 +340,7 @@ fn a_story_tells_all() {
                 "since_seconds": 15,
                 "until_in_seconds": 25
               },
+              "resize": [],
               "containers": [
                 {
                   "name": "app",
@@ -356,7 +359,8 @@ fn a_story_tells_all() {
                     "reason": "Error",
                     "message": null,
                     "seconds_ago": 15
-                  }
+                  },
+                  "failing_probes": []
                 }
               ],
               "timeline": [

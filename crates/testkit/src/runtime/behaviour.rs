@@ -19,6 +19,8 @@ pub struct Behaviour {
     pub(super) reason: Option<String>,
     /// No signal ends it, as with a process that waits for a disk that is gone.
     pub(super) unkillable: bool,
+    /// What the runtime says when it is to stop it; only the end of its sandbox ends it then.
+    pub(super) stop_error: Option<String>,
 }
 
 impl Behaviour {
@@ -32,6 +34,7 @@ impl Behaviour {
             on_term: Some((Duration::ZERO, 143)),
             reason: None,
             unkillable: false,
+            stop_error: None,
         }
     }
 
@@ -65,6 +68,12 @@ impl Behaviour {
     #[must_use]
     pub fn cannot_be_killed(self) -> Self {
         Self { on_term: None, unkillable: true, ..self }
+    }
+
+    /// The runtime cannot stop it, and says so; with its sandbox it goes.
+    #[must_use]
+    pub fn cannot_be_stopped(self, message: &str) -> Self {
+        Self { stop_error: Some(message.into()), ..self }
     }
 
     /// Takes `after` to end on SIGTERM, with `code`.

@@ -153,6 +153,10 @@ impl Containers for FakeRuntime {
             if let Some((uid, name)) = owner_of(world, &wanted) {
                 world.record(now, &uid, format!("stop {name} grace={grace:?}"), &Ok(()));
             }
+            let refusal = world.container(&wanted).and_then(|(_, container)| container.behaviour.stop_error.clone());
+            if let Some(message) = refusal.filter(|_| world.is_running(&wanted)) {
+                return Err(fail("stop_container", RpcErrorKind::Failed, message));
+            }
             if grace.is_zero() {
                 world.kill(now, &wanted)
             } else {

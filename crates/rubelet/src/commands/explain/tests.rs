@@ -1,6 +1,8 @@
 use expect_test::{Expect, expect};
 use jiff::tz::{Offset, TimeZone};
-use rubelet_server::documents::{ContainerStory, EndDocument, PodLine, PodState, PodStory, Step, WaitingDocument};
+use rubelet_server::documents::{
+    ContainerStory, EndDocument, PodLine, PodState, PodStory, ProbeDocument, Step, WaitingDocument,
+};
 
 use super::render;
 use crate::commands::style::Style;
@@ -40,6 +42,7 @@ fn story() -> PodStory {
         problem: None,
         failures: 0,
         waiting: None,
+        resize: Vec::new(),
         containers: vec![container()],
         timeline: vec![
             step("2026-05-28T21:59:59.5Z", "Accepted from file"),
@@ -64,6 +67,7 @@ fn container() -> ContainerStory {
         exit_code: None,
         next_start_in_seconds: None,
         last_end: None,
+        failing_probes: Vec::new(),
     }
 }
 
@@ -166,6 +170,51 @@ fn a_crash_loop_tells_the_last_end_and_the_next_start() {
               00:00:00.100  !  BackOff: Back-off restarting failed container app (9 times over 30s)
 
             Waiting for: the next start of container app, since 15s (next try in 25s)
+        "#]],
+    );
+}
+
+#[test]
+fn a_probe_that_fails_and_a_resize_are_told_where_they_belong() {
+    let mut story = story();
+    story.line.ready = 0;
+    let probe = |kind: &str, said: &str, times| ProbeDocument { kind: kind.into(), said: said.into(), times };
+    story.containers = vec![ContainerStory {
+        ready: false,
+        failing_probes: vec![
+            probe("readiness", "HTTP probe failed with statuscode: 503", 7),
+            probe("liveness", "command timed out: \"check\" timed out after 1s", 1),
+            probe("startup", "rpc error: no such container", 0),
+        ],
+        ..container()
+    }];
+    story.resize = vec![
+        "in progress: app cpu limit 100m to 200m".into(),
+        "pending (Deferred): Node didn't have enough resource: cpu".into(),
+    ];
+    story.timeline.clear();
+    let what = "the readiness probe of container app to pass; it last said: HTTP probe failed with statuscode: 503";
+    story.waiting = Some(WaitingDocument { what: what.into(), since_seconds: Some(8), until_in_seconds: None });
+    check(
+        &story,
+        expect![[r#"
+            Pod       default/web-demo
+            UID       0c3a7d1e5f
+            State     Running, 0 of 1 containers ready, here for 5m30s
+            Stage     Syncing for 5m30s
+            Resize    in progress: app cpu limit 100m to 200m
+            Resize    pending (Deferred): Node didn't have enough resource: cpu
+            Source    file
+            Address   10.88.0.7
+
+            Containers
+              app: Running for 5m29s, not ready
+                image localhost/web:1
+                readiness probe failed 7 times in a row; it last said: HTTP probe failed with statuscode: 503
+                liveness probe failed; it last said: command timed out: "check" timed out after 1s
+                startup probe could not be asked; it last said: rpc error: no such container
+
+            Waiting for: the readiness probe of container app to pass; it last said: HTTP probe failed with statuscode: 503, since 8s
         "#]],
     );
 }

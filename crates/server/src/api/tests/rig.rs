@@ -337,9 +337,19 @@ impl Reviews for World {
 
 struct OneMetric;
 
+#[async_trait]
 impl MetricsPage for OneMetric {
-    fn write(&self, out: &mut String) {
+    async fn write(&self, out: &mut String) {
         out.push_str("kubelet_one 1\n");
+    }
+}
+
+struct OneProbe;
+
+#[async_trait]
+impl MetricsPage for OneProbe {
+    async fn write(&self, out: &mut String) {
+        out.push_str("prober_one 1\n");
     }
 }
 
@@ -371,6 +381,7 @@ pub(super) fn parts(world: &Arc<World>, settings: ApiSettings) -> ApiParts {
         node_name: "node-1".into(),
         configuration: Bytes::from_static(b"{}"),
         metrics: vec![Arc::new(OneMetric)],
+        probe_metrics: Arc::new(OneProbe),
         settings,
     }
 }

@@ -92,6 +92,10 @@ async fn section_27_2_what_the_pages_say() {
     let (status, body) = rig.get("/runningpods/").await;
     assert_eq!((status, body.contains("\"PodList\"")), (200, true));
 
+    let (status, page) = rig.get("/metrics/probes").await;
+    assert_eq!(status, 200);
+    assert!(page.contains("process_start_time_seconds") && page.ends_with("prober_one 1\n"), "{page}");
+
     let (status, page) = rig.get("/metrics").await;
     assert_eq!(status, 200);
     for line in [
@@ -180,6 +184,7 @@ async fn section_27_1_the_read_only_port_shows_and_does_nothing() {
         ("GET", "/healthz", 200),
         ("GET", "/pods", 200),
         ("GET", "/metrics", 200),
+        ("GET", "/metrics/probes", 200),
         ("GET", "/containerLogs/ns/web/app", 405),
         ("POST", "/exec/ns/web/app", 405),
         ("POST", "/run/ns/web/app?cmd=true", 405),

@@ -1,0 +1,163 @@
+use std::time::Duration;
+
+use expect_test::expect;
+use rubelet_core::id::PodRef;
+use rubelet_core::probe::{Answer, ProbeKind};
+
+use super::*;
+
+/// The page without its histograms' buckets, which are many.
+fn short(page: &str) -> String {
+    let lines = page.lines().filter(|line| !line.starts_with("# HELP") && !line.contains("_bucket{"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+// Names, types and labels: upstream's kubelet/metrics/metrics.go (v1.36).
+#[test]
+fn rsz_12_and_the_life_of_pods_are_counted_under_upstreams_names() {
+    let metrics = Metrics::default();
+    metrics.first_job(2, Duration::from_millis(3));
+    metrics.job_ended(Operation::Create, Duration::from_millis(300));
+    metrics.pod_running(Duration::from_secs(1));
+    metrics.pod_shown_started(Duration::from_secs(3), None);
+    metrics.pod_started(false);
+    metrics.container_started(Role::Regular, None);
+    metrics.container_started(Role::Sidecar, Some(WaitingReason::ErrImagePull));
+    metrics.container_started(Role::Regular, Some(WaitingReason::CrashLoopBackOff));
+    metrics.orphan_found();
+    metrics.hook_fell_back();
+    metrics.sleep_cut();
+    let (resource, requirement, change) = (Resized::Memory, Requirement::Limits, Change::Decrease);
+    metrics.resize_requested(Requested { resource, requirement, change });
+    metrics.resize_done(true, Duration::from_millis(12));
+    metrics.resize_infeasible();
+    metrics.deferred_accepted(Trigger::PodsRemoved);
+    let mut page = String::new();
+    metrics.write(&mut page);
+    expect![[r#"
+        # TYPE kubelet_containers_per_pod_count histogram
+        kubelet_containers_per_pod_count_sum 2
+        kubelet_containers_per_pod_count_count 1
+        # TYPE kubelet_orphaned_runtime_pods_total counter
+        kubelet_orphaned_runtime_pods_total 1
+        # TYPE kubelet_pod_start_duration_seconds histogram
+        kubelet_pod_start_duration_seconds_sum 1
+        kubelet_pod_start_duration_seconds_count 1
+        # TYPE kubelet_pod_start_total_duration_seconds histogram
+        kubelet_pod_start_total_duration_seconds_sum 3
+        kubelet_pod_start_total_duration_seconds_count 1
+        # TYPE kubelet_pod_worker_duration_seconds histogram
+        kubelet_pod_worker_duration_seconds_sum{operation_type="create"} 0.3
+        kubelet_pod_worker_duration_seconds_count{operation_type="create"} 1
+        # TYPE kubelet_pod_worker_start_duration_seconds histogram
+        kubelet_pod_worker_start_duration_seconds_sum 0.003
+        kubelet_pod_worker_start_duration_seconds_count 1
+        # TYPE kubelet_started_pods_total counter
+        kubelet_started_pods_total 1
+        # TYPE kubelet_started_pods_errors_total counter
+        kubelet_started_pods_errors_total 1
+        # TYPE kubelet_lifecycle_handler_http_fallbacks_total counter
+        kubelet_lifecycle_handler_http_fallbacks_total 1
+        # TYPE kubelet_sleep_action_terminated_early_total counter
+        kubelet_sleep_action_terminated_early_total 1
+        # TYPE kubelet_started_containers_total counter
+        kubelet_started_containers_total{container_type="container"} 1
+        kubelet_started_containers_total{container_type="init_container"} 1
+        # TYPE kubelet_started_containers_errors_total counter
+        kubelet_started_containers_errors_total{code="ErrImagePull",container_type="init_container"} 1
+        # TYPE kubelet_container_requested_resizes_total counter
+        kubelet_container_requested_resizes_total{operation="decrease",requirement="limits",resource="memory"} 1
+        # TYPE kubelet_pod_deferred_accepted_resizes_total counter
+        kubelet_pod_deferred_accepted_resizes_total{retry_trigger="pods_removed"} 1
+        # TYPE kubelet_pod_infeasible_resizes_total counter
+        kubelet_pod_infeasible_resizes_total{reason_detail="swap_limitation"} 1
+        # TYPE kubelet_pod_resize_duration_milliseconds histogram
+        kubelet_pod_resize_duration_milliseconds_sum{success="true"} 12
+        kubelet_pod_resize_duration_milliseconds_count{success="true"} 1
+    "#]]
+    .assert_eq(&short(&page));
+    let ends = |name: &str| {
+        let bounds =
+            page.lines().filter_map(|line| line.strip_prefix(&format!("{name}_bucket"))?.split('"').nth_back(1));
+        bounds.map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    let starts = "0.5 1 2 3 4 5 6 8 10 20 30 45 60 120 180 240 300 360 480 600 900 1200 1800 2700 3600 +Inf";
+    assert_eq!(ends("kubelet_pod_start_duration_seconds"), starts);
+    assert_eq!(ends("kubelet_pod_worker_duration_seconds"), "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 +Inf");
+    let resizes = "10 50 100 500 1000 2000 5000 10000 20000 30000 60000 120000 300000 600000 +Inf";
+    assert_eq!(ends("kubelet_pod_resize_duration_milliseconds"), resizes);
+    assert_eq!(ends("kubelet_containers_per_pod_count"), "1 2 4 8 16 +Inf");
+}
+
+#[test]
+fn what_was_never_counted_has_no_series() {
+    let mut page = String::new();
+    Metrics::default().write(&mut page);
+    assert!(
+        !page.contains('{') || page.lines().filter(|l| l.contains('{')).all(|l| l.contains("_bucket{le=")),
+        "{page}"
+    );
+    let mut page = String::new();
+    write_probes(&mut page, &[]);
+    assert_eq!(page, "");
+}
+
+#[test]
+fn prb_15_probes_are_counted_by_container_and_result() {
+    let pod = |uid: &str| PodRef { namespace: "shop".into(), name: "web".into(), uid: uid.into() };
+    let counts = |uid: &str, answers: &[(Answer, u64)]| {
+        let mut tally = Tally::default();
+        for (answer, millis) in answers {
+            tally.count(answer, Duration::from_millis(*millis));
+        }
+        ProbeCounts { pod: pod(uid), container: "app".into(), kind: ProbeKind::Readiness, tally }
+    };
+    let error = Answer::Error { state: "unknown", detail: "no".into() };
+    let old = counts("a", &[(Answer::Pass, 4), (Answer::Warn("hm".into()), 30), (Answer::Fail("no".into()), 1000)]);
+    let new = counts("b", &[(Answer::Pass, 20_000), (error, 3)]);
+    let mut page = String::new();
+    write_probes(&mut page, &[old, new]);
+    expect![[r#"
+        # HELP prober_probe_duration_seconds How long probes that passed took, in seconds.
+        # TYPE prober_probe_duration_seconds histogram
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="0.005"} 1
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="0.01"} 1
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="0.025"} 1
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="0.05"} 2
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="0.1"} 2
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="0.25"} 2
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="0.5"} 2
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="1"} 2
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="2.5"} 2
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="5"} 2
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="10"} 2
+        prober_probe_duration_seconds_bucket{container="app",namespace="shop",pod="web",probe_type="Readiness",le="+Inf"} 3
+        prober_probe_duration_seconds_sum{container="app",namespace="shop",pod="web",probe_type="Readiness"} 20.034
+        prober_probe_duration_seconds_count{container="app",namespace="shop",pod="web",probe_type="Readiness"} 3
+        # HELP prober_probe_total Answers of probes, by container, kind and result.
+        # TYPE prober_probe_total counter
+        prober_probe_total{container="app",namespace="shop",pod="web",pod_uid="a",probe_type="Readiness",result="failed"} 1
+        prober_probe_total{container="app",namespace="shop",pod="web",pod_uid="a",probe_type="Readiness",result="successful"} 2
+        prober_probe_total{container="app",namespace="shop",pod="web",pod_uid="b",probe_type="Readiness",result="successful"} 1
+    "#]]
+    .assert_eq(&page);
+}
+
+#[test]
+fn a_census_tells_pods_apart_as_upstream_does() {
+    let mut census = Census { deferred: 2, mirrors: 1, ..Census::default() };
+    census.desired.add(true);
+    census.working[0].desired.add(true);
+    census.working[1].runtime_only = 3;
+    let mut page = String::new();
+    census.write(&mut page);
+    let told = page.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0"));
+    expect![[r#"
+        kubelet_desired_pods{static="true"} 1
+        kubelet_mirror_pods 1
+        kubelet_pod_pending_resizes{reason="deferred"} 2
+        kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1
+        kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 3
+    "#]]
+    .assert_eq(&told.map(|line| format!("{line}\n")).collect::<String>());
+}

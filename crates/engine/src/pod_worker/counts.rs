@@ -1,0 +1,151 @@
+//! What is counted of pods and of the work on them.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus, Volume};
+use rubelet_core::id::PodUid;
+use rubelet_core::lifecycle::{Cause, Job, Stage, Subject};
+use rubelet_core::pod::PodExt;
+use rubelet_core::resize::{DEFERRED, INFEASIBLE};
+use rubelet_core::time::Instant;
+
+use super::workers::{PodWorker, PodWorkers};
+use crate::metrics::{Census, Operation};
+use crate::node::Node;
+
+/// What has been counted of a pod, and what is being.
+#[derive(Debug)]
+pub(super) struct Tale {
+    /// What the next job is for.
+    next: Operation,
+    /// The job in flight, and since when.
+    job: Option<(Operation, Instant)>,
+    /// Its start was counted, or it started before us.
+    start_counted: bool,
+}
+
+impl Default for Tale {
+    fn default() -> Self {
+        Self { next: Operation::Sync, job: None, start_counted: true }
+    }
+}
+
+impl Tale {
+    /// Of a pod that is new here.
+    pub(super) fn of(pod: &Pod) -> Self {
+        let began = pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
+        Self { next: Operation::Create, job: None, start_counted: began }
+    }
+}
+
+impl PodWorkers {
+    /// A source has another version of the pod.
+    pub(super) fn updated(&mut self, uid: &PodUid, pod: &Pod) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        if worker.tale.next == Operation::Sync {
+            worker.tale.next = Operation::Update;
+        }
+        worker.count_shown(&self.node, pod);
+    }
+
+    /// Counts pods that have a life here; `wanted` says whether a source asks for one.
+    pub(crate) fn count(&self, census: &mut Census, wanted: impl Fn(&PodUid) -> bool) {
+        for (uid, worker) in &self.workers {
+            let stage = match worker.life.stage() {
+                Stage::Waiting | Stage::Syncing { .. } => 0,
+                Stage::Terminating { .. } => 1,
+                Stage::Terminated { .. } | Stage::Finished => 2,
+            };
+            if let Some(working) = census.working.get_mut(stage) {
+                match worker.life.subject() {
+                    Subject::Orphan(_) => working.runtime_only += 1,
+                    Subject::Pod(pod) if wanted(uid) => working.desired.add(pod.is_static()),
+                    Subject::Pod(pod) => working.orphan.add(pod.is_static()),
+                }
+            }
+            let resize = &worker.memory.resize;
+            let pending = resize.pending.as_ref().map(|pending| pending.reason.as_str());
+            census.deferred += u64::from(pending == Some(DEFERRED));
+            census.infeasible += u64::from(pending == Some(INFEASIBLE));
+            census.in_progress += u64::from(resize.progress.is_some());
+        }
+        for pod in self.active() {
+            census.active.add(pod.is_static());
+        }
+    }
+}
+
+impl PodWorker {
+    pub(super) fn job_begins(&mut self, node: &Node, job: &Job) {
+        let now = node.clock.mono();
+        let next = std::mem::replace(&mut self.tale.next, Operation::Sync);
+        let operation = match job {
+            Job::Sync => next,
+            Job::Terminate { .. } if self.life.stage().cause() == Some(Cause::Deleted) => Operation::Update,
+            Job::Terminate { .. } => Operation::Kill,
+            Job::CleanUp => Operation::Terminated,
+        };
+        if operation == Operation::Create {
+            let containers = self.life.subject().pod().map_or(0, |pod| pod.regular().len());
+            node.metrics.first_job(containers, now.since(self.arrived.mono));
+        }
+        self.tale.job = Some((operation, now));
+    }
+
+    pub(super) fn job_is_over(&mut self, node: &Node) {
+        if let Some((operation, began)) = self.tale.job.take() {
+            node.metrics.job_ended(operation, node.clock.mono().since(began));
+        }
+    }
+
+    /// Its status is about to become `new`.
+    pub(super) fn count_running(&self, node: &Node, new: &PodStatus) {
+        let is = |status: &PodStatus, phase: &str| status.phase.as_deref() == Some(phase);
+        if is(&self.memory.status, "Pending") && is(new, "Running") {
+            node.metrics.pod_running(node.clock.mono().since(self.arrived.mono));
+        }
+    }
+
+    /// The API shows this of it. Once it shows every container as started, its start has come to an end for whoever
+    /// waits for it. upstream: util/pod_startup_latency_tracker.go ObservedPodOnWatch (v1.36)
+    pub(super) fn count_shown(&mut self, node: &Node, pod: &Pod) {
+        let Some(status) = pod.status.as_ref().filter(|_| !self.tale.start_counted) else { return };
+        let containers = status.container_statuses.as_deref().unwrap_or_default();
+        if containers.is_empty() || !containers.iter().all(runs) {
+            return;
+        }
+        self.tale.start_counted = true;
+        let Some(made) = pod.metadata.creation_timestamp.as_ref() else { return };
+        let took = Duration::try_from(node.clock.wall().duration_since(made.0)).unwrap_or_default();
+        let others = self.memory.pulling.saturating_add(in_init(status));
+        let volumes = pod.pod_spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        let own = (!volumes.iter().any(takes_its_own_time)).then(|| took.saturating_sub(others));
+        node.metrics.pod_shown_started(took, own);
+    }
+}
+
+fn runs(container: &ContainerStatus) -> bool {
+    container.state.as_ref().and_then(|state| state.running.as_ref()).is_some_and(|run| run.started_at.is_some())
+}
+
+/// How long its init containers ran.
+fn in_init(status: &PodStatus) -> Duration {
+    let ran = |state: &ContainerState| {
+        let ended = state.terminated.as_ref()?;
+        let (from, to) = (ended.started_at.as_ref()?, ended.finished_at.as_ref()?);
+        Duration::try_from(to.0.duration_since(from.0)).ok()
+    };
+    status.init_container_statuses.iter().flatten().filter_map(|c| ran(c.state.as_ref()?)).sum()
+}
+
+/// Upstream counts such a pod as stateful, and leaves it out of its measure of starts.
+fn takes_its_own_time(volume: &Volume) -> bool {
+    let plain = [
+        volume.secret.is_some(),
+        volume.config_map.is_some(),
+        volume.downward_api.is_some(),
+        volume.empty_dir.is_some(),
+        volume.projected.is_some(),
+    ];
+    !plain.contains(&true)
+}
