@@ -6,8 +6,9 @@
 #   ROUNDS=3                rounds (1 with --quick)
 #   RUBELET=PROGRAM         a rubelet that is already built; else cargo builds one of the profile
 #   BENCH_PROFILE=release   … (bench-quick with --quick)
+#   SIDE=PROGRAM            the measuring program (crates/rubelet/benches/side), if it is already built
 #   OUT=DIR                 where raw data and logs go (target/bench)
-#   AGENTS="rubelet …"      which agents: all of rubelet upstream cri, unless said; with fewer there is no report
+#   AGENTS="rubelet …"      which agents (rubelet upstream cri; the quick form has no cri); with fewer there is no report
 #   RECORD=1                with --quick: writes tests/bench/reached.tsv instead
 #   KEEP=1                  leaves the cluster up at the end
 # Wants the machine for itself. Each agent gets a fresh containerd and root directory in each round, the same
@@ -24,8 +25,7 @@ TOOLS_PROFILE=bench-quick
 RUN_SECONDS=1500
 REACHED=tests/bench/reached.tsv
 OUT=$(realpath -m "${OUT:-$REPO/target/bench}")
-AGENTS=${AGENTS:-rubelet upstream cri}
-quick='' work='' cluster='' bench_pid='' side='' notes=()
+quick='' needed='rubelet upstream cri' work='' cluster='' bench_pid='' side='' reporter='' growth='' notes=()
 
 main() {
   case ${1:-} in
@@ -34,10 +34,11 @@ main() {
     *) die "usage: side.sh [--quick]" ;;
   esac
   if [[ -n $quick ]]; then
-    ROUNDS=${ROUNDS:-1} BENCH_PROFILE=${BENCH_PROFILE:-bench-quick}
+    ROUNDS=${ROUNDS:-1} BENCH_PROFILE=${BENCH_PROFILE:-bench-quick} needed='rubelet upstream'
   else
     ROUNDS=${ROUNDS:-3} BENCH_PROFILE=${BENCH_PROFILE:-release}
   fi
+  AGENTS=${AGENTS:-$needed}
   look_at_load
   prepare
   rm -rf "$OUT"
@@ -81,13 +82,16 @@ prepare() {
   RUBELET=$(NODE_PROFILE=$BENCH_PROFILE "$ENV_DIR/rubelet.sh")
   export RUBELET
   step "building the benchmarks"
-  side=$(program side)
+  side=${SIDE:-$(program rubelet side)}
+  [[ $AGENTS == "$needed" ]] || return 0
+  reporter=$(program rubelet report)
+  [[ -n $quick ]] || growth=$(program rubelet-engine growth)
 }
 
-# `program NAME`: builds a benchmark, and prints where it is.
+# `program PACKAGE NAME`: builds a benchmark, and prints where it is.
 program() {
-  cargo bench --quiet --locked --profile "$TOOLS_PROFILE" -p rubelet --bench "$1" --no-run --message-format json |
-    jq -r "select(.target.name == \"$1\" and .executable != null).executable"
+  cargo bench --quiet --locked --profile "$TOOLS_PROFILE" -p "$1" --bench "$2" --no-run --message-format json |
+    jq -r "select(.target.name == \"$2\" and .executable != null).executable"
 }
 
 cannot_run() {
@@ -154,25 +158,22 @@ meta() {
 
 report() {
   local agent
-  for agent in rubelet upstream cri; do
-    [[ " $AGENTS " == *" $agent "* ]] || { say "no report: not all agents were measured" && return 0; }
+  [[ $AGENTS == "$needed" ]] || { say "no report: not all agents were measured" && return 0; }
+  for agent in $needed; do
     compgen -G "$OUT/raw/*-$agent.jsonl" >/dev/null || die "no run of $agent went well, see $OUT/logs"
   done
   if [[ -z $quick ]]; then
     step "growth, with a fake runtime and a fake API server"
-    cargo bench --quiet --locked --profile "$TOOLS_PROFILE" -p rubelet-engine --bench growth >"$OUT/raw/1-fake.jsonl"
-  fi
-  step "report"
-  if [[ -z $quick ]]; then
-    reporter docs/performance.md
+    "$growth" >"$OUT/raw/1-fake.jsonl"
+    step "report"
+    "$reporter" "$OUT" docs/performance.md
   elif [[ ${RECORD:-} == 1 ]]; then
-    reporter --record "$REACHED"
+    "$reporter" "$OUT" --record "$REACHED"
   else
-    reporter --guard "$REACHED"
+    step "against what was reached before"
+    "$reporter" "$OUT" --guard "$REACHED"
   fi
 }
-
-reporter() { cargo bench --quiet --locked --profile "$TOOLS_PROFILE" -p rubelet --bench report -- "$OUT" "$@"; }
 
 # shellcheck disable=SC2317,SC2329  # called by the trap
 clean() {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # `make e2e`: upstream's own e2e suite, unchanged, against a node on a real control plane; then the scenarios.
 #   NODE=rubelet|upstream   which agent the node runs (rubelet)
-#   FOCUS=REGEX SKIP=REGEX  which specs; by default [NodeConformance] without those of SKIPPED below
+#   FOCUS=REGEX SKIP=REGEX  which specs; by default [NodeConformance] and those of LIVES, without those of SKIPPED below
 #   PROCS=14                how many specs at a time: most wait rather than work
 #   RETRY=0                 specs that fail are not tried a second time
-#   SCENARIOS="join …"      which scenarios follow (join restart swap outage); with FOCUS or NODE=upstream none, unless said
+#   SCENARIOS="join …"      which scenarios follow (join restart resize swap outage); with FOCUS or NODE=upstream none, unless said
 #   SUITE=0                 only the scenarios
 #   RECORD=1                with NODE=upstream: notes in upstream-passes.txt what passed and what did not
 #   OUT=DIR                 where the report goes (target/e2e/NODE): junit.xml, report.json, results.tsv, logs/
@@ -23,7 +23,9 @@ cd "$REPO"
 
 NODE=${NODE:-rubelet}
 PROCS=${PROCS:-14}
-DEFAULT_FOCUS='\[NodeConformance\]'
+# A pod's life beyond that: resize, restart rules, statuses of pods that are deleted at any moment.
+LIVES='Pod InPlace Resize|Pod Extended|PodRejectionStatus|Pods Extended Pod Container Status|Pods Extended \(pod generation\)|PreStop should'
+DEFAULT_FOCUS="\[NodeConformance\]|\[sig-node\] ($LIVES)"
 SKIPPED='\[Serial\]|\[Slow\]|\[Disruptive\]|\[Feature:|\[Alpha\]|\[sig-network\]'
 # The default specs take 16 minutes on two idle cores.
 SUITE_MINUTES=45
@@ -59,7 +61,7 @@ prepare() {
   K8S_BIN=$("$ENV_DIR/k8s-build.sh") || cannot_run "Kubernetes' own programs could not be had, see above"
   export K8S_BIN
   "$ENV_DIR/e2e-images.sh" || cannot_run "the images could not be made, see above"
-  [[ -n ${SCENARIOS+set} || $NODE == upstream || -n ${FOCUS:-} ]] || SCENARIOS='join restart swap outage'
+  [[ -n ${SCENARIOS+set} || $NODE == upstream || -n ${FOCUS:-} ]] || SCENARIOS='join restart resize swap outage'
   if [[ $NODE == rubelet || -n ${SCENARIOS:-} ]]; then
     [[ -n ${RUBELET:-} ]] || step "building rubelet"
     RUBELET=$("$ENV_DIR/rubelet.sh")

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark speaks to people")]
 
 mod cluster;
+#[expect(dead_code, reason = "the other benchmark tells more of what the kernel says")]
 #[path = "../core/kernel.rs"]
 mod kernel;
 #[path = "../../tests/sim/laws.rs"]

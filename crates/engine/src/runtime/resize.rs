@@ -48,11 +48,9 @@ impl PodRuntime<'_> {
         let old = with_allocation(self.pod, &told).map_or_else(|| new.clone(), |pod| pod_values(&pod, &policy));
         self.check_memory(plan, &old, &new).await?;
         self.set_pod(&larger(&old, &new)).await?;
-        for (resource, list) in [(MEMORY, &plan.memory), (CPU, &plan.cpu)] {
-            for change in list {
-                self.resize_one(change, resource, &mut told).await?;
-                memory.told = Some(told.clone());
-            }
+        for (change, resources) in steps(plan) {
+            self.resize_one(change, resources, &mut told).await?;
+            memory.told = Some(told.clone());
         }
         self.set_pod(&new).await?;
         self.tell_sandbox(sandbox, &new).await;
@@ -95,17 +93,18 @@ impl PodRuntime<'_> {
         Err(format!("cannot decrease memory limits: {}", problems.join(", ")))
     }
 
-    /// One resource at a time: the other keeps what the runtime was told before.
+    /// What is not among `resources` stays as the runtime was told before.
     async fn resize_one(
         &self,
         change: &ResizeContainer,
-        resource: &str,
+        resources: &[&str],
         told: &mut PodAllocation,
     ) -> Result<(), String> {
         let all = self.pod.init().iter().chain(self.pod.regular());
         let Some(container) = all.into_iter().find(|c| c.name == change.name) else { return Ok(()) };
         let before = told.containers.get(&change.name).cloned().unwrap_or_default();
-        let mixed = mix(&before, container.resources.as_ref(), resource);
+        let new = container.resources.as_ref();
+        let mixed = resources.iter().fold(before, |mixed, resource| mix(&mixed, new, resource));
         let container = Container { resources: Some(mixed), ..container.clone() };
         let resources = container_resources(&self.node.settings.launch, self.pod, &container, false);
         let runtime = &self.node.ports.runtime;
@@ -138,6 +137,18 @@ impl PodRuntime<'_> {
             Err(err) => tracing::debug!(%err, "The runtime did not take note of the pod's resources"),
         }
     }
+}
+
+/// Memory of all that change, then their CPU; but one container that changes alone changes at once: every step is a call
+/// of the runtime, and each of those costs it a process.
+fn steps(plan: &ResizePlan) -> Vec<(&ResizeContainer, &'static [&'static str])> {
+    if let ([memory], [cpu]) = (plan.memory.as_slice(), plan.cpu.as_slice())
+        && memory.id == cpu.id
+    {
+        return vec![(memory, &[MEMORY, CPU])];
+    }
+    let memory = plan.memory.iter().map(|change| (change, [MEMORY].as_slice()));
+    memory.chain(plan.cpu.iter().map(|change| (change, [CPU].as_slice()))).collect()
 }
 
 /// `before`, with one resource as in `new`.

@@ -231,3 +231,23 @@ async fn a_resize_that_is_cut_off_is_taken_up_after_a_restart() {
         sim.check_laws();
     }
 }
+
+// RSZ-07: two calls of the runtime take twice as long as one
+#[tokio::test(start_paused = true)]
+async fn one_container_gets_its_memory_and_cpu_at_once() {
+    let (sim, api) = Sim::in_cluster(60).await;
+    api.put(&cpu("web", "100m").build());
+    until_ready(&sim, &api, "web").await;
+    api.edit("web", |pod: &mut Pod| {
+        *pod.metadata.generation.get_or_insert_default() += 1;
+        let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut()).expect("a container");
+        let limits = container.resources.get_or_insert_default().limits.get_or_insert_default();
+        limits.insert("cpu".to_owned(), Quantity("200m".to_owned()));
+        limits.insert("memory".to_owned(), Quantity("128Mi".to_owned()));
+    });
+    until_done(&sim, &api, "web", "200m").await;
+    let lines = resizes(&sim, "web");
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("quota=20000 memory=134217728"), "{lines:#?}");
+    sim.check_laws();
+}

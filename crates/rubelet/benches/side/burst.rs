@@ -116,7 +116,9 @@ impl Bench {
         for (n, grace) in burst.graces.iter().enumerate() {
             let phase = Phase::begin(&format!("{case} pods: create, grace {grace} s"));
             let pods = self.named_pods(burst.pods, |pods, name| pods.idle(name, *grace));
-            let mut traffic = Traffic::start(&self.place, self.agent.pid)?;
+            let largest = burst.pods == 100;
+            let counted = largest && burst.delete;
+            let mut traffic = counted.then(|| Traffic::start(&self.place, self.agent.pid)).transpose()?;
             forget_peak(self.agent.pid);
             let before = cpu_ticks(self.agent.pid)?;
             let made = self.create(pods).await?;
@@ -126,9 +128,10 @@ impl Bench {
             self.raw.times("create-running", &case, &made.since(&running));
             self.raw.times("create-ready", &case, &made.since(&ready));
             self.raw.times("create-ready-all", &case, &[made.all(&ready)]);
-            sleep(AFTERMATH).await;
-            traffic.pause()?;
-            let largest = burst.pods == 100;
+            if let Some(traffic) = &mut traffic {
+                sleep(AFTERMATH).await;
+                traffic.pause()?;
+            }
             if largest {
                 self.raw.value("cpu-burst", &case, "s", cpu.as_secs_f64());
                 self.raw.value("rss-peak", "burst", "MiB", peak(self.agent.pid)?);
@@ -151,16 +154,19 @@ impl Bench {
         Ok(())
     }
 
-    async fn ends(&mut self, pods: usize, grace: u32, made: &Asked, mut traffic: Traffic) -> anyhow::Result<()> {
+    async fn ends(&mut self, pods: usize, grace: u32, made: &Asked, traffic: Option<Traffic>) -> anyhow::Result<()> {
         let _phase = Phase::begin(&format!("{pods} pods: delete, grace {grace} s"));
-        traffic.resume(self.agent.pid)?;
+        let mut traffic = traffic;
+        if let Some(traffic) = &mut traffic {
+            traffic.resume(self.agent.pid)?;
+        }
         let (asked, gone) = self.delete(made).await?;
         let case = format!("{pods}-grace{grace}");
         self.raw.times("delete-gone", &case, &asked.since(&gone));
         self.raw.times("delete-gone-all", &case, &[asked.all(&gone)]);
-        sleep(AFTERMATH).await;
-        traffic.pause()?;
-        if pods == 100 {
+        if let Some(mut traffic) = traffic {
+            sleep(AFTERMATH).await;
+            traffic.pause()?;
             let count = f64::from(u32::try_from(pods)?);
             self.raw.value("api-requests", "100", "count", traffic.requests()? / count);
             self.raw.value("api-bytes", "100", "KiB", traffic.kib() / count);

@@ -25,7 +25,7 @@ use crate::place::Place;
 use crate::plan::{PATIENCE, Plan};
 use crate::raw::{Phase, Raw};
 
-/// Pods at a time, of which the one that gives the best total counts.
+/// Pods at a time. What gives the best total with the smallest burst is taken for the others.
 const AT_A_TIME: [usize; 3] = [2, 4, 8];
 
 struct Floor {
@@ -75,10 +75,11 @@ pub(crate) async fn run(place: &Place, mut raw: Raw, plan: &Plan) -> anyhow::Res
         raw.times("create-ready", "1", &made.own);
         raw.times("delete-gone", "1-grace30", &gone.own);
     }
+    let mut tries = AT_A_TIME.to_vec();
     for burst in &plan.bursts {
         let case = burst.pods.to_string();
         let mut best: Option<(usize, Times, Times)> = None;
-        for at_a_time in AT_A_TIME {
+        for at_a_time in std::mem::take(&mut tries) {
             let _phase = Phase::begin(&format!("{case} pods, by bare calls, {at_a_time} at a time"));
             let (made, gone) = floor.burst(burst.pods, at_a_time).await?;
             println!("      all after {:.0} ms", made.all.as_secs_f64() * 1000.0);
@@ -88,6 +89,7 @@ pub(crate) async fn run(place: &Place, mut raw: Raw, plan: &Plan) -> anyhow::Res
         }
         let Some((at_a_time, made, gone)) = best else { continue };
         println!("      best with {at_a_time} at a time");
+        tries = vec![at_a_time];
         raw.times("create-ready", &case, &made.each);
         raw.times("create-ready-all", &case, &[made.all]);
         raw.times("delete-gone", &format!("{case}-grace30"), &gone.each);

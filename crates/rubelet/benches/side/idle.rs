@@ -72,7 +72,12 @@ impl Bench {
         let window = self.plan.window;
         let phase = Phase::begin(&format!("{case}: probes every second, {window:?} after {:?}", self.plan.settle / 2));
         sleep(self.plan.settle / 2).await;
+        let (began, before) = (Instant::now(), self.place.probes());
         self.watched(case, window).await?;
+        // More may be asked for than the machine can do. What the agent needs for it is told by how many there were.
+        if let Some((before, after)) = before.zip(self.place.probes()) {
+            self.raw.value("probe-rate", case, "1/s", (after - before) / began.elapsed().as_secs_f64());
+        }
         drop(phase);
         if self.plan.probes.last() != Some(&probing) {
             let _phase = Phase::begin(&format!("{case}: delete"));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context;
 
@@ -46,5 +47,17 @@ impl Place {
     /// A volume of a pod, as the agent keeps it; the same place with either.
     pub(crate) fn volume(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
         self.at("kubelet/pods").join(uid).join("volumes").join(plugin).join(name)
+    }
+
+    /// How many probes the agent has made, if it tells.
+    pub(crate) fn probes(&self) -> Option<f64> {
+        let url = format!("https://127.0.0.1:{}/metrics/probes", self.value("PORT_KUBELET"));
+        let mut curl = Command::new("curl");
+        curl.args(["-sfk", "--max-time", "10", "--noproxy", "*", &url]);
+        curl.arg("--cert").arg(self.at("pki/admin.crt")).arg("--key").arg(self.at("pki/admin.key"));
+        let output = curl.output().ok().filter(|output| output.status.success())?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        let counts = text.lines().filter(|line| line.starts_with("prober_probe_total{"));
+        Some(counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
     }
 }

@@ -18,8 +18,10 @@ pub(crate) struct Plan {
     pub(crate) starts: usize,
     /// Pods that are created and deleted one after another.
     pub(crate) singles: usize,
-    /// Containers that are killed to see it told, and as many to see them restarted.
+    /// Containers that are killed to see it told.
     pub(crate) exits: usize,
+    /// Containers that are killed to see them restarted.
+    pub(crate) restarts: usize,
     /// ConfigMap changes, as long as they are quick; there is always one.
     pub(crate) config_maps: usize,
     /// Resizes of one container.
@@ -66,6 +68,7 @@ impl Plan {
             starts: 3,
             singles: 15,
             exits: 8,
+            restarts: 8,
             config_maps: 5,
             resizes: 5,
             bursts: vec![burst(30, &[30, 1], false), burst(100, &[30, 1], true)],
@@ -82,14 +85,15 @@ impl Plan {
         Self {
             warm_up: 3,
             starts: 1,
-            singles: 8,
+            singles: 7,
             exits: 5,
+            restarts: 0,
             config_maps: 0,
             resizes: 2,
             bursts: vec![burst(30, false), burst(100, true)],
-            settle: secs(8),
-            window: secs(10),
-            long_window: secs(15),
+            settle: secs(6),
+            window: secs(8),
+            long_window: secs(12),
             probes: Vec::new(),
         }
     }

@@ -8,7 +8,7 @@ const PAUSE: &str = "rubelet.test/pause:1";
 const BUSYBOX: &str = "rubelet.test/busybox:1";
 /// Exec probes begin when all pods run: 100 of them in a second are more than the machine can do, and nothing else
 /// would get done.
-pub(crate) const EXEC_DELAY_SECONDS: u32 = 30;
+pub(crate) const EXEC_DELAY_SECONDS: u32 = 20;
 /// Key and file of ConfigMaps.
 pub(crate) const KEY: &str = "value";
 

@@ -7,9 +7,12 @@
 
 mod bad_input;
 mod contracts;
+mod endings;
+mod hooks;
 mod inside;
 mod life;
 mod people;
+mod probes;
 mod restart;
 mod rig;
 mod timing;

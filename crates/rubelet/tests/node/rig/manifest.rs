@@ -1,6 +1,6 @@
 //! Manifests: written as JSON, which is YAML, and moved into place as a whole, as a careful person would.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -39,6 +39,22 @@ pub(crate) fn with(mut value: Value, pointer: &str, new: Value) -> Value {
     let parent = value.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} has a parent"));
     parent[key] = new;
     value
+}
+
+/// Shows a directory of the host at `/host` in every container of the pod. What a container writes there outlives it.
+pub(crate) fn on_host(mut pod: Value, dir: &Path) -> Value {
+    pod["spec"]["volumes"] = json!([{"name": "host", "hostPath": {"path": dir}}]);
+    for list in ["initContainers", "containers"] {
+        for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            container["volumeMounts"] = json!([{"name": "host", "mountPath": "/host"}]);
+        }
+    }
+    pod
+}
+
+/// A handler of a probe or hook that runs this shell script in the container.
+pub(crate) fn exec(script: &str) -> Value {
+    json!({"exec": {"command": ["sh", "-c", script]}})
 }
 
 impl Node {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 use rubelet_core::id::{ContainerId, PodRef};
@@ -145,6 +146,11 @@ impl Node {
         }
         text
     }
+}
+
+/// The lines of a file on the host; none while there is no file.
+pub(crate) fn lines(file: &Path) -> Vec<String> {
+    std::fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
 /// The newest instance of container `app`.
