@@ -267,7 +267,9 @@ impl SyncLoop {
             }
         }
         self.decide_resizes(trigger);
-        self.housekeeping.pods_changed(&self.node, &self.workers);
+        if others_count {
+            self.housekeeping.pods_changed(&self.node, &self.workers);
+        }
     }
 
     /// Another source has a pod of the same UID, and comes first. The runtime knows pods by their UID, so only one can be.
