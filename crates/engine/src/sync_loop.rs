@@ -235,8 +235,15 @@ impl SyncLoop {
             info!(source = changes.source.as_str(), pods = changes.deltas.len(), "A source has been read");
             self.housekeeping.soon(self.node.clock.mono());
         }
-        // Before anything begins: a static pod takes over what its mirror says of it.
-        self.tell_mirrors();
+        // Most deliveries bring back a status that was written: to go through all pods for each of them would make the
+        // cost of one pod grow with the number of the others.
+        let mirrored = |pod: &Pod| pod.is_mirror() || pod.is_static();
+        let to_mirror = changes.first_delivery || changes.deltas.iter().any(|delta| mirrored(&delta.pod));
+        let others_count = changes.deltas.iter().any(|delta| delta.op != DeltaOp::Reconcile);
+        if to_mirror {
+            // Before anything begins: a static pod takes over what its mirror says of it.
+            self.tell_mirrors();
+        }
         let mut door = Door::default();
         let trigger = match changes.deltas.iter().map(|delta| delta.op).min_by_key(|op| match op {
             DeltaOp::Add => 0,
@@ -260,7 +267,9 @@ impl SyncLoop {
             }
         }
         self.decide_resizes(trigger);
-        self.housekeeping.pods_changed(&self.node, &self.workers);
+        if others_count {
+            self.housekeeping.pods_changed(&self.node, &self.workers);
+        }
     }
 
     /// Another source has a pod of the same UID, and comes first. The runtime knows pods by their UID, so only one can be.
@@ -345,6 +354,9 @@ impl SyncLoop {
         if self.housekeeping.is_due(now) {
             if self.desired.all_sources_seen() {
                 self.end_unwanted();
+                // Whatever else changed who counts: now and then it is summed up from what is there.
+                self.tell_mirrors();
+                self.housekeeping.pods_changed(&self.node, &self.workers);
                 let (desired, workers) = (&self.desired, &self.workers);
                 self.resizes.retain(|uid| desired.get(uid).is_some() || workers.knows(uid));
                 self.housekeeping.start(Chore::Survey, &self.node);

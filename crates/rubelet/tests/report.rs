@@ -186,9 +186,9 @@ fn a_figure_says_whence_it_comes() {
 #[test]
 fn the_page_keeps_what_others_wrote() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/performance.md")).expect("the page");
-    let first = page::replaced(&page, "first\n").expect("the page has its marks");
-    let second = page::replaced(&first, "second").expect("they are still there");
-    assert_eq!(second, first.replace("first", "second"));
+    let first = page::replaced(&page, "@one@\n").expect("the page has its marks");
+    let second = page::replaced(&first, "@two@").expect("they are still there");
+    assert_eq!(second, first.replace("@one@", "@two@"));
     let (begin, end) = (second.find("begin").expect("a mark"), second.rfind("end -->").expect("a mark"));
     assert_eq!((&page[..begin], page.rsplit("end -->").next()), (&second[..begin], Some(&second[end + 7..])));
     page::replaced("no marks", "text").expect_err("nowhere to write it");

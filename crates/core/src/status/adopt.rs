@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 use super::conditions::{CONTAINERS_READY, READY};
 
 /// `own` as decided here so far, completed by what the mirror `shown` says: when it started, since when its conditions hold,
-/// which instances were ready, how often containers were restarted.
+/// which instances were ready, how often containers were restarted, how the last instance ended.
 ///
 /// A phase is not taken over: a static pod that was refused or had ended may run again, from another manifest or on
 /// another day.
@@ -54,6 +54,10 @@ fn take_over(own: &mut Option<Vec<ContainerStatus>>, shown: Option<&[ContainerSt
         status.ready |= old.ready;
         status.started = status.started.max(old.started);
         status.restart_count = status.restart_count.max(old.restart_count);
+        // The record of the instance before may be gone from the runtime: then only the mirror still knows its end.
+        if status.last_state.is_none() {
+            status.last_state.clone_from(&old.last_state);
+        }
     }
 }
 
@@ -88,6 +92,13 @@ mod tests {
         let adopted = adopt(&other, &shown);
         assert_eq!(adopted.container_statuses, other.container_statuses);
         assert_eq!((adopted.conditions, adopted.start_time), (other.conditions, shown.start_time.clone()));
+        // How the instance before it ended is known to the mirror alone.
+        let mut knows = shown.clone();
+        for container in knows.container_statuses.iter_mut().flatten() {
+            let ended = json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}});
+            container.last_state = serde_json::from_value(ended).expect("a state");
+        }
+        assert_eq!(adopt(&status("Running", "c://1", false, NOW), &knows), knows);
         // A static pod that was refused may run another day.
         let failed = status("Failed", "c://1", false, THEN);
         assert_eq!(adopt(&status("Running", "c://1", true, NOW), &failed).phase.as_deref(), Some("Running"));

@@ -244,8 +244,12 @@ impl SyncLoop {
         };
         let free: Vec<Arc<Pod>> = self.waiters.values().filter(over).map(|waiter| Arc::clone(&waiter.pod)).collect();
         let mut door = Door::default();
+        let some = !free.is_empty();
         for pod in free {
             self.add(pod, &mut door);
+        }
+        if some {
+            self.housekeeping.pods_changed(&self.node, &self.workers);
         }
     }
 

@@ -30,7 +30,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 const GATHER: Duration = Duration::from_secs(2);
 
 /// So many jobs leave enough behind that was freed to be worth giving back, once all of them rest.
-const JOBS_TO_GIVE_BACK: u32 = 64;
+const JOBS_TO_GIVE_BACK: u32 = 32;
 
 /// When to survey, and the chores in flight.
 #[doc(alias = "HandlePodCleanups")]

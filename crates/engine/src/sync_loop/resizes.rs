@@ -233,6 +233,7 @@ impl SyncLoop {
             self.workers.resize_given(uid, generation);
             self.record(desired, EventKind::Normal, "ResizeStarted", started(desired, generation));
             self.workers.desired(Arc::clone(desired), Arrival::Updated);
+            self.housekeeping.pods_changed(&self.node, &self.workers);
             return;
         };
         if reason == INFEASIBLE {

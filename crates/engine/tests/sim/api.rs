@@ -406,6 +406,22 @@ mod mirrors {
         }
     }
 
+    /// SRC-11: its life was over before its file went, so that no job ends with it.
+    #[tokio::test(start_paused = true)]
+    async fn the_mirror_of_a_pod_that_has_ended_goes_with_its_file() {
+        let (sim, api) = Sim::in_cluster(24).await;
+        sim.runtime.script("app", [Behaviour::exits_after(Duration::from_secs(2), 0)]);
+        sim.files.put(static_pod("job").restart(RestartPolicy::Never).build());
+        sim.until(20, "it to end", async |_| phase(&api, "job") == "Succeeded").await;
+        sim.until(20, "its life to be over", async |sim| {
+            sim.stage("job").await == Some(rubelet_core::lifecycle::Stage::Finished)
+        })
+        .await;
+        sim.files.take_away("job");
+        until_gone_from_api(&sim, &api, "job", 2).await;
+        sim.until_gone("job", 5).await;
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_mirror_without_a_pod_is_removed() {
         let (sim, api) = Sim::in_cluster(22).await;

@@ -65,16 +65,16 @@ impl Plan {
             |pods, graces: &[u32], restart| Burst { pods, graces: graces.to_vec(), idle: true, restart, delete: true };
         Self {
             warm_up: 4,
-            starts: 3,
-            singles: 15,
-            exits: 8,
+            starts: 2,
+            singles: 12,
+            exits: 6,
             restarts: 8,
             config_maps: 5,
             resizes: 5,
             bursts: vec![burst(30, &[30, 1], false), burst(100, &[30, 1], true)],
-            settle: secs(15),
-            window: secs(20),
-            long_window: secs(30),
+            settle: secs(10),
+            window: secs(15),
+            long_window: secs(25),
             probes: vec![Probing::Http, Probing::Exec],
         }
     }
