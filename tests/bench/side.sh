@@ -5,7 +5,7 @@
 # back by more than a quarter against what tests/bench/reached.tsv says.
 #   ROUNDS=3                rounds (1 with --quick)
 #   RUBELET=PROGRAM         a rubelet that is already built; else cargo builds one of the profile
-#   BENCH_PROFILE=release   … (bench-quick with --quick)
+#   BENCH_PROFILE=release   …
 #   SIDE=PROGRAM            the measuring program (crates/rubelet/benches/side), if it is already built
 #   OUT=DIR                 where raw data and logs go (target/bench)
 #   AGENTS="rubelet …"      which agents (rubelet upstream cri; the quick form has no cri); with fewer there is no report
@@ -34,10 +34,12 @@ main() {
     *) die "usage: side.sh [--quick]" ;;
   esac
   if [[ -n $quick ]]; then
-    ROUNDS=${ROUNDS:-1} BENCH_PROFILE=${BENCH_PROFILE:-bench-quick} needed='rubelet upstream'
+    ROUNDS=${ROUNDS:-1} needed='rubelet upstream'
   else
-    ROUNDS=${ROUNDS:-3} BENCH_PROFILE=${BENCH_PROFILE:-release}
+    ROUNDS=${ROUNDS:-3}
   fi
+  # What is shipped, always: another build has another size, and so takes other memory.
+  BENCH_PROFILE=${BENCH_PROFILE:-release}
   AGENTS=${AGENTS:-$needed}
   look_at_load
   prepare
