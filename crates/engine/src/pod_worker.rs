@@ -6,6 +6,7 @@
 
 mod clean_up;
 mod counts;
+mod jobs;
 mod names;
 mod probes;
 mod reports;

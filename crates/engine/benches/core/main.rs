@@ -8,6 +8,7 @@
 mod kernel;
 #[path = "../../tests/sim/laws.rs"]
 mod laws;
+mod nobody;
 mod pods;
 #[expect(dead_code, reason = "of the simulation only its settings and its world are used here")]
 #[path = "../../tests/sim/sim.rs"]

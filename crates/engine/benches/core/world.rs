@@ -9,11 +9,11 @@ use rubelet_engine::assemble::{EngineHandle, Parts, start};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::Ports;
-use rubelet_engine::ports::{Events, NodeEvent, PodEvent, StatusReport, StatusSink};
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{DEFAULT_IMAGE, FakeSource};
 use tokio_util::sync::CancellationToken;
 
+use crate::nobody::Nobody;
 use crate::pods::typical;
 use crate::sim::{Sim, facts, is_ready, settings, static_pod};
 
@@ -24,18 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub(crate) struct World {
     pub(crate) sim: Sim,
     engines: Vec<(TaskGroup, EngineHandle)>,
-}
-
-/// Takes everything and keeps nothing, so that what is measured is the engine's.
-struct Nobody;
-
-impl Events for Nobody {
-    fn record(&self, _event: PodEvent) {}
-    fn record_node(&self, _event: NodeEvent) {}
-}
-
-impl StatusSink for Nobody {
-    fn report(&self, _report: StatusReport) {}
 }
 
 impl World {

@@ -11,12 +11,13 @@ use rubelet_engine::assemble::{EngineHandle, Parts, start};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::Ports;
-use rubelet_engine::ports::{Delivery, Events, NodeEvent, PodEvent, PodSource, StatusReport, StatusSink};
+use rubelet_engine::ports::{Delivery, PodSource};
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{DEFAULT_IMAGE, FakeApi, pod};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::nobody::Nobody;
 use crate::pods::typical;
 use crate::sim::{Sim, facts, is_ready, settings};
 
@@ -30,18 +31,6 @@ pub(crate) struct Cluster {
     pub(crate) sim: Sim,
     pub(crate) api: FakeApi,
     engines: Vec<(TaskGroup, EngineHandle)>,
-}
-
-/// Takes everything and keeps nothing, so that what is measured is the engine's.
-struct Nobody;
-
-impl Events for Nobody {
-    fn record(&self, _event: PodEvent) {}
-    fn record_node(&self, _event: NodeEvent) {}
-}
-
-impl StatusSink for Nobody {
-    fn report(&self, _report: StatusReport) {}
 }
 
 /// The fake API server as the real one's source shows it: pods are marked before they are shared, one that did not change

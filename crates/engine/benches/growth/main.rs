@@ -12,6 +12,8 @@ mod cluster;
 mod kernel;
 #[path = "../../tests/sim/laws.rs"]
 mod laws;
+#[path = "../core/nobody.rs"]
+mod nobody;
 #[path = "../core/pods.rs"]
 mod pods;
 #[expect(dead_code, reason = "of the simulation only its settings and its world are used here")]

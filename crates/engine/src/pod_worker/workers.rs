@@ -1,25 +1,22 @@
 //! All pods on this node: routes events to their lives, starts their jobs, and keeps one timer for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Job, JobEnd, PodLifecycle, Retry, Stage};
+use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, PodLifecycle, Stage};
 use rubelet_core::pod::{OrphanPod, PodExt};
 use rubelet_core::resize::{PodAllocation, ResizeState};
 use rubelet_core::time::{Instant, Now};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, debug, error, info, info_span};
+use tracing::{debug, error, info};
 
 use super::counts::Tale;
 use super::names::Names;
-use super::{JobLine, JobResult, Note, PodMemory, clean_up, sync_pod, terminate};
+use super::{JobResult, Note, PodMemory};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::StatusReport;
@@ -30,17 +27,17 @@ use crate::timeline::{Entry, Timeline, Waiting, brief};
 #[doc(alias = "podWorkers")]
 pub struct PodWorkers {
     pub(super) node: Arc<Node>,
-    notes: mpsc::Sender<(PodUid, Note)>,
+    pub(super) notes: mpsc::Sender<(PodUid, Note)>,
     pub(super) workers: BTreeMap<PodUid, PodWorker>,
     pub(super) names: Names,
     due: BTreeSet<(Instant, PodUid)>,
-    jobs: JoinSet<JobResult>,
+    pub(super) jobs: JoinSet<JobResult>,
     pub(super) prober: Teller,
     /// Mirrors of static pods: what the API showed of them before we started is the status before.
     pub(super) mirrors: Arc<Mirrors>,
     /// What the runtime was told before we started, of pods whose life here has not begun.
     pub(super) told_before: BTreeMap<PodUid, PodAllocation>,
-    panics: u64,
+    pub(super) panics: u64,
 }
 
 #[doc(alias = "podWorkerLoop")]
@@ -48,7 +45,7 @@ pub struct PodWorkers {
 pub(super) struct PodWorker {
     pub(super) life: PodLifecycle,
     pub(super) memory: PodMemory,
-    cancel: CancellationToken,
+    pub(super) cancel: CancellationToken,
     pub(super) arrived: Now,
     pub(super) waiting: Option<Waiting>,
     /// What a probe still has to say.
@@ -278,59 +275,6 @@ impl PodWorkers {
         }
     }
 
-    fn start(&mut self, uid: &PodUid, job: Job) {
-        let Some(worker) = self.workers.get_mut(uid) else { return };
-        worker.cancel = CancellationToken::new();
-        let line = JobLine {
-            pod: worker.life.subject().reference(),
-            notes: self.notes.clone(),
-            cancel: worker.cancel.clone(),
-        };
-        let span = info_span!("job", pod = %line.pod);
-        let (node, subject, memory) = (Arc::clone(&self.node), worker.life.subject().clone(), worker.memory.clone());
-        let uid = uid.clone();
-        let cause = worker.life.stage().cause().unwrap_or(Cause::Ended);
-        let grace = worker.life.stage().grace_left(self.node.clock.mono());
-        debug!(pod = %line.pod, ?job, "Starting a job");
-        worker.job_begins(&self.node, &job);
-        let work = async move {
-            match job {
-                Job::Sync => sync_pod::run(&node, subject, memory, line).await,
-                // The grace is counted from when the pod was told to end, not from this try.
-                Job::Terminate { .. } => terminate::run(&node, subject, cause, grace, memory, line).await,
-                Job::CleanUp => clean_up::run(&node, subject, cause, memory, line).await,
-            }
-        };
-        // A job that panics must not take the node down, nor its pod: it is told as a failure and tried again.
-        let guarded = AssertUnwindSafe(work).catch_unwind().map(move |result| {
-            result.unwrap_or_else(|_| JobResult {
-                uid,
-                end: JobEnd::Failed(Retry::Later),
-                memory: None,
-                problem: Some("internal error: the job on this pod panicked".to_owned()),
-            })
-        });
-        self.jobs.spawn(guarded.instrument(span));
-    }
-
-    /// Waits for the next job that comes to rest; for ever if none is in flight. Cancel-safe, as `join_next` is.
-    pub(crate) async fn next_end(&mut self) -> JobResult {
-        loop {
-            tokio::select! {
-                biased;
-                Some(ended) = self.jobs.join_next() => match ended {
-                    Ok(result) => return result,
-                    Err(err) => {
-                        self.panics += 1;
-                        error!(%err, "A job was lost");
-                    }
-                },
-                // Between jobs, what the prober is to know is sent; cancel-safe, as it says.
-                () = self.prober.flush() => {}
-            }
-        }
-    }
-
     /// Takes in the end of a job. `wanted` says whether a source still asks for the pod.
     #[doc(alias = "completeWork")]
     pub(crate) fn job_ended(&mut self, result: JobResult, wanted: bool) -> Outcome {
@@ -473,23 +417,9 @@ impl PodWorkers {
         }
     }
 
-    /// No job is in flight.
-    pub(crate) fn are_resting(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
     /// How many jobs panicked.
     pub fn panics(&self) -> u64 {
         self.panics
-    }
-
-    /// Lets jobs in flight come to rest for up to `patience`, then drops them. Dropping is safe: whatever was under way
-    /// is found by looking, after the next start (RST-18).
-    pub async fn stop(mut self, patience: Duration) {
-        let rest = async { while self.jobs.join_next().await.is_some() {} };
-        if tokio::time::timeout(patience, rest).await.is_err() {
-            debug!(left = self.jobs.len(), "Dropping jobs in flight");
-        }
     }
 }
 

@@ -1,0 +1,83 @@
+//! Jobs in flight: how one is started on a pod, and how they come to rest.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use rubelet_core::id::PodUid;
+use rubelet_core::lifecycle::{Cause, Job, JobEnd, Retry};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, error, info_span};
+
+use super::workers::PodWorkers;
+use super::{JobLine, JobResult, clean_up, sync_pod, terminate};
+
+impl PodWorkers {
+    pub(super) fn start(&mut self, uid: &PodUid, job: Job) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        worker.cancel = CancellationToken::new();
+        let line = JobLine {
+            pod: worker.life.subject().reference(),
+            notes: self.notes.clone(),
+            cancel: worker.cancel.clone(),
+        };
+        let span = info_span!("job", pod = %line.pod);
+        let (node, subject, memory) = (Arc::clone(&self.node), worker.life.subject().clone(), worker.memory.clone());
+        let uid = uid.clone();
+        let cause = worker.life.stage().cause().unwrap_or(Cause::Ended);
+        let grace = worker.life.stage().grace_left(self.node.clock.mono());
+        debug!(pod = %line.pod, ?job, "Starting a job");
+        worker.job_begins(&self.node, &job);
+        let work = async move {
+            match job {
+                Job::Sync => sync_pod::run(&node, subject, memory, line).await,
+                // The grace is counted from when the pod was told to end, not from this try.
+                Job::Terminate { .. } => terminate::run(&node, subject, cause, grace, memory, line).await,
+                Job::CleanUp => clean_up::run(&node, subject, cause, memory, line).await,
+            }
+        };
+        // A job that panics must not take the node down, nor its pod: it is told as a failure and tried again.
+        let guarded = AssertUnwindSafe(work).catch_unwind().map(move |result| {
+            result.unwrap_or_else(|_| JobResult {
+                uid,
+                end: JobEnd::Failed(Retry::Later),
+                memory: None,
+                problem: Some("internal error: the job on this pod panicked".to_owned()),
+            })
+        });
+        self.jobs.spawn(guarded.instrument(span));
+    }
+
+    /// Waits for the next job that comes to rest; for ever if none is in flight. Cancel-safe, as `join_next` is.
+    pub(crate) async fn next_end(&mut self) -> JobResult {
+        loop {
+            tokio::select! {
+                biased;
+                Some(ended) = self.jobs.join_next() => match ended {
+                    Ok(result) => return result,
+                    Err(err) => {
+                        self.panics += 1;
+                        error!(%err, "A job was lost");
+                    }
+                },
+                // Between jobs, what the prober is to know is sent; cancel-safe, as it says.
+                () = self.prober.flush() => {}
+            }
+        }
+    }
+
+    /// No job is in flight.
+    pub(crate) fn are_resting(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Lets jobs in flight come to rest for up to `patience`, then drops them. Dropping is safe: whatever was under way
+    /// is found by looking, after the next start (RST-18).
+    pub async fn stop(mut self, patience: Duration) {
+        let rest = async { while self.jobs.join_next().await.is_some() {} };
+        if tokio::time::timeout(patience, rest).await.is_err() {
+            debug!(left = self.jobs.len(), "Dropping jobs in flight");
+        }
+    }
+}
