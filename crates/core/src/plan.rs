@@ -263,4 +263,4 @@ fn prune_init(pod: &Pod, seen: &PodObservation, plan: &mut PodPlan) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

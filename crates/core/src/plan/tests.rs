@@ -20,7 +20,8 @@ fn sidecar(name: &str) -> Container {
     Container { restart_policy: Some("Always".into()), ..container(name) }
 }
 
-fn seen(running: &[&str]) -> PodObservation {
+/// Only these run.
+pub(crate) fn seen(running: &[&str]) -> PodObservation {
     let pod = PodRef { namespace: "ns".into(), name: "web".into(), uid: "u".into() };
     let mut seen = PodObservation::nothing(pod, Instant::START);
     for name in running {

@@ -8,34 +8,12 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::id::PodUid;
-use crate::observe::{ContainerMarks, ContainerObservation, ContainerState, PodObservation};
+use crate::plan::tests::seen as running;
 use crate::resources::tests::pod;
-use crate::time::Instant;
 
 /// A pod of one container `a` with these requests and limits.
 fn sized(requests: Value, limits: Value) -> Pod {
     pod(json!({"containers": [{"name": "a", "resources": {"requests": requests, "limits": limits}}]}))
-}
-
-fn running(names: &[&str]) -> PodObservation {
-    let reference = crate::id::PodRef { namespace: "ns".into(), name: "web".into(), uid: "u".into() };
-    let mut seen = PodObservation::nothing(reference, Instant::START);
-    for name in names {
-        seen.containers.push(ContainerObservation {
-            id: format!("{name}.0").into(),
-            sandbox: "s".into(),
-            name: (*name).into(),
-            state: ContainerState::Running { started_at: Timestamp::UNIX_EPOCH },
-            created_at: Timestamp::UNIX_EPOCH,
-            image: String::new(),
-            image_id: String::new(),
-            marks: ContainerMarks::default(),
-            log_path: String::new(),
-            resources: None,
-            user: None,
-        });
-    }
-    seen
 }
 
 fn check_plan(old: &Pod, new: &Pod, seen: &[&str], expected: &Expect) {
