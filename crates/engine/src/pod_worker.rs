@@ -31,9 +31,10 @@ use rubelet_core::plan::ProbeView;
 use rubelet_core::reason::{StartFailure, WaitingReason};
 use rubelet_core::resize::{PodAllocation, ResizeState};
 use rubelet_core::status::Ending;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, MutexGuard, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::ports::{EventKind, PodEvent, RpcError, RpcErrorKind};
 use crate::volumes::VolumeMemory;
 pub use view::WorkerView;
@@ -156,9 +157,48 @@ pub(crate) struct JobLine {
     pub(crate) notes: mpsc::Sender<(PodUid, Note)>,
     /// The pod was told to end, or to end sooner: come to rest.
     pub(crate) cancel: CancellationToken,
+    /// Held while the runtime starts a container.
+    starting: Arc<Mutex<()>>,
 }
 
+/// How long a start that is under way when its pod is told to end may take to come to its own end.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
 impl JobLine {
+    pub(crate) fn new(pod: PodRef, notes: mpsc::Sender<(PodUid, Note)>, cancel: CancellationToken) -> Self {
+        Self { pod, notes, cancel, starting: Arc::default() }
+    }
+
+    /// Marks that the runtime is starting a container, until dropped. Waits for ever if the pod was told to end: nothing
+    /// may start from then on (WORK-04), and whoever told it drops the job.
+    pub(crate) async fn starting(&self) -> MutexGuard<'_, ()> {
+        self.rest_if_told().await;
+        self.starting.lock().await
+    }
+
+    /// Goes on, unless the pod was told to end: then the job gets no further, and is dropped.
+    pub(crate) async fn rest_if_told(&self) {
+        if self.cancel.is_cancelled() {
+            std::future::pending().await
+        }
+    }
+
+    /// Waits until the job has to be dropped.
+    ///
+    /// A call in flight is given up: whatever it made is found by the next job, which begins by looking. Only a start is
+    /// waited for. Of one that is given up half-way the runtime says that the container could not be started, though its
+    /// process may have run, and people would read that of a pod that they only deleted. One that hangs holds up the end
+    /// for no longer than [`START_PATIENCE`].
+    pub(crate) async fn told_to_end(&self, clock: &Clock) {
+        self.cancel.cancelled().await;
+        let patience = clock.mono() + START_PATIENCE;
+        tokio::select! {
+            biased;
+            _ = self.starting.lock() => {}
+            () = clock.sleep_until(Some(patience)) => {}
+        }
+    }
+
     /// Says what the job now does or waits for.
     pub(crate) async fn step(&self, what: impl Into<String>) {
         self.note(Note::Step { what: what.into() }).await;

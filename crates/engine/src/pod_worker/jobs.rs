@@ -17,11 +17,7 @@ impl PodWorkers {
     pub(super) fn start(&mut self, uid: &PodUid, job: Job) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         worker.cancel = CancellationToken::new();
-        let line = JobLine {
-            pod: worker.life.subject().reference(),
-            notes: self.notes.clone(),
-            cancel: worker.cancel.clone(),
-        };
+        let line = JobLine::new(worker.life.subject().reference(), self.notes.clone(), worker.cancel.clone());
         let span = info_span!("job", pod = %line.pod);
         let (node, subject, memory) = (Arc::clone(&self.node), worker.life.subject().clone(), worker.memory.clone());
         let uid = uid.clone();

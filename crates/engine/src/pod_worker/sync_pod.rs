@@ -34,13 +34,12 @@ pub(super) async fn run(node: &Node, subject: Subject, memory: PodMemory, line: 
         // Only a pod with a spec is ever synced; an orphan begins its life by ending.
         return JobResult { uid, end: JobEnd::Failed(Retry::Later), memory: Some(memory), problem: None };
     };
-    let cancel = line.cancel.clone();
+    let told = line.clone();
     let mut sync = SyncPod { node, pod, line, memory };
     let (end, problem) = tokio::select! {
         biased;
-        // WORK-04: nothing may start from here on, and no call that hangs may hold up the end. A call in flight is given
-        // up, not awaited: whatever it made is found by the next job, which begins by looking.
-        () = cancel.cancelled() => (JobEnd::Failed(Retry::Soon), None),
+        // WORK-04: nothing may start from here on, and no call that hangs may hold up the end.
+        () = told.told_to_end(&node.clock) => (JobEnd::Failed(Retry::Soon), None),
         result = sync.sync() => match result {
             Ok(end) => (end, None),
             Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),

@@ -237,13 +237,17 @@ impl PodRuntime<'_> {
 
     async fn run(&self, container: &Container, id: &ContainerId, config: &ContainerConfig) -> Result<(), NotStarted> {
         self.line.step(format!("container {} to be started", container.name)).await;
+        let starting = self.line.starting().await;
         let began = self.node.clock.mono();
         if let Err(err) = self.node.ports.runtime.start_container(id).await {
+            drop(starting);
             return Err(self.runtime_failed(container, WaitingReason::RunContainerError, err).await);
         }
         let took = self.node.clock.mono().since(began);
-        self.line.happened(format!("Container {} started", container.name), Some(took)).await;
         self.event(container, "Started", "Container started").await;
+        drop(starting);
+        self.line.rest_if_told().await;
+        self.line.happened(format!("Container {} started", container.name), Some(took)).await;
         let linked = self.node.ports.logs.link(&self.line.pod, &container.name, id.as_str(), config.attempt).await;
         if let Err(err) = linked {
             tracing::warn!(container = %container.name, err = %Chain(&err), "Could not link the container's log");

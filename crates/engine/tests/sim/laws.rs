@@ -27,6 +27,8 @@ pub(crate) struct Laws {
 /// A life that was seen to end.
 struct Ending {
     arrived: Duration,
+    /// When that was seen.
+    since: Duration,
     /// The last grace of each container.
     graces: BTreeMap<String, Duration>,
 }
@@ -41,7 +43,13 @@ impl Laws {
     }
 
     /// Takes in all that happened since the last look, and answers with the laws that were broken.
-    pub(crate) fn look(&mut self, view: &NodeView, calls: &[Call], statuses: &RecordingStatus) -> Vec<String> {
+    pub(crate) fn look(
+        &mut self,
+        view: &NodeView,
+        calls: &[Call],
+        statuses: &RecordingStatus,
+        now: Duration,
+    ) -> Vec<String> {
         let mut broken = Vec::new();
         let engine_at = self.engine_at;
         let arrived = |pod: &WorkerView| engine_at + pod.arrived.mono.since_start();
@@ -62,7 +70,7 @@ impl Laws {
             view.pods.iter().filter(|p| p.stage.is_past_syncing() && p.stage != Stage::Finished).collect();
         self.ending.retain(|uid, old| past.iter().any(|p| p.pod.uid == *uid && arrived(p) == old.arrived));
         for pod in past {
-            let new = Ending { arrived: arrived(pod), graces: BTreeMap::new() };
+            let new = Ending { arrived: arrived(pod), since: now, graces: BTreeMap::new() };
             self.ending.entry(pod.pod.uid.clone()).or_insert(new);
         }
         broken.extend(self.phases(statuses));
@@ -91,9 +99,13 @@ impl Laws {
 }
 
 impl Ending {
-    /// Nothing starts once a pod was told to end, and grace never grows.
+    /// Nothing is asked to start once a pod was told to end, and grace never grows.
     fn check(&mut self, uid: &PodUid, call: &Call) -> Option<String> {
         if let Some(name) = call.line.strip_prefix("start ") {
+            if call.asked < self.since {
+                // It was under way, and is awaited.
+                return None;
+            }
             return Some(format!("{uid}: {name} was started after the pod was told to end"));
         }
         let (name, grace) = call.line.strip_prefix("stop ")?.split_once(" grace=")?;

@@ -81,12 +81,25 @@ async fn a_pod_deleted_between_create_and_start_is_never_started() {
         sim.files.put(static_pod("web").build());
         tokio::time::sleep(Duration::from_millis(wait * 8)).await;
         sim.files.take_away("web");
-        // From the moment that the engine knows, nothing starts.
+        // From the moment that the engine knows, nothing is asked to start.
         sim.until(1, "the end to begin", async |sim| sim.stage("web").await.is_none_or(|s| s.is_past_syncing())).await;
         sim.watch_laws().await;
         sim.until_gone("web", 60).await;
         sim.watch_laws().await;
+        // What was under way is awaited: given up, the runtime would say that it failed.
+        let failed = sim.statuses.all().into_iter().any(|report| format!("{:?}", report.status).contains("StartError"));
+        assert!(!failed, "deleted after {} ms: {}", wait * 8, sim.runtime.timeline());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_hangs_holds_up_the_end_of_its_pod_for_seconds_only() {
+    let sim = Sim::seeded(57).await;
+    sim.runtime.script("app", [Behaviour::runs().start_takes(Duration::from_secs(3600))]);
+    sim.files.put(static_pod("web").build());
+    sim.pass(5).await;
+    sim.files.take_away("web");
+    sim.until_gone("web", 15).await;
 }
 
 #[tokio::test(start_paused = true)]

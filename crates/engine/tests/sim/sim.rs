@@ -275,7 +275,7 @@ impl Sim {
     pub(crate) async fn watch_laws(&mut self) {
         self.check_laws();
         let view = self.view().await;
-        let broken = self.laws.look(&view, &self.runtime.log(), &self.statuses);
+        let broken = self.laws.look(&view, &self.runtime.log(), &self.statuses, self.clock.elapsed());
         self.none_broken(&broken);
     }
 

@@ -169,9 +169,26 @@ impl World {
         Ok(id)
     }
 
+    /// It has ended without having run, as the runtime says.
+    pub(super) fn could_not_start(&mut self, now: At, id: &ContainerId, why: &str) {
+        let exit = Exit {
+            code: START_ERROR,
+            started_at: jiff::Timestamp::UNIX_EPOCH,
+            finished_at: self.clock.wall_at(now),
+            reason: "StartError".into(),
+            message: why.to_owned(),
+        };
+        let uid = self.container(id).map(|(uid, _)| uid.clone());
+        if let Some(container) = self.container_mut(id) {
+            container.life = Life::Exited(exit);
+        }
+        if let Some(uid) = uid {
+            self.hint(uid, HintKind::ContainerDied);
+        }
+    }
+
     pub(super) fn start_container(&mut self, now: At, id: &ContainerId) -> Result<(), RpcError> {
         const OP: &str = "start_container";
-        let clock = self.clock;
         let not_found = || fail(OP, RpcErrorKind::NotFound, format!("container \"{id}\": not found"));
         if self.forgets() {
             return Err(not_found());
@@ -193,17 +210,7 @@ impl World {
             return Err(fail(OP, RpcErrorKind::Failed, "sandbox container is not running"));
         }
         if let Some(message) = behaviour.start_error {
-            let exit = Exit {
-                code: START_ERROR,
-                started_at: jiff::Timestamp::UNIX_EPOCH,
-                finished_at: clock.wall_at(now),
-                reason: "StartError".into(),
-                message: message.clone(),
-            };
-            if let Some(container) = self.container_mut(id) {
-                container.life = Life::Exited(exit);
-            }
-            self.hint(uid, HintKind::ContainerDied);
+            self.could_not_start(now, id, &message);
             return Err(fail(OP, RpcErrorKind::Failed, message));
         }
         let twin = |c: &FakeContainer| c.config.name == name && matches!(c.life, Life::Running { .. });

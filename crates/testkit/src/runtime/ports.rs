@@ -130,9 +130,11 @@ impl Containers for FakeRuntime {
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RpcError> {
-        let (owner, takes) = self.with(|world, _| (owner_of(world, id), world.start_takes(id)));
+        let (owner, takes, asked) = self.with(|world, now| (owner_of(world, id), world.start_takes(id), now));
         if !takes.is_zero() {
+            let given_up = GivenUp { runtime: self, id };
             tokio::time::sleep(takes).await;
+            std::mem::forget(given_up);
         }
         let id = id.clone();
         self.change("start_container", owner.map(|(uid, _)| uid), None, move |world, now| {
@@ -140,6 +142,9 @@ impl Containers for FakeRuntime {
             let outcome = world.start_container(now, &id);
             if let Some((uid, name)) = owner {
                 world.record(now, &uid, format!("start {name}"), &outcome);
+                if let Some(call) = world.log.last_mut() {
+                    call.asked = asked;
+                }
             }
             outcome
         })
@@ -305,4 +310,17 @@ impl FakeRuntime {
 /// Whose container it is, and its name.
 fn owner_of(world: &World, id: &ContainerId) -> Option<(PodUid, String)> {
     world.container(id).map(|(uid, container)| (uid.clone(), container.config.name.clone()))
+}
+
+/// If dropped, the caller did not wait for a start: containerd 2.1 gives it up then, and shows that it failed.
+struct GivenUp<'a> {
+    runtime: &'a FakeRuntime,
+    id: &'a ContainerId,
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        let why = "failed to start containerd task: context canceled";
+        self.runtime.with(|world, now| world.could_not_start(now, self.id, why));
+    }
 }

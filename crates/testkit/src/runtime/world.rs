@@ -59,8 +59,10 @@ pub(super) type Effect = Box<dyn FnOnce(&mut World, At) + Send>;
 /// One call that had an effect, or tried to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// When, on the test's clock.
+    /// When it had its effect, on the test's clock.
     pub at: Duration,
+    /// When it was made: a start may take a while.
+    pub asked: Duration,
     /// Name of the pod.
     pub pod: String,
     /// UID of the pod.
@@ -261,7 +263,7 @@ impl World {
         if let Err(error) = outcome {
             line = format!("{line}: {:?}", error.kind);
         }
-        self.log.push(Call { at, pod: pod.into(), uid: uid.clone(), line });
+        self.log.push(Call { at, asked: at, pod: pod.into(), uid: uid.clone(), line });
     }
 }
 
