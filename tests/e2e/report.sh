@@ -39,6 +39,12 @@ waiting_names() { cut -f1 "$WAITING" | sed '/^#/d; /^$/d' | sort -u; }
 passes() { sort -u "$PASSES"; }
 failures_that_count() { comm -12 <(named "$1" failed) <(comm -23 <(passes) <(waiting_names)); }
 
+# Each of those with what the suite said of it.
+why_failed() {
+  awk -F '\t' 'NR == FNR { counts[$0] = 1; next } $1 == "failed" && $4 in counts { print $4 ": " $5 }' \
+    <(failures_that_count "$1") "$1"
+}
+
 # `merge_second FIRST SECOND`: what passed the second time has passed, and is marked.
 merge_second() {
   local merged=$1.merged

@@ -30,7 +30,7 @@ SKIPPED='\[Serial\]|\[Slow\]|\[Disruptive\]|\[Feature:|\[Alpha\]|\[sig-network\]
 # The default specs take 16 minutes on two idle cores.
 SUITE_MINUTES=45
 OUT=$(realpath -m "${OUT:-$REPO/target/e2e/$NODE}")
-work='' suite_pid='' bad=0
+work='' suite_pid='' bad=0 failed=()
 
 main() {
   [[ $NODE == rubelet || $NODE == upstream ]] || die "NODE is rubelet or upstream, not $NODE"
@@ -43,7 +43,9 @@ main() {
   [[ ${SUITE:-1} == 0 ]] || suite
   scenarios
   if ((bad)); then
+    # Again, and last: a log is read from its end.
     say "${RED}e2e: not all is well${RESET}, see $OUT"
+    printf '    %s\n' "${failed[@]}"
   else
     say "${GREEN}e2e: ok${RESET}, report in $OUT"
   fi
@@ -87,7 +89,7 @@ suite() {
   [[ ${RETRY:-1} == 0 || $NODE == upstream ]] || second_try
   cp "$cluster"/*.log "$cluster/containerd/containerd.log" "$OUT/logs/"
   table "$OUT/results.tsv"
-  verdict "$OUT/results.tsv" || bad=1
+  verdict "$OUT/results.tsv" || { bad=1 && mapfile -t -O "${#failed[@]}" failed < <(why_failed "$OUT/results.tsv"); }
   if [[ ${RECORD:-} == 1 && $NODE == upstream ]]; then record "$OUT/results.tsv"; fi
   [[ ${KEEP:-} == 1 ]] || take_down "$cluster"
 }
@@ -143,7 +145,7 @@ scenarios() {
       say "    ${GREEN}passed${RESET} $name"
     else
       say "    ${RED}failed${RESET} $name"
-      bad=1
+      bad=1 failed+=("scenario $name")
     fi
     take_down "$work/$name"
   done
