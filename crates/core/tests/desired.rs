@@ -316,6 +316,19 @@ proptest! {
     }
 
     #[test]
+    fn a_source_that_hands_over_the_same_objects_again_is_told_the_same(deliveries in any_deliveries()) {
+        let (mut desired, mut twin) = (DesiredPods::default(), DesiredPods::default());
+        for (second, (source, pods)) in deliveries.into_iter().enumerate() {
+            let held = |pod: &Pod| desired.pods().find(|h| h.source() == Some(source) && essence(h) == essence(pod));
+            let pods: Vec<_> = pods.into_iter().map(|pod| held(&pod).cloned().unwrap_or(pod)).collect();
+            let copies = pods.iter().map(|pod| Arc::new(Pod::clone(pod))).collect();
+            let told = twin.deliver(source, copies, at(second as u64));
+            prop_assert_eq!(desired.deliver(source, pods, at(second as u64)), told);
+            prop_assert!(desired.pods().eq(twin.pods()));
+        }
+    }
+
+    #[test]
     fn the_time_first_seen_never_changes_while_a_pod_stays(deliveries in any_deliveries()) {
         let mut desired = DesiredPods::default();
         for (second, (source, pods)) in deliveries.into_iter().enumerate() {
