@@ -20,8 +20,10 @@ mod pods;
 #[path = "../../tests/sim/sim.rs"]
 mod sim;
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::process::Command;
+use std::rc::Rc;
 use std::time::Duration;
 
 use rubelet_core::id::{PodRef, PodUid};
@@ -46,6 +48,10 @@ const MORE: usize = 21;
 /// Asks this program to measure, in a process of its own.
 const COSTS: &str = "costs";
 const MEMORY: &str = "memory";
+/// What a look costs whose pod has left the caches, however few pods there are.
+const COLD: &str = "cold";
+/// Only looks, so many: for a profiler, which sees what each costs in the difference between two runs.
+const ONLY_LOOKS: &str = "looks";
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -53,6 +59,8 @@ fn main() {
     match (args.first().map(String::as_str), numbers.as_slice()) {
         (Some(COSTS), [pods]) => print(costs(*pods)),
         (Some(MEMORY), [pods]) => print(memory(*pods)),
+        (Some(COLD), [pods]) => print(cold(*pods)),
+        (Some(ONLY_LOOKS), [pods, looks]) => only_looks(*pods, *looks),
         (_, []) => measure(&PODS),
         (_, pods) => measure(pods),
     }
@@ -93,7 +101,7 @@ fn costs(pods: u32) -> serde_json::Value {
     virtually(async {
         let mut cluster = Cluster::with(usize::try_from(pods).expect("few enough"));
         cluster.start().await;
-        let look = look(&cluster, pods).await;
+        let look = look(&cluster, pods, || Duration::ZERO).await;
         let mut more = Vec::new();
         for n in 0..MORE {
             more.push(one_more(&cluster, n).await);
@@ -102,9 +110,40 @@ fn costs(pods: u32) -> serde_json::Value {
     })
 }
 
+/// A look as `costs` measures it, with something else that fills the caches between every two.
+fn cold(pods: u32) -> serde_json::Value {
+    /// Twice what a core has to itself.
+    const CACHES: usize = 4 << 20;
+    virtually(async {
+        let mut cluster = Cluster::with(usize::try_from(pods).expect("few enough"));
+        cluster.start().await;
+        let (mut filler, spent) = (vec![0_u8; CACHES], Rc::new(Cell::new(Duration::ZERO)));
+        let counter = Rc::clone(&spent);
+        let fill = async move {
+            loop {
+                tokio::time::sleep(PERIOD / pods).await;
+                let began = kernel::cpu();
+                filler.iter_mut().step_by(64).for_each(|byte| *byte = byte.wrapping_add(1));
+                black_box(&filler);
+                counter.set(counter.get() + kernel::cpu() - began);
+            }
+        };
+        let looks = look(&cluster, pods, || spent.get());
+        tokio::select! { look = looks => json!({"look": look}), () = fill => json!(null) }
+    })
+}
+
+fn only_looks(pods: u32, looks: u32) {
+    virtually(async {
+        let mut cluster = Cluster::with(usize::try_from(pods).expect("few enough"));
+        cluster.start().await;
+        tokio::time::sleep(PERIOD * looks / pods).await;
+    });
+}
+
 /// Milliseconds of CPU for each look at a pod of an idle node, with its share of lists and surveys, and without what the
-/// fake runtime needs to answer.
-async fn look(cluster: &Cluster, pods: u32) -> f64 {
+/// fake runtime needs to answer, nor what was `spent` on something else.
+async fn look(cluster: &Cluster, pods: u32, spent: impl Fn() -> Duration) -> f64 {
     let runtime = &cluster.sim.runtime;
     let looks = || {
         let counts = runtime.counts();
@@ -112,7 +151,7 @@ async fn look(cluster: &Cluster, pods: u32) -> f64 {
     };
     let (cpu, looked) = (kernel::cpu(), looks());
     tokio::time::sleep((PERIOD * LOOKS / pods).max(LEAST)).await;
-    let cpu = kernel::cpu() - cpu;
+    let cpu = kernel::cpu() - cpu - spent();
     let looked = u32::try_from(looks() - looked).expect("far fewer");
     assert!(looked > pods, "pods are looked at now and then: {:?}", runtime.counts());
     millis(cpu) / f64::from(looked) - fakes_alone(cluster).await
