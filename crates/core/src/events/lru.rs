@@ -1,17 +1,30 @@
 //! A map that forgets what was not used for longest.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Values by key; past `most`, the one that was asked for longest ago goes.
+///
+/// Of a key only 128 bits are kept: keys are long, and thousands of them are held. Two that share them would share a value,
+/// which happens to nobody by chance and gains nobody anything.
 #[derive(Debug)]
 pub(super) struct Lru<V> {
     most: usize,
     /// Counts uses.
     uses: u64,
-    values: BTreeMap<Arc<str>, (u64, V)>,
+    values: BTreeMap<Digest, (u64, V)>,
     /// Keys by last use.
-    order: BTreeMap<u64, Arc<str>>,
+    order: BTreeMap<u64, Digest>,
+}
+
+type Digest = [u64; 2];
+
+fn digest(key: &str) -> Digest {
+    [0_u8, 1].map(|salt| {
+        let mut hasher = DefaultHasher::new();
+        (salt, key).hash(&mut hasher);
+        hasher.finish()
+    })
 }
 
 impl<V> Lru<V> {
@@ -21,6 +34,10 @@ impl<V> Lru<V> {
 
     /// The value, used now.
     pub(super) fn get(&mut self, key: &str) -> Option<&mut V> {
+        self.find(&digest(key))
+    }
+
+    fn find(&mut self, key: &Digest) -> Option<&mut V> {
         let (used, value) = self.values.get_mut(key)?;
         if let Some(name) = self.order.remove(used) {
             self.uses += 1;
@@ -32,10 +49,10 @@ impl<V> Lru<V> {
 
     /// The value, made if it is not there, used now.
     pub(super) fn get_or_insert(&mut self, key: &str, make: impl FnOnce() -> V) -> &mut V {
-        if self.get(key).is_none() {
+        let key = digest(key);
+        if self.find(&key).is_none() {
             self.uses += 1;
-            let key: Arc<str> = key.into();
-            self.order.insert(self.uses, Arc::clone(&key));
+            self.order.insert(self.uses, key);
             self.values.insert(key, (self.uses, make()));
             if self.values.len() > self.most
                 && let Some((_, oldest)) = self.order.pop_first()
@@ -43,7 +60,7 @@ impl<V> Lru<V> {
                 self.values.remove(&oldest);
             }
         }
-        let (_, value) = self.values.get_mut(key).expect("it was there or was put there, and is the newest");
+        let (_, value) = self.values.get_mut(&key).expect("it was there or was put there, and is the newest");
         value
     }
 }
