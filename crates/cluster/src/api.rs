@@ -24,6 +24,7 @@ mod pace;
 mod pulse;
 mod query;
 mod reflector;
+mod shrink;
 mod source;
 mod status;
 mod strip;

@@ -20,6 +20,7 @@ use tracing::info;
 
 use super::client::Client;
 use super::reflector::{Reflector, Set, Watched};
+use super::shrink::shrink;
 
 /// Pause after a delivery, for each pod in it: several times what merging it costs, so that the time spent on deliveries is
 /// a share of the whole and does not grow with the square of the pods.
@@ -118,4 +119,5 @@ fn mark(pod: &mut Pod, before: Option<&Pod>, clock: &Clock) {
     let annotations = pod.metadata.annotations.get_or_insert_default();
     annotations.insert(SOURCE_ANNOTATION.to_owned(), Source::Api.as_str().to_owned());
     annotations.insert(SEEN_ANNOTATION.to_owned(), seen);
+    shrink(pod);
 }
