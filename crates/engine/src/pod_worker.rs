@@ -65,7 +65,7 @@ pub struct PodMemory {
     /// Directories, cgroup and volumes were made ready by this process; where the volumes are.
     pub set_up: Option<Arc<BTreeMap<String, PathBuf>>>,
     /// What the runtime was last told of its containers' resources.
-    pub(crate) told: Option<PodAllocation>,
+    pub(crate) told: Option<Arc<PodAllocation>>,
     /// How its resize stands.
     pub(crate) resize: ResizeState,
     /// How its volumes fare.

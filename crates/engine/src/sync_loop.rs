@@ -330,7 +330,8 @@ impl SyncLoop {
             }
         }
         if let Some(now) = self.workers.told(&uid).filter(|now| told.as_ref() != Some(now)) {
-            self.resizes.told(&uid, now);
+            let shared = self.resizes.told(&uid, now);
+            self.workers.share_told(&uid, shared);
         }
         if !self.waiters.is_empty() {
             self.open_door();

@@ -1,5 +1,7 @@
 //! What the sync loop tells the workers of resizes.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use rubelet_core::id::PodUid;
 use rubelet_core::lifecycle::Event;
@@ -34,12 +36,19 @@ impl PodWorkers {
     }
 
     /// What a process before this one told the runtime of this pod, whose life here is about to begin.
-    pub(crate) fn remember_told(&mut self, uid: &PodUid, told: PodAllocation) {
+    pub(crate) fn remember_told(&mut self, uid: &PodUid, told: Arc<PodAllocation>) {
         self.told_before.insert(uid.clone(), told);
     }
 
     /// What the runtime has been told of this pod.
-    pub(crate) fn told(&self, uid: &PodUid) -> Option<&PodAllocation> {
+    pub(crate) fn told(&self, uid: &PodUid) -> Option<&Arc<PodAllocation>> {
         self.workers.get(uid)?.memory.told.as_ref()
+    }
+
+    /// The same, held by others too: one object serves all.
+    pub(crate) fn share_told(&mut self, uid: &PodUid, told: Arc<PodAllocation>) {
+        if let Some(worker) = self.workers.get_mut(uid) {
+            worker.memory.told = Some(told);
+        }
     }
 }

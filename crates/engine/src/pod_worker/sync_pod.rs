@@ -87,7 +87,7 @@ impl SyncPod<'_> {
             pod: &self.pod,
             probes: &self.memory.probes,
             gates: self.node.settings.plan_gates,
-            told: self.memory.told.as_ref(),
+            told: self.memory.told.as_deref(),
         };
         plan_pod(&view, seen)
     }
@@ -125,7 +125,7 @@ impl SyncPod<'_> {
     /// Notes whether what runs has what was allocated to it, and tells when it has (RSZ-06, RSZ-10).
     async fn watch_resize(&mut self, seen: &PodObservation) {
         // After a restart with no record, what runs is taken to have what it should: a lost record restarts nothing.
-        let told = self.memory.told.get_or_insert_with(|| PodAllocation::of(&self.pod));
+        let told = self.memory.told.get_or_insert_with(|| Arc::new(PodAllocation::of(&self.pod)));
         if in_progress(&self.pod, seen, told) {
             let generation = self.pod.metadata.generation.unwrap_or_default();
             let begun = || ResizeCondition { generation, ..ResizeCondition::default() };
@@ -307,7 +307,7 @@ pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObser
         host_ips: &node.facts.ips,
         ending,
         resize: &memory.resize,
-        told: memory.told.as_ref(),
+        told: memory.told.as_deref(),
         now: node.clock.wall(),
         recursive_read_only: node
             .health

@@ -36,7 +36,7 @@ pub struct PodWorkers {
     /// Mirrors of static pods: what the API showed of them before we started is the status before.
     pub(super) mirrors: Arc<Mirrors>,
     /// What the runtime was told before we started, of pods whose life here has not begun.
-    pub(super) told_before: BTreeMap<PodUid, PodAllocation>,
+    pub(super) told_before: BTreeMap<PodUid, Arc<PodAllocation>>,
     pub(super) panics: u64,
 }
 

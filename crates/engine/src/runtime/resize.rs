@@ -3,6 +3,8 @@
 //! The pod's cgroup has room for both sizes while its containers change: it is raised before them and lowered after them.
 //! What was told to the runtime is remembered step by step, so that an attempt that is cut off is taken up where it ended.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Container, ResourceRequirements};
 use rubelet_core::id::SandboxId;
 use rubelet_core::launch::{LinuxResources, container_resources};
@@ -42,7 +44,7 @@ impl PodRuntime<'_> {
         memory: &mut PodMemory,
     ) -> Result<(), String> {
         self.line.step("other resources").await;
-        let mut told = memory.told.clone().unwrap_or_default();
+        let mut told = memory.told.as_deref().cloned().unwrap_or_default();
         let policy = pod_policy(self.node);
         let new = pod_values(self.pod, &policy);
         let old = with_allocation(self.pod, &told).map_or_else(|| new.clone(), |pod| pod_values(&pod, &policy));
@@ -50,14 +52,14 @@ impl PodRuntime<'_> {
         self.set_pod(&larger(&old, &new)).await?;
         for (change, resources) in steps(plan) {
             self.resize_one(change, resources, &mut told).await?;
-            memory.told = Some(told.clone());
+            memory.told = Some(Arc::new(told.clone()));
         }
         self.set_pod(&new).await?;
         self.tell_sandbox(sandbox, &new).await;
         // The pod's cgroup was set for all of them, also for those that have had their turn.
         self.pod.init().iter().filter(|c| !is_sidecar(c)).for_each(|c| told.set(c));
         told.pod = self.pod.pod_spec().and_then(|spec| spec.resources.clone());
-        memory.told = Some(told);
+        memory.told = Some(Arc::new(told));
         Ok(())
     }
 

@@ -61,7 +61,7 @@ impl PodRuntime<'_> {
             }
         };
         let id = self.create(container, sandbox, &config).await?;
-        memory.told.get_or_insert_default().set(container);
+        Arc::make_mut(memory.told.get_or_insert_default()).set(container);
         self.run(container, &id, &config).await?;
         // A hook has no deadline, so it must not keep others from starting.
         slot.give_back();

@@ -387,7 +387,10 @@ impl Entry {
                 self.at = At::Gone;
                 return;
             }
-            self.show(Some(Arc::new(pod)));
+            // The watch may have shown it already, in an object that others hold too.
+            if self.shown.as_deref().and_then(resource_version) != resource_version(&pod) {
+                self.show(Some(Arc::new(pod)));
+            }
         }
         match request {
             Request::Delete => {

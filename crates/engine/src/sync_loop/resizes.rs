@@ -59,7 +59,13 @@ impl Resizes {
     /// is looked at, and what it was given is what its spec says (upstream does not start then, CKP-05).
     pub(super) async fn load(checkpoints: Arc<dyn Checkpoints>) -> (Self, RecordKeeper) {
         let given = read(&*checkpoints, Record::Given).await;
-        let told = read(&*checkpoints, Record::Told).await;
+        let mut told = read(&*checkpoints, Record::Told).await;
+        for (uid, what) in &mut told {
+            // Mostly they are the same: one object serves both.
+            if let Some(given) = given.get(uid).filter(|given| *given == what) {
+                *what = Arc::clone(given);
+            }
+        }
         let changes = watch::Sender::new(Changes::new());
         let known = BTreeMap::from([(Record::Given, given.clone()), (Record::Told, told.clone())]);
         let keeper = RecordKeeper::new(checkpoints, known, changes.clone());
@@ -88,13 +94,15 @@ impl Resizes {
     }
 
     /// What the runtime was told of this pod by a process before this one; asked for once.
-    pub(super) fn told_before(&mut self, uid: &PodUid) -> Option<PodAllocation> {
-        self.told_before.remove(uid).map(Arc::unwrap_or_clone)
+    pub(super) fn told_before(&mut self, uid: &PodUid) -> Option<Arc<PodAllocation>> {
+        self.told_before.remove(uid)
     }
 
-    /// What the runtime has been told.
-    pub(super) fn told(&self, uid: &PodUid, told: &PodAllocation) {
-        self.record(Record::Told, uid, Some(Arc::new(told.clone())));
+    /// What the runtime has been told. Mostly that is what was given: the answer is the one object that all may hold.
+    pub(super) fn told(&self, uid: &PodUid, told: &Arc<PodAllocation>) -> Arc<PodAllocation> {
+        let told = Arc::clone(self.given.get(uid).filter(|given| *given == told).unwrap_or(told));
+        self.record(Record::Told, uid, Some(Arc::clone(&told)));
+        told
     }
 
     /// The pod is gone.
