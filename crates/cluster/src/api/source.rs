@@ -24,7 +24,7 @@ use super::shrink::shrink;
 
 /// Pause after a delivery, for each pod in it: several times what merging it costs, so that the time spent on deliveries is
 /// a share of the whole and does not grow with the square of the pods.
-const PAUSE_PER_POD: Duration = Duration::from_micros(5);
+const PAUSE_PER_POD: Duration = Duration::from_micros(1);
 
 /// The pods that the API server has bound to this node.
 #[doc(alias = "NewSourceApiserver")]

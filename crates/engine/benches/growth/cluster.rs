@@ -24,7 +24,7 @@ use crate::sim::{Sim, facts, is_ready, settings};
 /// Virtual time in which all pods must have become ready.
 const PATIENCE: Duration = Duration::from_secs(1200);
 /// What the API's source lets pass after a delivery, for each pod in it.
-const PAUSE_PER_POD: Duration = Duration::from_micros(5);
+const PAUSE_PER_POD: Duration = Duration::from_micros(1);
 
 /// The world, and the engines on it.
 pub(crate) struct Cluster {

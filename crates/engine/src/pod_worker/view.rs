@@ -68,12 +68,13 @@ impl PodWorkers {
     }
 
     /// Pods that use the node's resources: all but those that have stopped.
-    pub fn using_resources(&self) -> impl Iterator<Item = &Arc<Pod>> {
+    pub fn using_resources(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
         let uses = |stage: &Stage| match stage {
             Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => true,
             Stage::Terminated { .. } | Stage::Finished => false,
         };
-        self.workers.values().filter(move |w| uses(w.life.stage())).filter_map(|w| w.life.subject().pod())
+        let using = self.workers.iter().filter(move |(_, worker)| uses(worker.life.stage()));
+        using.filter_map(|(uid, worker)| Some((uid, worker.life.subject().pod()?)))
     }
 
     /// What others may know of each pod.

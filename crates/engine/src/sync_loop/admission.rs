@@ -97,11 +97,8 @@ impl SyncLoop {
     /// source asks for any more does not count, as with upstream.
     #[doc(alias = "filterOutInactivePods")]
     pub(super) fn counted(&self, uid: &PodUid) -> Vec<Admitted> {
-        let using = self.workers.using_resources().filter(|other| {
-            let other = PodRef::of(other).uid;
-            other != *uid && self.is_wanted(&other)
-        });
-        using.cloned().map(Admitted::new).collect()
+        let using = self.workers.using_resources().filter(|(other, _)| *other != uid && self.is_wanted(other));
+        using.map(|(_, pod)| Admitted::new(Arc::clone(pod))).collect()
     }
 
     #[doc(alias = "HandlePodUpdates")]
