@@ -31,6 +31,8 @@ const GATHER: Duration = Duration::from_secs(2);
 
 /// So many jobs leave enough behind that was freed to be worth giving back, once all of them rest.
 const JOBS_TO_GIVE_BACK: u32 = 32;
+/// How long after that: what jobs leave to others, such as statuses to be told, is over by then, too.
+const GIVE_BACK_AFTER: Duration = Duration::from_secs(3);
 
 /// When to survey, and the chores in flight.
 #[doc(alias = "HandlePodCleanups")]
@@ -158,7 +160,9 @@ impl Housekeeping {
                 });
             }
             Chore::GiveBack => {
+                let due = node.clock.mono() + GIVE_BACK_AFTER;
                 self.chores.spawn(async move {
+                    node.clock.sleep_until(Some(due)).await;
                     node.ports.memory.give_back().await;
                     ChoreEnd::Done
                 });
