@@ -31,7 +31,7 @@ use rubelet_core::plan::ProbeView;
 use rubelet_core::reason::{StartFailure, WaitingReason};
 use rubelet_core::resize::{PodAllocation, ResizeState};
 use rubelet_core::status::Ending;
-use tokio::sync::{Mutex, MutexGuard, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -157,8 +157,8 @@ pub(crate) struct JobLine {
     pub(crate) notes: mpsc::Sender<(PodUid, Note)>,
     /// The pod was told to end, or to end sooner: come to rest.
     pub(crate) cancel: CancellationToken,
-    /// Held while the runtime starts a container.
-    starting: Arc<Mutex<()>>,
+    /// Its one permit is taken while the runtime starts a container.
+    starting: Arc<Semaphore>,
 }
 
 /// How long a start that is under way when its pod is told to end may take to come to its own end.
@@ -166,14 +166,14 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 
 impl JobLine {
     pub(crate) fn new(pod: PodRef, notes: mpsc::Sender<(PodUid, Note)>, cancel: CancellationToken) -> Self {
-        Self { pod, notes, cancel, starting: Arc::default() }
+        Self { pod, notes, cancel, starting: Arc::new(Semaphore::new(1)) }
     }
 
     /// Marks that the runtime is starting a container, until dropped. Waits for ever if the pod was told to end: nothing
     /// may start from then on (WORK-04), and whoever told it drops the job.
-    pub(crate) async fn starting(&self) -> MutexGuard<'_, ()> {
+    pub(crate) async fn starting(&self) -> impl Sized {
         self.rest_if_told().await;
-        self.starting.lock().await
+        self.starting.acquire().await
     }
 
     /// Goes on, unless the pod was told to end: then the job gets no further, and is dropped.
@@ -194,7 +194,7 @@ impl JobLine {
         let patience = clock.mono() + START_PATIENCE;
         tokio::select! {
             biased;
-            _ = self.starting.lock() => {}
+            _ = self.starting.acquire() => {}
             () = clock.sleep_until(Some(patience)) => {}
         }
     }

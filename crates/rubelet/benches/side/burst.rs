@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::bench::Bench;
-use crate::plan::{Burst, PATIENCE};
+use crate::plan::{Burst, PATIENCE, QUIET, between};
 use crate::process::{cpu_ticks, forget_peak, peak};
 use crate::raw::Phase;
 use crate::traffic::Traffic;
@@ -97,10 +97,11 @@ impl Bench {
             let when = self.ready(&made).await?;
             ready.extend(made.since(&when));
             running.extend(made.since(&self.running(&made).await?));
-            // Not in step with anything that the agent does once per second.
-            sleep(Duration::from_millis(100 + 130 * (u64::try_from(n)? % 8))).await;
+            sleep(between(n)).await;
             let (asked, when) = self.delete(&made).await?;
             ends.extend(asked.since(&when));
+            // An agent may tell that a pod is gone before its remains are removed: they are not to be in the next one's way.
+            sleep(QUIET).await;
         }
         self.raw.times("create-running", "1", &running);
         self.raw.times("create-ready", "1", &ready);

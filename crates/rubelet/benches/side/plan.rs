@@ -9,6 +9,14 @@ const fn secs(count: u64) -> Duration {
 /// The longest that anything is waited for: upstream refreshes a ConfigMap within two minutes.
 pub(crate) const PATIENCE: Duration = secs(180);
 
+/// Between the end of a single pod and the next one, for remains to be removed.
+pub(crate) const QUIET: Duration = Duration::from_millis(600);
+
+/// How long the single pod `n` lives: not in step with anything that an agent does once per second.
+pub(crate) fn between(n: usize) -> Duration {
+    Duration::from_millis(100 + 130 * (u64::try_from(n).unwrap_or_default() % 8))
+}
+
 /// Which phases there are, and how large they are.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
