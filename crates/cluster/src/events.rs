@@ -11,7 +11,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use k8s_openapi::api::core::v1::{Event, ObjectReference};
+use k8s_openapi::api::core::v1::ObjectReference;
 use rubelet_core::events::{Words, new_event, node_reference, pod_reference};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{Chance, EventKind, Events, NodeEvent, PodEvent};
@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
 pub use send::EventSender;
+use send::Recorded;
 
 use crate::requests::Requests;
 
@@ -34,7 +35,7 @@ pub struct ApiEvents {
     node: String,
     clock: Clock,
     chance: Arc<dyn Chance>,
-    queue: mpsc::Sender<Box<Event>>,
+    queue: mpsc::Sender<Recorded>,
     dropped: AtomicU64,
 }
 
@@ -62,7 +63,7 @@ impl ApiEvents {
         debug!(namespace, name, part = subject.field_path.as_deref(), kind, reason, "{message}");
         let chance = [self.chance.next(), self.chance.next()];
         let event = new_event(&self.node, subject, &Words { kind, reason, message }, self.clock.wall(), chance);
-        if self.queue.try_send(Box::new(event)).is_err() {
+        if self.queue.try_send((self.clock.mono(), Box::new(event))).is_err() {
             let dropped = self.dropped.fetch_add(1, Ordering::Relaxed);
             if dropped.is_multiple_of(TELL_EVERY) {
                 warn!(dropped = dropped + 1, reason, "Too many events wait to be sent: dropping new ones");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
 use rubelet_core::events::{Correlator, Verdict};
+use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance};
 use serde::de::IgnoredAny;
@@ -14,6 +15,9 @@ use tracing::{debug, warn};
 
 use crate::requests::Requests;
 
+/// So long after it was recorded an event is sent: a pod that is being started needs what sending takes more, and most have
+/// started by then.
+const AFTER: Duration = Duration::from_millis(500);
 /// How long one event is tried while the API server is away. Upstream tries it twelve times, ten seconds apart.
 #[doc(alias = "maxTriesPerEvent")]
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -33,9 +37,12 @@ pub struct EventSender<R> {
     api: R,
     clock: Clock,
     chance: Arc<dyn Chance>,
-    events: mpsc::Receiver<Box<Event>>,
+    events: mpsc::Receiver<Recorded>,
     correlator: Correlator,
 }
+
+/// An event, and when it was recorded.
+pub(super) type Recorded = (Instant, Box<Event>);
 
 /// What came of one try.
 enum Tried {
@@ -53,7 +60,7 @@ enum Fault {
 }
 
 impl<R: Requests> EventSender<R> {
-    pub(super) fn new(api: R, clock: Clock, chance: Arc<dyn Chance>, events: mpsc::Receiver<Box<Event>>) -> Self {
+    pub(super) fn new(api: R, clock: Clock, chance: Arc<dyn Chance>, events: mpsc::Receiver<Recorded>) -> Self {
         Self { api, clock, chance, events, correlator: Correlator::default() }
     }
 
@@ -64,7 +71,8 @@ impl<R: Requests> EventSender<R> {
     }
 
     async fn send_all(&mut self) {
-        while let Some(event) = self.events.recv().await {
+        while let Some((recorded, event)) = self.events.recv().await {
+            self.clock.sleep_until(Some(recorded + AFTER)).await;
             match self.correlator.correlate(*event, self.clock.now()) {
                 Verdict::Skip => {}
                 Verdict::Create(event) => self.send(&event, None).await,

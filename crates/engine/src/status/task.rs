@@ -23,6 +23,11 @@ use crate::ports::{ApiError, ApiErrorKind, PodApi, StatusReport, StatusSink};
 /// A request that takes longer is given up: the adapter's own deadline is shorter, and this is for one that has none.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long what is said of a pod that has not started waits for what is said next. Most pods start within it, and then
+/// one write tells all: its first status, that its sandbox is there, that it runs. The API server, its disk and, on a small
+/// machine, the cores that start the pod are not asked for the others.
+const GATHER: Duration = Duration::from_millis(500);
+
 /// Sole writer of pod status.
 #[doc(alias = "statusManager")]
 pub struct StatusWriter {
@@ -34,7 +39,7 @@ pub struct StatusWriter {
     pods: BTreeMap<PodUid, Entry>,
     /// Who waits for a request, by urgency and then in order of arrival.
     queue: BTreeSet<(Urgency, u64, PodUid)>,
-    /// When who failed is tried again.
+    /// When who failed is tried again, and when who gathers has gathered enough.
     later: BTreeSet<(Instant, PodUid)>,
     arrivals: u64,
     pace: Pace,
@@ -68,6 +73,8 @@ struct Entry {
 enum At {
     /// All is said.
     Rest,
+    /// Nobody is in a hurry to know what there is to say: until then more may come.
+    Gathers(Instant),
     /// It waits for its turn.
     Queued(Urgency, u64),
     /// A request is in flight; `news` came since.
@@ -216,7 +223,7 @@ impl StatusWriter {
             At::Queued(urgency, number) => {
                 self.queue.remove(&(urgency, number, uid.clone()));
             }
-            At::Later(due) => {
+            At::Later(due) | At::Gathers(due) => {
                 self.later.remove(&(due, uid.clone()));
             }
             At::Rest | At::InFlight { .. } | At::Gone => {}
@@ -225,7 +232,7 @@ impl StatusWriter {
 
     /// Something is new about this pod: is there anything to say?
     fn consider(&mut self, uid: &PodUid) {
-        let wall = self.clock.wall();
+        let (now, wall) = (self.clock.mono(), self.clock.wall());
         let Some(entry) = self.pods.get_mut(uid) else { return };
         match entry.at {
             At::InFlight { .. } => {
@@ -234,7 +241,7 @@ impl StatusWriter {
             }
             // Its pause is kept: whatever comes meanwhile is told together.
             At::Later(_) | At::Gone => return,
-            At::Rest | At::Queued(..) => {}
+            At::Rest | At::Gathers(_) | At::Queued(..) => {}
         }
         let urgency = match entry.next(wall) {
             Some(Write::Nothing) if !entry.ask_first => None,
@@ -246,15 +253,28 @@ impl StatusWriter {
         // Who has waited goes on waiting in its place.
         let number = match before {
             At::Queued(_, number) => number,
-            At::Rest | At::InFlight { .. } | At::Later(_) | At::Gone => {
+            At::Rest | At::Gathers(_) | At::InFlight { .. } | At::Later(_) | At::Gone => {
                 self.arrivals += 1;
                 self.arrivals
             }
         };
-        entry.at = urgency.map_or(At::Rest, |urgency| At::Queued(urgency, number));
+        let gathers = Some(Urgency::Low) == urgency && entry.is_starting();
+        entry.at = match (urgency, before) {
+            (None, _) => At::Rest,
+            (Some(_), At::Rest) if gathers => At::Gathers(now + GATHER),
+            (Some(_), At::Gathers(due)) if gathers && due > now => At::Gathers(due),
+            (Some(urgency), _) => At::Queued(urgency, number),
+        };
+        let after = entry.at;
         self.unplan(uid, before);
-        if let Some(urgency) = urgency {
-            self.queue.insert((urgency, number, uid.clone()));
+        match after {
+            At::Queued(urgency, number) => {
+                self.queue.insert((urgency, number, uid.clone()));
+            }
+            At::Gathers(due) => {
+                self.later.insert((due, uid.clone()));
+            }
+            At::Rest | At::InFlight { .. } | At::Later(_) | At::Gone => {}
         }
     }
 
@@ -320,7 +340,7 @@ impl StatusWriter {
                 self.later.insert((due, uid));
             }
             At::Rest => self.consider(&uid),
-            At::Gone | At::Queued(..) | At::InFlight { .. } => {}
+            At::Gone | At::Gathers(_) | At::Queued(..) | At::InFlight { .. } => {}
         }
     }
 
@@ -340,7 +360,7 @@ impl StatusWriter {
             && at <= now
         {
             self.later.pop_first();
-            if let Some(entry) = self.pods.get_mut(&uid) {
+            if let Some(entry) = self.pods.get_mut(&uid).filter(|entry| matches!(entry.at, At::Later(_))) {
                 entry.at = At::Rest;
             }
             self.consider(&uid);
@@ -349,6 +369,11 @@ impl StatusWriter {
 }
 
 impl Entry {
+    /// It is on its way to run, and nobody waits for what is said of it until it does.
+    fn is_starting(&self) -> bool {
+        self.report.status.phase.as_deref() == Some("Pending") && !self.report.pod.is_deleted()
+    }
+
     /// The next request; `None` while there is no object to write to.
     fn next(&self, now: jiff::Timestamp) -> Option<Write> {
         let api = self.shown.as_deref()?;

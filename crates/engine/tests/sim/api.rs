@@ -47,6 +47,7 @@ async fn a_pod_is_ready_in_the_api_at_once_and_gone_at_once() {
     assert_eq!(status.phase.as_deref(), Some("Running"));
     assert_eq!(status.observed_generation, Some(1));
     assert!(status.pod_ip.is_some() && status.start_time.is_some());
+    assert_eq!(api.writes().len(), 1, "one write tells of its start: {:#?}", lines(&api.writes()));
     let began = sim.clock.elapsed();
     api.delete("web", 30);
     until_gone_from_api(&sim, &api, "web", 5).await;
@@ -55,7 +56,7 @@ async fn a_pod_is_ready_in_the_api_at_once_and_gone_at_once() {
     sim.until_gone("web", 5).await;
     check(&sim, &api);
     let writes: Vec<&str> = api.writes().iter().map(|call| call.verb).collect();
-    assert!(writes.len() <= 7, "{:#?}", lines(&api.writes()));
+    assert!(writes.len() <= 5, "{:#?}", lines(&api.writes()));
     assert_eq!(writes.last(), Some(&"delete"));
 }
 
