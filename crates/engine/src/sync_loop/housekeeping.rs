@@ -31,8 +31,8 @@ const GATHER: Duration = Duration::from_secs(2);
 
 /// So many jobs leave enough behind that was freed to be worth giving back, once all of them rest.
 const JOBS_TO_GIVE_BACK: u32 = 32;
-/// How long after that: what jobs leave to others, such as statuses to be told, is over by then, too.
-const GIVE_BACK_AFTER: Duration = Duration::from_secs(3);
+/// How long after that: what jobs leave to others is over by then, too; events of 100 pods take the longest.
+const GIVE_BACK_AFTER: Duration = Duration::from_secs(8);
 
 /// When to survey, and the chores in flight.
 #[doc(alias = "HandlePodCleanups")]

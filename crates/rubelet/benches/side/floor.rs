@@ -1,26 +1,21 @@
 //! The floor: the same pods made by bare calls to containerd, with no agent at all.
 //!
-//! What a pod of the benchmark needs is asked for as an agent asks for it: a sandbox in a cgroup of its own, a container
-//! with its resources, its hosts file, termination log and token mounted. Nothing is watched, nothing is told to an API
-//! server. Files are made beforehand, and no token is fetched.
+//! What a pod of the benchmark needs is asked for as an agent asks for it (see [`asked`]). Nothing is watched, nothing is
+//! told to an API server. Files are made beforehand, and no token is fetched.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rubelet_core::id::{ContainerId, SandboxId};
-use rubelet_core::launch::{
-    ContainerConfig, ContainerSecurity, ImageSpec, LinuxResources, Mount, SandboxConfig, SandboxSecurity,
-    SecurityProfile,
-};
+use rubelet_core::launch::{ContainerConfig, SandboxConfig};
 use rubelet_cri::{Connection, ConnectionOptions, CriRuntime, Endpoint, ListMode, OperationMetrics};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{Containers as _, Sandboxes as _};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::asked::asked;
 use crate::place::Place;
 use crate::plan::{PATIENCE, Plan, QUIET, between};
 use crate::raw::{Phase, Raw};
@@ -108,7 +103,11 @@ pub(crate) async fn run(place: &Place, mut raw: Raw, plan: &Plan) -> anyhow::Res
 impl Floor {
     /// Makes pods, lets them live for a while and removes them again.
     async fn burst(&mut self, pods: usize, at_a_time: usize, life: Duration) -> anyhow::Result<(Times, Times)> {
-        let configs: Vec<_> = (0..pods).map(|_| self.config()).collect::<anyhow::Result<_>>()?;
+        let configs = (0..pods).map(|_| {
+            self.count += 1;
+            asked(&self.place, self.count)
+        });
+        let configs = configs.collect::<anyhow::Result<Vec<_>>>()?;
         let turns = Arc::new(Semaphore::new(at_a_time));
         let began = Instant::now();
         let mut calls = JoinSet::new();
@@ -142,55 +141,6 @@ impl Floor {
             gone.push(call.context("a pod was lost")??);
         }
         Ok((times, self::times(began, gone.into_iter())))
-    }
-
-    fn config(&mut self) -> anyhow::Result<(SandboxConfig, ContainerConfig)> {
-        self.count += 1;
-        let (name, uid) = (format!("floor-{}", self.count), format!("00000000-0000-0000-0000-{:012}", self.count));
-        let dir = self.place.at("kubelet/floor").join(&name);
-        fs::create_dir_all(dir.join("token")).context("make a pod's directory")?;
-        fs::write(dir.join("hosts"), "127.0.0.1 localhost\n").context("write a hosts file")?;
-        fs::write(dir.join("termination"), "").context("write a termination log")?;
-        let log = self.place.at("pod-logs").join(format!("floor_{name}_{uid}"));
-        fs::create_dir_all(log.join("app")).context("make a log directory")?;
-        let mount = |from: &str, to: &str, readonly| Mount {
-            container_path: to.to_owned(),
-            host_path: dir.join(from).to_string_lossy().into_owned(),
-            readonly,
-            ..Mount::default()
-        };
-        let labels = BTreeMap::from([
-            ("io.kubernetes.pod.name".to_owned(), name.clone()),
-            ("io.kubernetes.pod.namespace".to_owned(), "floor".to_owned()),
-            ("io.kubernetes.pod.uid".to_owned(), uid.clone()),
-            ("io.kubernetes.container.name".to_owned(), "app".to_owned()),
-        ]);
-        let sandbox = SandboxConfig {
-            hostname: name.clone(),
-            name,
-            namespace: "floor".to_owned(),
-            log_directory: log.to_string_lossy().into_owned(),
-            labels: labels.clone(),
-            cgroup_parent: format!("/{}/kubepods/besteffort/pod{uid}", self.place.cgroup()),
-            security: SandboxSecurity { seccomp: SecurityProfile::RuntimeDefault, ..SandboxSecurity::default() },
-            uid,
-            ..SandboxConfig::default()
-        };
-        let container = ContainerConfig {
-            name: "app".to_owned(),
-            image: ImageSpec { image: "rubelet.test/pause:1".to_owned(), ..ImageSpec::default() },
-            mounts: vec![
-                mount("token", "/var/run/secrets/kubernetes.io/serviceaccount", true),
-                mount("hosts", "/etc/hosts", false),
-                mount("termination", "/dev/termination-log", false),
-            ],
-            labels,
-            log_path: "app/0.log".to_owned(),
-            resources: LinuxResources { cpu_shares: 2, oom_score_adj: 1000, ..LinuxResources::default() },
-            security: ContainerSecurity::default(),
-            ..ContainerConfig::default()
-        };
-        Ok((sandbox, container))
     }
 }
 

@@ -10,6 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "what is measured is real time, on a node of its own")]
 
 mod agent;
+mod asked;
 mod bench;
 mod burst;
 mod changes;

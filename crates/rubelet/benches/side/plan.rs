@@ -99,7 +99,7 @@ impl Plan {
             config_maps: 0,
             resizes: 2,
             bursts: vec![burst(30, false), burst(100, true)],
-            settle: secs(6),
+            settle: secs(10),
             window: secs(8),
             long_window: secs(12),
             probes: Vec::new(),

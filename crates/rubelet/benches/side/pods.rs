@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::plan::Probing;
 
-const PAUSE: &str = "rubelet.test/pause:1";
+pub(crate) const PAUSE: &str = "rubelet.test/pause:1";
 const BUSYBOX: &str = "rubelet.test/busybox:1";
 /// Exec probes begin when all pods run: 100 of them in a second are more than the machine can do, and nothing else
 /// would get done.
