@@ -208,7 +208,7 @@ async fn what_a_burst_has_freed_is_given_back_when_all_rest() {
         sim.files.put(static_pod(name).build());
     }
     sim.until_ready(&names.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
-    sim.pass(5).await;
+    sim.pass(12).await;
     let after_burst = sim.memory.times_given_back();
     assert!((1..=4).contains(&after_burst), "{after_burst}: once or twice, not with every job");
 }
