@@ -51,6 +51,8 @@ main() {
   trap 'exit 130' INT TERM HUP
   step "a control plane"
   AUDIT=1 "$ENV_DIR/k8s.sh" start "$cluster"
+  # What it does when it has just been started is in nobody's way then.
+  sleep 15
   local round
   for ((round = 1; round <= ROUNDS; round++)); do
     one_round "$round"
