@@ -195,7 +195,7 @@ impl DesiredPods {
     }
 
     /// Sets apart what is the same object as before. Mostly that is all but one pod of thousands, for which no name is made
-    /// and no tree touched: what a delivery costs is then a few nanoseconds for each pod.
+    /// and no tree changed: what a delivery costs is then a walk over them.
     fn sort_out(&mut self, source: Source, pods: Vec<Arc<Pod>>) -> Sorted {
         let mut held = self.sets.remove(&source).unwrap_or_default();
         let mut before: HashSet<*const Pod> = held.values().map(Arc::as_ptr).collect();

@@ -413,7 +413,8 @@ impl Entry {
                 return;
             }
             // The watch may have shown it already, in an object that others hold too.
-            if self.shown.as_deref().and_then(resource_version) != resource_version(&pod) {
+            let version = resource_version(&pod);
+            if version.is_none() || self.shown.as_deref().and_then(resource_version) != version {
                 self.show(Some(Arc::new(pod)));
             }
         }
