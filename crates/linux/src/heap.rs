@@ -32,6 +32,19 @@ impl Heap {
         }
         Self
     }
+
+    /// Bytes between blocks in use, in pages that could not be given back; 0 where the library keeps no such books.
+    pub fn holes(&self) -> usize {
+        #[cfg(target_env = "gnu")]
+        {
+            #[expect(unsafe_code, reason = "no safe wrapper exists")]
+            // SAFETY: mallinfo2 takes the heap's own lock, and fills in numbers only.
+            let books = unsafe { libc::mallinfo2() };
+            books.fordblks.saturating_sub(books.keepcost)
+        }
+        #[cfg(not(target_env = "gnu"))]
+        0
+    }
 }
 
 #[async_trait]
@@ -74,5 +87,16 @@ mod tests {
         let left = anonymous();
         assert!(full - left > 20_000, "{full} KiB before, {left} KiB after");
         drop(last);
+    }
+
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn what_was_freed_between_others_is_a_hole() {
+        let (kept, freed): (Vec<_>, Vec<_>) = (0..2000).map(|_| (vec![1_u8; 1500], vec![1_u8; 1500])).unzip();
+        let before = Heap.holes();
+        drop(freed);
+        let holes = Heap.holes() - before;
+        assert!(holes > 2_000_000, "{holes} bytes");
+        drop(kept);
     }
 }
