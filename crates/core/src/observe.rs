@@ -33,6 +33,12 @@ impl PodObservation {
         Self { pod, sandboxes: Vec::new(), containers: Vec::new(), at }
     }
 
+    /// Two looks at one pod that differ in nothing but when they were taken.
+    pub fn shows_the_same_as(&self, other: &Self) -> bool {
+        let Self { pod, sandboxes, containers, at: _ } = self;
+        *pod == other.pod && *sandboxes == other.sandboxes && *containers == other.containers
+    }
+
     /// The newest instance of the container called `name`.
     #[doc(alias = "FindContainerStatusByName")]
     pub fn newest(&self, name: &str) -> Option<&ContainerObservation> {

@@ -11,6 +11,7 @@ mod names;
 mod probes;
 mod reports;
 mod resizes;
+mod rest;
 mod sync_pod;
 mod terminate;
 mod view;
@@ -37,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::ports::{EventKind, PodEvent, RpcError, RpcErrorKind};
 use crate::volumes::VolumeMemory;
+use rest::Rest;
 pub use view::WorkerView;
 pub use workers::{Outcome, PodWorkers};
 
@@ -70,6 +72,8 @@ pub struct PodMemory {
     pub(crate) resize: ResizeState,
     /// How its volumes fare.
     pub(crate) volumes: VolumeMemory,
+    /// What the last look left nothing to do for, if so.
+    rest: Option<Rest>,
 }
 
 impl PodMemory {
@@ -89,6 +93,7 @@ impl PodMemory {
             probes: Arc::default(),
             set_up: None,
             volumes: VolumeMemory::default(),
+            rest: None,
         }
     }
 }

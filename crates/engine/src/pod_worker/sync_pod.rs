@@ -17,7 +17,7 @@ use rubelet_core::status::{
     DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal, pod_status,
 };
 
-use super::{JobError, JobLine, JobResult, Note, PodMemory, tell};
+use super::{JobError, JobLine, JobResult, Note, PodMemory, Rest, tell};
 use crate::chain::Chain;
 use crate::look::look;
 use crate::node::Node;
@@ -57,21 +57,57 @@ struct SyncPod<'a> {
 
 impl SyncPod<'_> {
     async fn sync(&mut self) -> Result<JobEnd, JobError> {
+        let before = self.memory.seen.clone();
         let seen = self.look().await?;
+        if let Some(before) = before.filter(|before| before.shows_the_same_as(&seen))
+            && self.rests()
+        {
+            // The one that is older, so that the heap keeps its shape.
+            self.memory.seen = Some(before);
+            return Ok(self.rest_on(&seen).await);
+        }
         self.watch_resize(&seen).await;
+        let before = Arc::clone(&self.memory.status);
         let status = self.decide_status(&seen).await;
         if is_terminal(&status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
         }
+        let plan = self.plan(&seen);
+        if plan.is_empty() && self.memory.set_up.is_some() {
+            // Only of a status that followed from itself is it known that it follows again.
+            let settled = Arc::ptr_eq(&before, &status);
+            self.memory.rest =
+                settled.then(|| Rest::on(&self.pod, &self.memory, recursive_read_only(self.node))).flatten();
+            self.memory.failures.clear();
+            return Ok(self.rest_on(&seen).await);
+        }
+        // Boxed: a look that leads to nothing need not carry the room for all that may follow from one.
+        Box::pin(self.act(plan, seen)).await
+    }
+
+    /// What the last look left nothing to do for is as it was, and no deadline has passed since.
+    fn rests(&self) -> bool {
+        let holds = |rest: &Rest| rest.holds(&self.pod, &self.memory, recursive_read_only(self.node));
+        let overdue = || self.deadline_left().is_some_and(|left| left.is_zero());
+        self.memory.rest.as_ref().is_some_and(holds) && !overdue()
+    }
+
+    /// There is nothing to do but to see that volumes follow what they show.
+    async fn rest_on(&mut self, seen: &PodObservation) -> JobEnd {
+        self.keep_objects();
+        self.refresh().await;
+        self.at_rest(seen, None)
+    }
+
+    fn keep_objects(&self) {
         if let Some(cluster) = &self.node.ports.cluster {
             cluster.objects.keep(&self.pod);
         }
-        let plan = self.plan(&seen);
-        if plan.is_empty() && self.memory.set_up.is_some() {
-            self.refresh().await;
-            self.memory.failures.clear();
-            return Ok(self.at_rest(&seen, None));
-        }
+    }
+
+    /// Does what `plan` says.
+    async fn act(&mut self, plan: PodPlan, seen: Arc<PodObservation>) -> Result<JobEnd, JobError> {
+        self.keep_objects();
         let starts = !plan.start.is_empty() || matches!(plan.sandbox, SandboxPlan::Create { .. });
         if starts {
             self.network_gate().await?;
@@ -176,11 +212,15 @@ impl SyncPod<'_> {
     }
 
     fn at_rest(&self, seen: &PodObservation, again_in: Option<Duration>) -> JobEnd {
-        let started = self.memory.status.start_time.as_ref().map(|t| t.0);
-        let deadline = deadline_left(&self.pod, started, self.node.clock.wall());
+        let deadline = self.deadline_left();
         let volumes = self.memory.volumes.due_in(self.node.clock.now());
         let again_in = [again_in, deadline, volumes].into_iter().flatten().min();
         JobEnd::Synced { looked_at: seen.at, again_in, terminal: false }
+    }
+
+    fn deadline_left(&self) -> Option<Duration> {
+        let started = self.memory.status.start_time.as_ref().map(|t| t.0);
+        deadline_left(&self.pod, started, self.node.clock.wall())
     }
 
     async fn look(&mut self) -> Result<Arc<PodObservation>, JobError> {
@@ -309,14 +349,13 @@ pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObser
         resize: &memory.resize,
         told: memory.told.as_deref(),
         now: node.clock.wall(),
-        recursive_read_only: node
-            .health
-            .borrow()
-            .status
-            .handlers
-            .iter()
-            .any(|h| h.name.is_empty() && h.recursive_read_only_mounts),
+        recursive_read_only: recursive_read_only(node),
         gates: node.settings.plan_gates,
     };
     pod_status(&view, seen)
+}
+
+/// The default runtime handler can make mounts read-only all the way down.
+fn recursive_read_only(node: &Node) -> bool {
+    node.health.borrow().status.handlers.iter().any(|h| h.name.is_empty() && h.recursive_read_only_mounts)
 }

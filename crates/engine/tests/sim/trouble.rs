@@ -174,6 +174,15 @@ async fn a_pod_past_its_deadline_fails_loop_11() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_has_long_been_at_rest_fails_at_its_deadline_too_loop_11() {
+    let sim = Sim::seeded(31).await;
+    sim.files.put(static_pod("web").active_deadline_secs(600).build());
+    sim.until_ready(&["web"], 5).await;
+    sim.until(610, "it to fail", async |sim| sim.pod("web").await.is_some_and(|p| phase(&p) == "Failed")).await;
+    assert!(sim.clock.elapsed() >= Duration::from_secs(599));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_runtime_class_that_names_no_handler_harms_that_pod_alone() {
     let sim = Sim::seeded(30).await;
     let classy = static_pod("classy").edit_spec(|spec| spec.runtime_class_name = Some("gvisor".into()));
