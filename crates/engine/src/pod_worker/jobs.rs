@@ -26,11 +26,12 @@ impl PodWorkers {
         debug!(pod = %line.pod, ?job, "Starting a job");
         worker.job_begins(&self.node, &job);
         let work = async move {
+            // Boxed: a task is moved a dozen times before it runs, and is as large as the largest of these.
             match job {
-                Job::Sync => sync_pod::run(&node, subject, memory, line).await,
+                Job::Sync => Box::pin(sync_pod::run(&node, subject, memory, line)).await,
                 // The grace is counted from when the pod was told to end, not from this try.
-                Job::Terminate { .. } => terminate::run(&node, subject, cause, grace, memory, line).await,
-                Job::CleanUp => clean_up::run(&node, subject, cause, memory, line).await,
+                Job::Terminate { .. } => Box::pin(terminate::run(&node, subject, cause, grace, memory, line)).await,
+                Job::CleanUp => Box::pin(clean_up::run(&node, subject, cause, memory, line)).await,
             }
         };
         // A job that panics must not take the node down, nor its pod: it is told as a failure and tried again.
