@@ -99,7 +99,7 @@ struct Dead {
 
 /// What is to be removed of `pods`.
 #[doc(alias = "GarbageCollect")]
-pub fn plan_gc(pods: &[PodSummary], fate: impl Fn(&PodUid) -> PodFate, view: &GcView) -> GcPlan {
+pub fn plan_gc(pods: &[&PodSummary], fate: impl Fn(&PodUid) -> PodFate, view: &GcView) -> GcPlan {
     let goes = |uid: &PodUid| match fate(uid) {
         PodFate::Unneeded => true,
         PodFate::Ended => view.remove_ended,
@@ -111,7 +111,7 @@ pub fn plan_gc(pods: &[PodSummary], fate: impl Fn(&PodUid) -> PodFate, view: &Gc
     GcPlan { containers, sandboxes }
 }
 
-fn dead_containers(pods: &[PodSummary], goes: &impl Fn(&PodUid) -> bool, view: &GcView) -> Vec<GcContainer> {
+fn dead_containers(pods: &[&PodSummary], goes: &impl Fn(&PodUid) -> bool, view: &GcView) -> Vec<GcContainer> {
     let mut removed = Vec::new();
     let mut units: Vec<Vec<Dead>> = Vec::new();
     for pod in pods {

@@ -80,7 +80,7 @@ proptest! {
         let pod = summary(&case);
         let policy = GcPolicy { min_age: Duration::from_secs(age), ..GcPolicy::default() };
         let view = GcView { policy, all_sources_seen: true, remove_ended: false, now: at(1_000) };
-        let plan = plan_gc(std::slice::from_ref(&pod), |_| PodFate::MayRun, &view);
+        let plan = plan_gc(&[&pod], |_| PodFate::MayRun, &view);
         let mut left: BTreeMap<&str, usize> = BTreeMap::new();
         for (id, container) in &pod.containers {
             let goes = plan.containers.iter().any(|c| c.id == *id);

@@ -58,7 +58,7 @@ fn fate(uid: &PodUid) -> PodFate {
 }
 
 fn check(pods: &[PodSummary], view: &GcView, expected: &Expect) {
-    let plan = plan_gc(pods, fate, view);
+    let plan = plan_gc(&pods.iter().collect::<Vec<_>>(), fate, view);
     let mut out = String::new();
     for container in &plan.containers {
         let _ =

@@ -109,7 +109,7 @@ impl Survey {
             Some(Stage::Finished) => PodFate::Ended,
             Some(_) | None => PodFate::MayRun,
         };
-        let pods: Vec<PodSummary> = self.runtime.values().filter(|pod| workers.knows(&pod.pod.uid)).cloned().collect();
+        let pods: Vec<&PodSummary> = self.runtime.values().filter(|pod| workers.knows(&pod.pod.uid)).collect();
         let view =
             GcView { policy: node.settings.gc, all_sources_seen: true, remove_ended: false, now: node.clock.wall() };
         plan_gc(&pods, fate, &view)
