@@ -39,7 +39,7 @@ pub(crate) struct Verdict {
 /// A difference that is smaller is not seen among the disturbances of a machine, whatever its ratio.
 fn unseen(figure: &str, unit: &str) -> f64 {
     match (figure, unit) {
-        ("growth-cpu", _) => 0.02,
+        ("growth-cpu" | "growth-cold", _) => 0.02,
         ("growth-latency", _) => 2.0,
         (_, "ms") => 15.0,
         (_, "%") => 0.1,

@@ -18,8 +18,8 @@ const STEPS: f64 = 6.0;
 /// Colours of middle lightness for what is plotted; words and lines follow the reader's page.
 const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#57606a}.title{font-size:14px;font-weight:600;fill:#24292f}\
 .grid{stroke:#8c959f;stroke-opacity:.3}.axis{stroke:#8c959f}.line{fill:none;stroke-width:2;stroke-linejoin:round}\
-.dash{stroke-dasharray:5 4}.c0{stroke:#e8590c}.c1{stroke:#4c8dff}.c2{stroke:#8c959f}\
-.b0{fill:#e8590c}.b1{fill:#4c8dff}.b2{fill:#8c959f}.n{text-anchor:middle}.e{text-anchor:end}\
+.dash{stroke-dasharray:5 4}.c0{stroke:#e8590c}.c1{stroke:#4c8dff}.c2{stroke:#8c959f}.c3{stroke:#2f9e44}\
+.b0{fill:#e8590c}.b1{fill:#4c8dff}.b2{fill:#8c959f}.b3{fill:#2f9e44}.n{text-anchor:middle}.e{text-anchor:end}\
 @media(prefers-color-scheme:dark){text{fill:#9da7b3}.title{fill:#e6edf3}}";
 
 /// A plot, and the name of its file.
@@ -78,9 +78,10 @@ fn shares(data: &Data, name: &'static str, title: &str, (figure, case): (&str, &
 /// What one pod costs on a node of many, against a node of few.
 fn growth(data: &Data) -> Option<Plot> {
     let figures = [
-        ("growth-cpu", "CPU per pod"),
-        ("growth-memory", "memory per pod"),
-        ("growth-latency", "latency of one more pod"),
+        ("growth-cold", "CPU, caches cold"),
+        ("growth-cpu", "CPU, caches warm"),
+        ("growth-memory", "memory"),
+        ("growth-latency", "one more pod"),
     ];
     let series: Vec<Series> = (0..)
         .zip(figures)
@@ -90,7 +91,7 @@ fn growth(data: &Data) -> Option<Plot> {
             let points: Vec<(f64, f64)> = cases.into_iter().filter_map(at).collect();
             let (_, first) = points.first().copied().filter(|(_, first)| *first > 0.0)?;
             let points = points.into_iter().map(|(pods, value)| (pods, value / first)).collect();
-            Some(Series { name: called.to_owned(), colour, dashed: colour == 2, points })
+            Some(Series { name: called.to_owned(), colour, dashed: colour == 3, points })
         })
         .collect();
     if series.is_empty() {
@@ -240,9 +241,9 @@ impl Canvas {
 
     fn legend(&mut self, names: &[(usize, &str)]) {
         for (place, (colour, name)) in names.iter().enumerate() {
-            let x = LEFT + 190.0 * whole(place);
-            self.put(format_args!("<rect class=\"b{colour}\" x=\"{x}\" y=\"34\" width=\"12\" height=\"4\"/>"));
-            self.put(format_args!("<text x=\"{}\" y=\"41\">{}</text>", x + 18.0, escaped(name)));
+            let x = LEFT + (WIDTH - LEFT) / whole(names.len().max(3)) * whole(place);
+            self.put(format_args!("<rect class=\"b{colour}\" x=\"{x:.0}\" y=\"34\" width=\"12\" height=\"4\"/>"));
+            self.put(format_args!("<text x=\"{:.0}\" y=\"41\">{}</text>", x + 18.0, escaped(name)));
         }
     }
 

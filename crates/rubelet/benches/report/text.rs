@@ -28,7 +28,8 @@ const NAMES: &[(&str, &str)] = &[
     ("api-requests", "API requests per pod over its life"),
     ("api-bytes", "bytes to and from the API server per pod over its life"),
     ("binary", "stripped binary"),
-    ("growth-cpu", "CPU per pod per full resync, fakes"),
+    ("growth-cpu", "CPU per pod per full resync, caches warm, fakes"),
+    ("growth-cold", "CPU per pod per full resync, caches cold, fakes"),
     ("growth-memory", "memory per pod, fakes"),
     ("growth-latency", "one more pod: create → Running, fakes"),
 ];
