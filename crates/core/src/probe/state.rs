@@ -40,8 +40,8 @@ enum Phase {
     Idle,
     /// To be asked then.
     Due(Instant),
-    /// Being asked since then.
-    Asking { since: Instant },
+    /// Being asked; it was due then.
+    Asking { due: Instant },
     /// Decided: not asked again until there is another instance (PRB-05).
     OnHold,
 }
@@ -90,9 +90,10 @@ impl ProbeState {
 
     /// Takes in what one run came to. An error teaches nothing and counts for nothing (PRB-06).
     fn answered(&mut self, kind: ProbeKind, answer: &Answer, now: Instant) {
-        let Phase::Asking { since } = self.phase else { return };
-        // The next run keeps the pace of the first; one that took longer than a period is followed at once.
-        self.phase = Phase::Due((since + self.timing.period).max(now));
+        let Phase::Asking { due } = self.phase else { return };
+        // The next run keeps the pace of the first, however late this one was begun; one that took longer than a period
+        // is followed at once.
+        self.phase = Phase::Due((due + self.timing.period).max(now));
         let Some(result) = answer.result() else { return };
         let run = match self.streak {
             Some((last, run)) if last == result => run.saturating_add(1),
@@ -241,10 +242,8 @@ impl ContainerProbes {
     pub fn begin(&mut self, kind: ProbeKind, now: Instant) -> Option<ContainerId> {
         let instance = self.instance.clone()?;
         let probe = self.probe_mut(kind)?;
-        if probe.due().is_none_or(|due| due > now) {
-            return None;
-        }
-        probe.phase = Phase::Asking { since: now };
+        let due = probe.due().filter(|due| *due <= now)?;
+        probe.phase = Phase::Asking { due };
         Some(instance)
     }
 

@@ -242,6 +242,21 @@ fn what_does_not_run_is_not_asked_prb_08() {
 }
 
 #[test]
+fn a_question_that_comes_late_does_not_slow_the_pace_prb_01() {
+    let mut rig = Rig::new(&Container { readiness_probe: Some(probe(10, 0, 1, 1)), ..Container::default() });
+    rig.runs(100, 100);
+    rig.answer(ProbeKind::Readiness, Answer::Pass, 103);
+    check(rig.state(), expect!["Readiness Success +110s"]);
+    rig.answer(ProbeKind::Readiness, Answer::Pass, 111);
+    check(rig.state(), expect!["Readiness Success +120s"]);
+    // One is made up for, not all that were missed.
+    rig.answer(ProbeKind::Readiness, Answer::Pass, 158);
+    check(rig.state(), expect!["Readiness Success +158s"]);
+    rig.answer(ProbeKind::Readiness, Answer::Pass, 158);
+    check(rig.state(), expect!["Readiness Success +168s"]);
+}
+
+#[test]
 fn a_slow_answer_delays_the_next_question_and_a_late_one_counts_for_nothing() {
     let mut rig = Rig::new(&Container { readiness_probe: Some(probe(1, 0, 1, 1)), ..Container::default() });
     rig.runs(100, 100);

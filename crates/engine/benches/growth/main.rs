@@ -35,8 +35,12 @@ use cluster::{Cluster, new_pod};
 
 /// How many pods the node has, unless arguments name others.
 const PODS: [u32; 4] = [100, 500, 1000, 2500];
+/// … in the short form, which need not be optimised: it is there to see whether anything grows that did not.
+const QUICK_PODS: [u32; 2] = [100, 1000];
+const QUICK: &str = "--quick";
 /// Looks at pods over which CPU is measured: enough that the kernel's ticks do not show.
 const LOOKS: u32 = 30_000;
+const QUICK_LOOKS: u32 = 6_000;
 /// How often every pod is looked at when nothing happens: each 60 to 90 s.
 const PERIOD: Duration = Duration::from_secs(75);
 /// The node is watched for at least so long.
@@ -57,12 +61,13 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let numbers: Vec<u32> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
     match (args.first().map(String::as_str), numbers.as_slice()) {
-        (Some(COSTS), [pods]) => print(costs(*pods)),
-        (Some(MEMORY), [pods]) => print(memory(*pods)),
-        (Some(COLD), [pods]) => print(cold(*pods)),
+        (Some(COSTS), [pods, looks]) => print(costs(*pods, *looks)),
+        (Some(MEMORY), [pods, _]) => print(memory(*pods)),
+        (Some(COLD), [pods, looks]) => print(cold(*pods, *looks)),
         (Some(ONLY_LOOKS), [pods, looks]) => only_looks(*pods, *looks),
-        (_, []) => measure(&PODS),
-        (_, pods) => measure(pods),
+        (Some(QUICK), _) => measure(&QUICK_PODS, QUICK_LOOKS, 1),
+        (_, []) => measure(&PODS, LOOKS, ROUNDS),
+        (_, pods) => measure(pods, LOOKS, ROUNDS),
     }
 }
 
@@ -71,9 +76,9 @@ fn print(values: serde_json::Value) {
 }
 
 /// Prints a line for each figure and number of pods.
-fn measure(numbers: &[u32]) {
+fn measure(numbers: &[u32], looks: u32, rounds: u32) {
     for pods in numbers {
-        let times = |what: &str| -> Vec<_> { (0..ROUNDS).map(|_| apart(what, *pods)).collect() };
+        let times = |what: &str| -> Vec<_> { (0..rounds).map(|_| apart(what, *pods, looks)).collect() };
         let (costs, cold) = (times(COSTS), times(COLD));
         let line = |figure: &str, unit: &str, values: Vec<serde_json::Value>| {
             let case = pods.to_string();
@@ -91,19 +96,19 @@ fn measure(numbers: &[u32]) {
 }
 
 /// Measures in a process of its own.
-fn apart(what: &str, pods: u32) -> serde_json::Value {
+fn apart(what: &str, pods: u32, looks: u32) -> serde_json::Value {
     let this = std::env::current_exe().expect("this program has a path");
-    let child = Command::new(this).args([what, &pods.to_string()]).output().expect("it can be started again");
+    let child = Command::new(this).args([what, &pods.to_string(), &looks.to_string()]).output().expect("it can be started again");
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
     serde_json::from_slice(&child.stdout).expect("it prints what it measured")
 }
 
 /// CPU for one pod when every pod is looked at once, and what one more pod takes.
-fn costs(pods: u32) -> serde_json::Value {
+fn costs(pods: u32, looks: u32) -> serde_json::Value {
     virtually(async {
         let mut cluster = Cluster::with(usize::try_from(pods).expect("few enough"));
         cluster.start().await;
-        let look = look(&cluster, pods, || Duration::ZERO).await;
+        let look = look(&cluster, (pods, looks), || Duration::ZERO).await;
         let mut more = Vec::new();
         for n in 0..MORE {
             more.push(one_more(&cluster, n).await);
@@ -114,7 +119,7 @@ fn costs(pods: u32) -> serde_json::Value {
 
 /// A look as `costs` measures it, with something else that fills a core's caches between every two: on a node, where
 /// looks at 100 pods are a second apart, its containers do. In virtual time few pods would never leave them.
-fn cold(pods: u32) -> serde_json::Value {
+fn cold(pods: u32, looks: u32) -> serde_json::Value {
     /// Twice what a core has to itself.
     const CACHES: usize = 4 << 20;
     virtually(async {
@@ -131,8 +136,8 @@ fn cold(pods: u32) -> serde_json::Value {
                 counter.set(counter.get() + kernel::cpu() - began);
             }
         };
-        let looks = look(&cluster, pods, || spent.get());
-        tokio::select! { look = looks => json!(look), () = fill => json!(null) }
+        let look = look(&cluster, (pods, looks), || spent.get());
+        tokio::select! { look = look => json!(look), () = fill => json!(null) }
     })
 }
 
@@ -146,12 +151,12 @@ fn only_looks(pods: u32, looks: u32) {
 
 /// Milliseconds of CPU for each look at a pod of an idle node, with its share of lists and surveys, and without what the
 /// fake runtime needs to answer, nor what was `spent` on something else.
-async fn look(cluster: &Cluster, pods: u32, spent: impl Fn() -> Duration) -> f64 {
+async fn look(cluster: &Cluster, (pods, looks): (u32, u32), spent: impl Fn() -> Duration) -> f64 {
     let runtime = &cluster.sim.runtime;
     let count = |call: &str| runtime.counts().get(call).copied().unwrap_or_default();
     let calls = || (count("podsandbox_status"), count("list_podsandbox"));
     let (cpu, before) = (kernel::cpu(), calls());
-    tokio::time::sleep((PERIOD * LOOKS / pods).max(LEAST)).await;
+    tokio::time::sleep((PERIOD * looks / pods).max(LEAST)).await;
     let (cpu, after) = (kernel::cpu() - cpu - spent(), calls());
     let since = |before: u64, after: u64| u32::try_from(after - before).expect("far fewer");
     let (looks, lists) = (since(before.0, after.0), since(before.1, after.1));
