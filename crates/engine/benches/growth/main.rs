@@ -98,7 +98,10 @@ fn measure(numbers: &[u32], looks: u32, rounds: u32) {
 /// Measures in a process of its own.
 fn apart(what: &str, pods: u32, looks: u32) -> serde_json::Value {
     let this = std::env::current_exe().expect("this program has a path");
-    let child = Command::new(this).args([what, &pods.to_string(), &looks.to_string()]).output().expect("it can be started again");
+    let child = Command::new(this)
+        .args([what, &pods.to_string(), &looks.to_string()])
+        .output()
+        .expect("it can be started again");
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
     serde_json::from_slice(&child.stdout).expect("it prints what it measured")
 }

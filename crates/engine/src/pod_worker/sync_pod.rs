@@ -21,9 +21,9 @@ use super::{JobError, JobLine, JobResult, Note, PodMemory, Rest, tell};
 use crate::chain::Chain;
 use crate::look::look;
 use crate::node::Node;
-use crate::ports::EventKind;
+use crate::ports::{EventKind, FileError};
 use crate::runtime::{PodRuntime, SyncReport, container_name};
-use crate::volumes::{MountAllError, Tell};
+use crate::volumes::{MountAllError, Mounted, Tell};
 use crate::{resources, volumes};
 
 /// Runs the job.
@@ -273,17 +273,7 @@ impl SyncPod<'_> {
             return Ok(mounted);
         }
         self.line.step("its cgroup, directories and volumes").await;
-        if let Err(err) = resources::ensure_pod(self.node, &self.pod).await {
-            let message = format!("unable to ensure pod container exists: {}", Chain(&err));
-            self.tell(EventKind::Warning, "FailedCreatePodContainer", message.clone()).await;
-            return Err(JobError::later(message));
-        }
-        if let Err(err) = self.node.ports.dirs.make(&self.line.pod.uid).await {
-            let message = format!("error making pod data directories: {}", Chain(&err));
-            self.tell(EventKind::Warning, "Failed", message.clone()).await;
-            return Err(JobError::later(message));
-        }
-        match volumes::mount_all(self.node, &self.pod).await {
+        match self.make_ready().await? {
             Ok(mounted) => {
                 self.memory.volumes.well(mounted.renew_at);
                 let paths = Arc::new(mounted.paths);
@@ -301,6 +291,28 @@ impl SyncPod<'_> {
                 }
                 let retry = self.memory.volumes.due_in(self.node.clock.now()).map_or(Retry::Later, Retry::In);
                 Err(JobError { retry, problem: err.to_string() })
+            }
+        }
+    }
+
+    /// The cgroup beside directory and volumes: a token has to be fetched, and cgroup v1 has a dozen hierarchies.
+    async fn make_ready(&self) -> Result<Result<Mounted, MountAllError>, JobError> {
+        let volumes = async {
+            self.node.ports.dirs.make(&self.line.pod.uid).await?;
+            Ok::<_, FileError>(volumes::mount_all(self.node, &self.pod).await)
+        };
+        let (cgroup, mounted) = tokio::join!(resources::ensure_pod(self.node, &self.pod), volumes);
+        if let Err(err) = cgroup {
+            let message = format!("unable to ensure pod container exists: {}", Chain(&err));
+            self.tell(EventKind::Warning, "FailedCreatePodContainer", message.clone()).await;
+            return Err(JobError::later(message));
+        }
+        match mounted {
+            Ok(mounted) => Ok(mounted),
+            Err(err) => {
+                let message = format!("error making pod data directories: {}", Chain(&err));
+                self.tell(EventKind::Warning, "Failed", message.clone()).await;
+                Err(JobError::later(message))
             }
         }
     }
