@@ -155,6 +155,7 @@ agent_node() {
   # In the background for good: it outlives this script.
   env -i HOME="$cluster" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin ${RUST_BACKTRACE:+RUST_BACKTRACE=$RUST_BACKTRACE} \
     setsid "$program" "${flags[@]}" </dev/null >>"$cluster/agent.log" 2>&1 &
+  agent=$!
 }
 
 program_of() {
@@ -177,7 +178,8 @@ bridge_address() {
 agent_pids() { pids_with_argument "$cluster/config.yaml"; }
 no_agent() { [[ -z $(agent_pids) ]]; }
 node_ready() { [[ $("$cluster/kubectl" get node "$NODE_NAME" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null) == True ]]; }
-ready_or_dead() { node_ready || no_agent; }
+# By its PID: on a busy machine the agent may not have been executed yet, and is found by no argument.
+ready_or_dead() { node_ready || ! kill -0 "$agent" 2>/dev/null; }
 
 quit_node() {
   local pids
