@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: rubelet and upstream's kubelet one after the other on the same control plane, containerd and images, and
 # bare CRI calls as the floor; three rounds in turn. Writes docs/performance.md, its plots and its raw data.
-# `make bench-quick` (side.sh --quick): one short round, in under five minutes; fails when a ratio to upstream has fallen
+# `make bench-quick` (side.sh --quick): one short round, in about five minutes; fails when a ratio to upstream has fallen
 # back by more than a quarter against what tests/bench/reached.tsv says, and two more rounds do not say otherwise.
 #   ROUNDS=3                rounds (1 with --quick)
 #   RUBELET=PROGRAM         a rubelet that is already built; else cargo builds one of the profile
