@@ -73,15 +73,13 @@ gone() {
   done
 }
 
-# The cgroups of the containers, and of their pods if nothing else is in those.
+# The cgroups of the containers, and of their pods if nothing else is in those: one look at the tree for all of them.
 remove_cgroups() {
-  local id path
-  for id in "$@"; do
-    while read -r path; do
-      find "$path" -depth -type d -exec rmdir {} + 2>/dev/null || true
-      [[ $(basename "$(dirname "$path")") != *pod* ]] || rmdir "$(dirname "$path")" 2>/dev/null || true
-    done < <(find /sys/fs/cgroup -type d -name "*$id*" -prune 2>/dev/null)
-  done
+  (($#)) || return 0
+  local paths
+  paths=$(find /sys/fs/cgroup -depth -type d 2>/dev/null | grep -F -f <(printf '%s\n' "$@")) || return 0
+  xargs -r rmdir <<<"$paths" 2>/dev/null || true
+  sed -n 's|/[^/]*$||; /pod[^/]*$/p' <<<"$paths" | sort -u | xargs -r rmdir 2>/dev/null || true
 }
 
 # A shim's socket lies in a directory that all containerds share, under a hash of whose it is;
@@ -90,16 +88,17 @@ remove_shared_files() {
   local id hash
   for id in "$@"; do
     hash=$(printf '%s/k8s.io/%s' "$dir/containerd.sock" "$id" | sha256sum)
-    rm -f "/run/containerd/s/${hash%% *}" /var/lib/cni/results/*-"$id"-*
-  done
+    printf '%s\n' "/run/containerd/s/${hash%% *}" /var/lib/cni/results/*-"$id"-*
+  done | xargs -r rm -f
 }
 
+# The innermost first. What is still in use is taken out of sight.
 unmount_below() {
-  local at
-  while read -r at; do
-    umount "$at" 2>/dev/null || umount -l "$at" || warn "cannot unmount $at"
-  done < <(cut -d' ' -f5 /proc/self/mountinfo | grep -F "$dir/" | grep "^$dir/" | tac)
+  mounts_below | xargs -r umount 2>/dev/null || true
+  mounts_below | xargs -r umount -l || warn "cannot unmount all below $dir"
 }
+
+mounts_below() { cut -d' ' -f5 /proc/self/mountinfo | grep "^$dir/" | tac || true; }
 
 remove_network() {
   local name
