@@ -50,8 +50,10 @@ pub fn sandbox_need(pod: &Pod, seen: &PodObservation) -> SandboxNeed {
 pub(super) fn recreate(view: &PodView<'_>, seen: &PodObservation, attempt: u32, replaces: bool) -> PodPlan {
     let kill = PodPlan { kill_pod: true, ..PodPlan::default() };
     let pod = view.pod;
-    // A pod that never restarts and has had a container is over (RT-11).
-    if pod.restart_policy() == RestartPolicy::Never && attempt != 0 && !seen.containers.is_empty() {
+    // A pod that never restarts and has had a container is over (RT-11). One that was made and never started does not
+    // count: such a pod would wait for it for ever, as upstream's does.
+    let had_one = || seen.containers.iter().any(|c| c.state.kind() != ContainerStateKind::Created);
+    if pod.restart_policy() == RestartPolicy::Never && attempt != 0 && had_one() {
         return kill;
     }
     let open = unfinished(pod, seen, view.gates);
