@@ -117,26 +117,16 @@ impl PodRuntime<'_> {
         seen: Option<&PodObservation>,
     ) -> Result<ContainerConfig, String> {
         let container = prepared.container;
-        let uid = &self.line.pod.uid;
-        let text = |err: &(dyn std::error::Error + Send + Sync + 'static)| Chain(err).to_string();
-        let from_logs = self.node.ports.logs.make(&self.line.pod, &container.name).await.map_err(|err| text(&err))?;
+        let target = self.target(prepared.start, seen)?;
+        let envs = self.environment(container, self.addresses(sandbox)).await?;
+        let bound = self.bind_subpaths(container, &envs).await?;
+        let (from_logs, hosts, termination) =
+            tokio::try_join!(self.make_logs(container), self.write_hosts(sandbox), self.termination_file(container))?;
         // The highest, not the newest: after a clock was set back they differ, and a number that exists can't be had again.
         let started = seen.iter().flat_map(|s| s.instances(&container.name)).filter(|c| !is_unstarted(c));
         let last = started.map(|c| c.marks.restart_count).max();
         // With no record in the runtime, the logs remember how often it ran (RT-41).
         let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
-        let envs = self.environment(container, self.addresses(sandbox)).await?;
-        let bound = self.bind_subpaths(container, &envs).await?;
-        let hosts = self.write_hosts(sandbox).await?;
-        let termination = match container.termination_message_path.as_deref() {
-            None | Some("") => None,
-            Some(_) => {
-                let name = format!("{:08x}", self.node.ports.chance.next() >> 32);
-                let made = self.node.ports.dirs.make_termination_file(uid, &container.name, &name).await;
-                Some(made.map_err(|err| text(&err))?)
-            }
-        };
-        let target = self.target(prepared.start, seen)?;
         let extra = ExtraOptions::default();
         let inputs = ContainerInputs {
             container,
@@ -202,6 +192,21 @@ impl PodRuntime<'_> {
             bound.insert(wanted.index, path);
         }
         Ok(bound)
+    }
+
+    /// Where its logs go; how often it ran, if they remember.
+    async fn make_logs(&self, container: &Container) -> Result<Option<u32>, String> {
+        let made = self.node.ports.logs.make(&self.line.pod, &container.name).await;
+        made.map_err(|err| Chain(&err).to_string())
+    }
+
+    async fn termination_file(&self, container: &Container) -> Result<Option<PathBuf>, String> {
+        if container.termination_message_path.as_deref().unwrap_or_default().is_empty() {
+            return Ok(None);
+        }
+        let name = format!("{:08x}", self.node.ports.chance.next() >> 32);
+        let made = self.node.ports.dirs.make_termination_file(&self.line.pod.uid, &container.name, &name).await;
+        made.map(Some).map_err(|err| Chain(&err).to_string())
     }
 
     async fn write_hosts(&self, sandbox: &LiveSandbox) -> Result<Option<PathBuf>, String> {
