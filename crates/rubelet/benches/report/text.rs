@@ -24,6 +24,7 @@ const NAMES: &[(&str, &str)] = &[
     ("pss", "PSS"),
     ("rss-peak", "peak RSS"),
     ("cpu", "CPU, of a core"),
+    ("probe-rate", "probes run, of 100 a second"),
     ("cpu-burst", "CPU from the first create to all ready"),
     ("api-requests", "API requests per pod over its life"),
     ("api-bytes", "bytes to and from the API server per pod over its life"),

@@ -74,7 +74,7 @@ impl Plan {
         Self {
             warm_up: 4,
             starts: 2,
-            singles: 12,
+            singles: 24,
             exits: 6,
             restarts: 8,
             config_maps: 5,
@@ -88,8 +88,9 @@ impl Plan {
     }
 
     pub(crate) fn quick() -> Self {
-        let burst =
-            |pods, idle| Burst { pods, graces: vec![if idle { 30 } else { 1 }], idle, restart: idle, delete: !idle };
+        // How long 30 pods take at once varies most, so there are two bursts of them; the end of 100 is left to the node.
+        let thirty = Burst { pods: 30, graces: vec![1, 1], idle: false, restart: false, delete: true };
+        let hundred = Burst { pods: 100, graces: vec![30], idle: true, restart: true, delete: false };
         Self {
             warm_up: 3,
             starts: 1,
@@ -98,7 +99,7 @@ impl Plan {
             restarts: 0,
             config_maps: 0,
             resizes: 2,
-            bursts: vec![burst(30, false), burst(100, true)],
+            bursts: vec![thirty, hundred],
             settle: secs(10),
             window: secs(8),
             long_window: secs(12),
