@@ -159,6 +159,7 @@ async fn one_that_redirects_to_itself_fails_prb_12() {
     sim.files.put(static_pod("round").http_probe(readiness, 1, 10, as_is).build());
     sim.files.put(static_pod("away").http_probe(readiness, 2, 10, as_is).build());
     sim.until_ready(&["away"], 5).await;
+    sim.pass(1).await;
     assert!(!sim.is_ready("round").await);
     assert_eq!(sim.probes.times(1).len(), 10);
     assert!(sim.events.lines("round").iter().any(|l| l.ends_with("stopped after 10 redirects")));
