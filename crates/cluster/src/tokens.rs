@@ -17,8 +17,8 @@ use tracing::warn;
 
 use crate::requests::Requests;
 
-/// Pauses before a request that was refused is made again.
-const AFTER_REFUSAL: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
+/// Pauses before a request that was refused is made again. What the server lacks, it mostly has a few milliseconds later.
+const AFTER_REFUSAL: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(90), Duration::from_millis(400)];
 
 /// Asks for tokens and remembers them. A node keeps as many as its pods ask for; those that expired go when a new one
 /// comes, those of a pod when it goes.
