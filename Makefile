@@ -25,10 +25,10 @@ fmt: ## Format the code
 build: ## Build the program as it is shipped: target/release/rubelet
 	@cargo build --release --locked -p rubelet
 
-bench: ## rubelet and upstream's kubelet side by side, three rounds, into docs/performance.md; about 45 minutes (needs root)
+bench: ## rubelet and upstream's kubelet side by side, three rounds, into docs/performance.md; about an hour (needs root)
 	@tests/bench/side.sh
 
-bench-quick: ## A short form of it, about five minutes once built; fails when rubelet has fallen back against upstream
+bench-quick: ## A short form of it, under five minutes once built; fails when rubelet has fallen back against upstream
 	@tests/bench/side.sh --quick
 
 bench-core: ## Cost of decisions and of an idle engine with 1,000 fake pods
