@@ -151,7 +151,7 @@ one_run() {
 # The pods that are left must not meet the next agent.
 take_down_node() {
   "$ENV_DIR/node.sh" stop "$cluster" || true
-  "$cluster/kubectl" -n "$1" delete pods --all --force --grace-period=0 >/dev/null 2>&1 || true
+  "$cluster/kubectl" -n "$1" delete pods --all --force --grace-period=0 --wait=false >/dev/null 2>&1 || true
   "$cluster/kubectl" delete namespace "$1" --ignore-not-found --wait=false >/dev/null 2>&1 || true
 }
 
