@@ -78,8 +78,8 @@ remove_cgroups() {
   (($#)) || return 0
   local paths
   paths=$(find /sys/fs/cgroup -depth -type d 2>/dev/null | grep -F -f <(printf '%s\n' "$@")) || return 0
-  xargs -r rmdir <<<"$paths" 2>/dev/null || true
-  sed -n 's|/[^/]*$||; /pod[^/]*$/p' <<<"$paths" | sort -u | xargs -r rmdir 2>/dev/null || true
+  xargs -rd '\n' rmdir <<<"$paths" 2>/dev/null || true
+  sed -n 's|/[^/]*$||; /pod[^/]*$/p' <<<"$paths" | sort -u | xargs -rd '\n' rmdir 2>/dev/null || true
 }
 
 # A shim's socket lies in a directory that all containerds share, under a hash of whose it is;
@@ -89,13 +89,13 @@ remove_shared_files() {
   for id in "$@"; do
     hash=$(printf '%s/k8s.io/%s' "$dir/containerd.sock" "$id" | sha256sum)
     printf '%s\n' "/run/containerd/s/${hash%% *}" /var/lib/cni/results/*-"$id"-*
-  done | xargs -r rm -f
+  done | xargs -rd '\n' rm -f
 }
 
 # The innermost first. What is still in use is taken out of sight.
 unmount_below() {
-  mounts_below | xargs -r umount 2>/dev/null || true
-  mounts_below | xargs -r umount -l || warn "cannot unmount all below $dir"
+  mounts_below | xargs -rd '\n' umount 2>/dev/null || true
+  mounts_below | xargs -rd '\n' umount -l || warn "cannot unmount all below $dir"
 }
 
 mounts_below() { cut -d' ' -f5 /proc/self/mountinfo | grep "^$dir/" | tac || true; }

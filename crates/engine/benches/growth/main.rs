@@ -79,7 +79,7 @@ fn print(values: serde_json::Value) {
 fn measure(numbers: &[u32], looks: u32, rounds: u32) {
     for pods in numbers {
         let times = |what: &str| -> Vec<_> { (0..rounds).map(|_| apart(what, *pods, looks)).collect() };
-        let costs = times(COSTS);
+        let (costs, cold) = (times(COSTS), times(COLD));
         let line = |figure: &str, unit: &str, values: Vec<serde_json::Value>| {
             let case = pods.to_string();
             println!(
@@ -88,10 +88,7 @@ fn measure(numbers: &[u32], looks: u32, rounds: u32) {
             );
         };
         line("growth-cpu", "ms", costs.iter().map(|costs| costs["look"].clone()).collect());
-        // One round is too few to see what caches do.
-        if rounds > 1 {
-            line("growth-cold", "ms", times(COLD));
-        }
+        line("growth-cold", "ms", cold);
         line("growth-memory", "KiB", times(MEMORY));
         let all = |costs: &serde_json::Value| costs["more"].as_array().cloned().unwrap_or_default();
         line("growth-latency", "ms", costs.iter().flat_map(all).collect());
