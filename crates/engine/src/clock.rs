@@ -84,3 +84,20 @@ impl Clock {
         }
     }
 }
+
+/// Measures real time, also where a test pauses tokio's: how long our own code ran. Nothing is decided by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    /// Counts from now.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+    pub(crate) fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// Real time since the start.
+    pub(crate) fn elapsed(self) -> std::time::Duration {
+        self.0.elapsed()
+    }
+}

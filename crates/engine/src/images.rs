@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::ports::{Images, RegistryAuth, RpcError};
+use crate::task::timed;
 
 /// How many requests may wait for the task itself to take them; it takes them at once.
 const INBOX: usize = 64;
@@ -152,7 +153,8 @@ impl Puller {
                 let _gone = request.reply.send(Err(PullError::RateExceeded));
                 continue;
             }
-            self.pulls.spawn(pull(Arc::clone(&self.images), self.clock.clone(), request));
+            let work = pull(Arc::clone(&self.images), self.clock.clone(), request);
+            self.pulls.spawn(timed("image-pull", work));
         }
     }
 

@@ -1,4 +1,5 @@
-//! What the engine counts. Names, types, labels and buckets are upstream's (section 28).
+//! What the engine counts. Names, types, labels and buckets are upstream's (section 28); the few that are ours begin with
+//! `rubelet_`.
 //!
 //! Plain atomics at places that are known beforehand: whoever counts neither waits nor allocates nor looks anything up.
 //! How many pods there are of each kind is not kept here: the sync loop counts them when it is asked ([`Census`]), and
@@ -7,11 +8,13 @@
 
 mod census;
 mod histogram;
+mod polls;
 mod probes;
 
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_core::pod::Role;
@@ -22,6 +25,7 @@ pub use census::{Census, Split, Working};
 pub(crate) use probes::Tally;
 pub use probes::{ProbeCounts, write_probes};
 
+use crate::task::Polls;
 use histogram::{Counter, Histogram, Scale, USUAL, Unit, head, sample};
 
 /// Upper bounds of how long pods take to start: half a second to an hour.
@@ -121,6 +125,7 @@ pub struct Metrics {
     http_fallbacks: Counter,
     sleeps_cut: Counter,
     resizes: ResizeMetrics,
+    polls: Arc<Polls>,
 }
 
 #[derive(Debug)]
@@ -156,6 +161,7 @@ impl Default for Metrics {
                 infeasible: Counter::default(),
                 accepted: Default::default(),
             },
+            polls: Polls::here(),
         }
     }
 }
@@ -258,11 +264,17 @@ impl Metrics {
         }
     }
 
+    /// How long tasks held up the loop, on the thread that this was made on.
+    pub fn polls(&self) -> &Polls {
+        &self.polls
+    }
+
     /// Writes everything in Prometheus' text form. As upstream, a series with labels is there once it was counted.
     pub fn write(&self, out: &mut String) {
         self.write_pods(out);
         self.write_containers(out);
         self.write_resizes(out);
+        polls::write(&self.polls, out);
     }
 
     fn write_pods(&self, out: &mut String) {

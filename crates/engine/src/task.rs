@@ -1,11 +1,15 @@
 //! Tasks that belong together: started by name, told to stop together, awaited at the end.
 
+mod polls;
+
 use std::future::Future;
 use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, warn};
+
+pub use polls::{Polls, TaskPolls, Timed, timed};
 
 /// How long tasks are given to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,19 +32,17 @@ impl TaskGroup {
         self.cancel.clone()
     }
 
-    /// Starts a task.
+    /// Starts a task. Each of its polls is measured as one of `name`: a kind of task, never an object.
     pub fn start<F>(&mut self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let span = tracing::info_span!("task", name);
-        self.tasks.spawn(
-            async move {
-                task.await;
-                name
-            }
-            .instrument(span),
-        );
+        let task = async move {
+            task.await;
+            name
+        };
+        self.tasks.spawn(timed(name, task.instrument(span)));
     }
 
     /// Waits for the next task that ends, and says which and whether it panicked. `None` if there is none.

@@ -161,3 +161,19 @@ fn a_census_tells_pods_apart_as_upstream_does() {
     "#]]
     .assert_eq(&told.map(|line| format!("{line}\n")).collect::<String>());
 }
+
+#[tokio::test]
+async fn what_held_up_the_loop_is_on_the_page_by_kind_of_task() {
+    let metrics = Metrics::default();
+    let mut page = String::new();
+    metrics.write(&mut page);
+    assert!(!page.contains("rubelet_"), "nothing was measured yet");
+    crate::task::timed("walk", async {}).await;
+    let mut page = String::new();
+    metrics.write(&mut page);
+    let line = page.lines().find(|line| line.starts_with("rubelet_longest_poll_seconds{task=\"walk\"} "));
+    let seconds = line.and_then(|line| line.split(' ').nth(1)).and_then(|text| text.parse::<f64>().ok());
+    assert!(seconds.is_some_and(|seconds| (0.0..60.0).contains(&seconds)), "{page}");
+    let longest = metrics.polls().longest().map(|longest| (longest.task, longest.polls));
+    assert_eq!(longest, Some(("walk", 1)));
+}

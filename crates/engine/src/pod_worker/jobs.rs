@@ -12,6 +12,7 @@ use tracing::{Instrument, debug, error, info_span};
 
 use super::workers::PodWorkers;
 use super::{JobLine, JobResult, clean_up, sync_pod, terminate};
+use crate::task::timed;
 
 impl PodWorkers {
     pub(super) fn start(&mut self, uid: &PodUid, job: Job) {
@@ -25,6 +26,11 @@ impl PodWorkers {
         let grace = worker.life.stage().grace_left(self.node.clock.mono());
         debug!(pod = %line.pod, ?job, "Starting a job");
         worker.job_begins(&self.node, &job);
+        let kind = match &job {
+            Job::Sync => "pod-sync",
+            Job::Terminate { .. } => "pod-terminate",
+            Job::CleanUp => "pod-clean-up",
+        };
         let work = async move {
             // Boxed: a task is moved a dozen times before it runs, and is as large as the largest of these.
             match job {
@@ -43,7 +49,7 @@ impl PodWorkers {
                 problem: Some("internal error: the job on this pod panicked".to_owned()),
             })
         });
-        self.jobs.spawn(guarded.instrument(span));
+        self.jobs.spawn(timed(kind, guarded.instrument(span)));
     }
 
     /// Waits for the next job that comes to rest; for ever if none is in flight. Cancel-safe, as `join_next` is.

@@ -19,6 +19,7 @@ use super::{ProbeNews, ProbeTargets, ProberHandle, ProberLine, Teller, WORDS, Wo
 use crate::metrics::ProbeCounts;
 use crate::node::Node;
 use crate::ports::{EventKind, PodEvent};
+use crate::task::timed;
 
 /// Runs that are due within so short a time of each other are begun together: hundreds of probes with a period of a
 /// second then wake the task a few times a second, not hundreds of times.
@@ -155,7 +156,8 @@ impl Prober {
                 container.queued.remove(&key.kind);
             }
             if let Some(question) = pod.ask(&key, now) {
-                self.runs.spawn(run(Arc::clone(&self.node), self.slots.clone(), question));
+                let work = run(Arc::clone(&self.node), self.slots.clone(), question);
+                self.runs.spawn(timed("probe", work));
             }
         }
     }

@@ -19,6 +19,7 @@ use super::pace::{Pace, pod_pause};
 use crate::clock::Clock;
 use crate::mirror::Mirrors;
 use crate::ports::{ApiError, ApiErrorKind, PodApi, StatusReport, StatusSink};
+use crate::task::timed;
 
 /// A request that takes longer is given up: the adapter's own deadline is shorter, and this is for one that has none.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -306,7 +307,7 @@ impl StatusWriter {
             let late = ApiError { kind: ApiErrorKind::Timeout, detail: "no answer in time".to_owned() };
             Done { uid: owner, request, result: result.unwrap_or(Err(late)) }
         };
-        let handle = self.in_flight.spawn(work);
+        let handle = self.in_flight.spawn(timed("status-write", work));
         self.asked_for.insert(handle.id(), uid.clone());
     }
 

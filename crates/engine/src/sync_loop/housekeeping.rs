@@ -22,6 +22,7 @@ use crate::chain::Chain;
 use crate::node::Node;
 use crate::pod_worker::PodWorkers;
 use crate::resources;
+use crate::task::timed;
 
 /// With nothing to do, how often the node is surveyed all the same. Upstream: every 2 s (LOOP-01). What changes here is
 /// surveyed at once, so this only bounds how long something that came from elsewhere goes unnoticed.
@@ -151,21 +152,21 @@ impl Housekeeping {
             Chore::Survey => {
                 self.surveying = true;
                 self.due = node.clock.mono() + PERIOD;
-                self.chores.spawn(async move { ChoreEnd::Surveyed(survey(&node).await) });
+                self.chores.spawn(timed("survey", async move { ChoreEnd::Surveyed(survey(&node).await) }));
             }
             Chore::Collect(garbage) => {
-                self.chores.spawn(async move {
+                self.chores.spawn(timed("container-gc", async move {
                     collect(&node, garbage).await;
                     ChoreEnd::Done
-                });
+                }));
             }
             Chore::GiveBack => {
                 let due = node.clock.mono() + GIVE_BACK_AFTER;
-                self.chores.spawn(async move {
+                self.chores.spawn(timed("give-memory-back", async move {
                     node.clock.sleep_until(Some(due)).await;
                     node.ports.memory.give_back().await;
                     ChoreEnd::Done
-                });
+                }));
             }
         }
     }
@@ -194,7 +195,7 @@ impl Housekeeping {
         };
         levels.setting = true;
         let node = Arc::clone(node);
-        self.chores.spawn(async move {
+        self.chores.spawn(timed("qos-levels", async move {
             match resources::ensure_levels(&node, &values).await {
                 Ok(()) => ChoreEnd::LevelsSet(Some(values)),
                 Err(err) => {
@@ -202,7 +203,7 @@ impl Housekeeping {
                     ChoreEnd::LevelsSet(None)
                 }
             }
-        });
+        }));
     }
 
     pub(super) fn levels_set(&mut self, values: Option<QosValues>, node: &Arc<Node>) {
