@@ -6,6 +6,7 @@
 
 mod faults;
 mod ports;
+mod scripted;
 mod strategic;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::chance::SeededChance;
 use crate::clock::TestClock;
 use crate::objects::{FakeObjects, FakeTokens};
 pub use faults::ApiFaults;
+pub use scripted::{Answer, ScriptedPodApi};
 
 /// An API server. Clones share one world.
 #[derive(Clone)]

@@ -23,5 +23,6 @@ mod resize;
 mod roles;
 mod rows;
 mod sim;
+mod status_writer;
 mod trouble;
 mod volumes;
