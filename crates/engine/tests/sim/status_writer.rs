@@ -400,6 +400,27 @@ async fn a_pod_that_is_forgotten_is_not_written_to() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_was_forgotten_while_it_waited_for_its_turn_gets_one_turn_in_its_next_life() {
+    let rig = Rig::start();
+    for n in 0..16 {
+        let name = format!("busy-{n:02}");
+        rig.api.script_for(&name, [late(1000, Answer::Obey)]);
+        let pod = rig.put(pod(&name));
+        rig.says(&pod, "Running", "m");
+    }
+    rig.pass(10).await;
+    rig.api.take_requests();
+    let web = rig.put(pod("web"));
+    rig.says(&web, "Running", "old");
+    rig.pass(10).await;
+    rig.mail.forget(&"web-uid".into());
+    rig.pass(10).await;
+    rig.says(&web, "Running", "new");
+    rig.pass(5000).await;
+    rig.requests(&expect!["1000ms patch web Running new"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_older_picture_of_the_pod_does_not_replace_a_newer_one() {
     let rig = Rig::start();
     let old = rig.put(pod("web"));
@@ -423,9 +444,12 @@ async fn an_older_picture_of_the_pod_does_not_replace_a_newer_one() {
 async fn a_pod_is_deleted_once_its_end_is_shown_and_nothing_is_left_of_it() {
     let rig = Rig::start();
     let web = rig.put(pod("web").deleted(0, 30));
-    for (progress, message) in
-        [(EndProgress::MayRun, "a"), (EndProgress::Stopped, "b"), (EndProgress::Finished, "c"), (EndProgress::Finished, "c")]
-    {
+    for (progress, message) in [
+        (EndProgress::MayRun, "a"),
+        (EndProgress::Stopped, "b"),
+        (EndProgress::Finished, "c"),
+        (EndProgress::Finished, "c"),
+    ] {
         rig.report(&web, status("Failed", message), progress);
         rig.pass(1000).await;
     }
@@ -490,6 +514,15 @@ async fn a_static_pods_status_goes_to_its_mirror_and_waits_until_there_is_one() 
     rig.mirror(&own, Some(mirror));
     rig.pass(1000).await;
     rig.requests(&expect!["12000ms patch web-node Running two"]);
+    // What one mirror's server did not keep is sent to the next: it is another object.
+    rig.api.script([Answer::Ignore]);
+    rig.says(&own, "Running", "odd");
+    rig.pass(1000).await;
+    let mirror = rig.put(pod("web-node").uid("m2b").mirror_of("hash").phase("Running"));
+    rig.api.take_requests();
+    rig.mirror(&own, Some(mirror));
+    rig.pass(1000).await;
+    rig.requests(&expect!["14000ms patch web-node odd"]);
     // One that shows another version of the pod is not its mirror.
     let mirror = rig.put(pod("web-node").uid("m3").mirror_of("older"));
     rig.mirror(&own, Some(mirror));
