@@ -73,6 +73,8 @@ fn kind_of(status: &Status) -> RpcErrorKind {
         }
         (_, Some(source)) if speaks_another_language(source) => RpcErrorKind::Garbage,
         (_, Some(_)) => RpcErrorKind::Unavailable,
+        // It listens, and has not read its own state yet: as good as not there, and there in a moment.
+        (_, None) if status.message().contains("server is not initialized yet") => RpcErrorKind::Unavailable,
         // A runtime that says "unavailable" is there: it is the shim of one sandbox that is not. That one sick pod must
         // not look like a node without a runtime.
         (_, None) if name_is_taken(status.message()) => RpcErrorKind::AlreadyExists,

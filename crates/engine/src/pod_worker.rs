@@ -72,6 +72,9 @@ pub struct PodMemory {
     pub(crate) resize: ResizeState,
     /// How its volumes fare.
     pub(crate) volumes: VolumeMemory,
+    /// Containers of it ran when its grace was over and the runtime had been asked to stop them: they are killed by all
+    /// means (KILL-01).
+    pub(crate) insist: bool,
     /// What the last look left nothing to do for, if so.
     rest: Option<Rest>,
 }
@@ -93,6 +96,7 @@ impl PodMemory {
             probes: Arc::default(),
             set_up: None,
             volumes: VolumeMemory::default(),
+            insist: false,
             rest: None,
         }
     }
@@ -121,22 +125,27 @@ impl JobError {
         Self { retry: Retry::Later, problem: problem.into() }
     }
 
-    /// A look that failed. A runtime that cannot be reached is usually back in a moment; one that hangs is not.
+    /// A look that failed.
     pub(crate) fn unseen(err: &RpcError) -> Self {
-        let problem = format!("error determining status: {err}");
-        match err.kind {
-            RpcErrorKind::Unavailable => Self::soon(problem),
-            RpcErrorKind::NotFound
-            | RpcErrorKind::AlreadyExists
-            | RpcErrorKind::Timeout
-            | RpcErrorKind::Unimplemented
-            | RpcErrorKind::Garbage
-            | RpcErrorKind::Failed => Self::later(problem),
-        }
+        Self { retry: retry_after(err.kind), problem: format!("error determining status: {err}") }
     }
 
     pub(crate) fn soon(problem: impl Into<String>) -> Self {
         Self { retry: Retry::Soon, problem: problem.into() }
+    }
+}
+
+/// When to look again after a call to the runtime failed. A runtime that cannot be reached is usually back in a moment;
+/// one that hangs or refuses is not.
+pub(crate) fn retry_after(kind: RpcErrorKind) -> Retry {
+    match kind {
+        RpcErrorKind::Unavailable => Retry::Soon,
+        RpcErrorKind::NotFound
+        | RpcErrorKind::AlreadyExists
+        | RpcErrorKind::Timeout
+        | RpcErrorKind::Unimplemented
+        | RpcErrorKind::Garbage
+        | RpcErrorKind::Failed => Retry::Later,
     }
 }
 

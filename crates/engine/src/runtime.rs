@@ -23,7 +23,7 @@ use rubelet_core::pod::Role;
 use rubelet_core::reason::StartFailure;
 use rubelet_core::status::Ending;
 
-pub(crate) use kill::{OnFailure, kill_pod, remove_sandbox};
+pub(crate) use kill::{OnFailure, insist, kill_pod, remove_sandbox};
 
 use crate::look::look;
 use crate::node::Node;

@@ -8,6 +8,8 @@ use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::qos::{CgroupPath, CgroupValues};
 use rubelet_engine::ports::{CgroupError, Cgroups};
 
+use crate::runtime::FakeRuntime;
+
 /// A cgroup tree in memory. Clones share it.
 #[derive(Clone, Default)]
 pub struct FakeCgroups(Arc<Mutex<Tree>>);
@@ -18,6 +20,8 @@ struct Tree {
     stuck: BTreeSet<CgroupPath>,
     full: bool,
     memory: u64,
+    /// Whose processes are in the cgroups of pods.
+    processes: Option<FakeRuntime>,
 }
 
 impl FakeCgroups {
@@ -29,6 +33,11 @@ impl FakeCgroups {
     /// Every cgroup as the cgroupfs driver spells it, in order.
     pub fn paths(&self) -> Vec<String> {
         self.tree().groups.keys().map(CgroupPath::cgroupfs).collect()
+    }
+
+    /// Pods that have a cgroup.
+    pub fn pod_uids(&self) -> Vec<PodUid> {
+        self.tree().groups.keys().filter_map(pod_of).collect()
     }
 
     /// Puts a process that cannot be killed into `path`, or takes it out.
@@ -44,6 +53,11 @@ impl FakeCgroups {
     /// Makes every further `ensure` fail, as on a full disk, or succeed again.
     pub fn set_full(&self, full: bool) {
         self.tree().full = full;
+    }
+
+    /// The containers of `runtime` are in the cgroups of their pods: whoever destroys one kills them.
+    pub fn hold_processes_of(&self, runtime: &FakeRuntime) {
+        self.tree().processes = Some(runtime.clone());
     }
 
     /// So many bytes are in use in every cgroup.
@@ -86,15 +100,27 @@ impl Cgroups for FakeCgroups {
         if let Some(stuck) = tree.stuck.iter().find(|stuck| is_below(stuck, path)) {
             return Err(CgroupError::Busy { path: stuck.cgroupfs(), left: 1 });
         }
+        let pods = tree.groups.keys().filter(|other| is_below(other, path)).filter_map(pod_of);
+        let left: usize = match &tree.processes {
+            Some(runtime) => pods.map(|uid| runtime.kill_all_of(&uid)).sum(),
+            None => 0,
+        };
+        if left > 0 {
+            return Err(CgroupError::Busy { path: path.cgroupfs(), left });
+        }
         tree.groups.retain(|other, _| !is_below(other, path));
         Ok(())
     }
 
     async fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
         let tree = self.tree();
-        let uid = |path: &CgroupPath| Some(PodUid::from(path.names().last()?.strip_prefix("pod")?));
-        Ok(tree.groups.keys().filter_map(|path| Some((uid(path)?, path.clone()))).collect())
+        Ok(tree.groups.keys().filter_map(|path| Some((pod_of(path)?, path.clone()))).collect())
     }
+}
+
+/// Whose cgroup it is.
+fn pod_of(path: &CgroupPath) -> Option<PodUid> {
+    Some(PodUid::from(path.names().last()?.strip_prefix("pod")?))
 }
 
 /// `path` is `above` or lies below it.

@@ -49,6 +49,11 @@ impl FakePodDirs {
         self.dirs().pods.get(uid)?.get(path.as_ref()).cloned()
     }
 
+    /// Pods that have a directory.
+    pub fn uids(&self) -> Vec<PodUid> {
+        self.dirs().pods.keys().cloned().collect()
+    }
+
     fn dirs(&self) -> MutexGuard<'_, Dirs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -182,6 +182,11 @@ impl FakeRuntime {
         })
     }
 
+    /// SIGKILL for every process of the pod with this UID, past the runtime. Answers how many are left.
+    pub fn kill_all_of(&self, uid: &PodUid) -> usize {
+        self.with(|world, now| world.kill_all_of(now, uid))
+    }
+
     /// The next `times` calls to make something in a sandbox, or to start what was made, do not find it, though it is there.
     pub fn forget(&self, times: u32) {
         self.with(|world, _| world.forgetful = times);

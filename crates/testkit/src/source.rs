@@ -51,6 +51,11 @@ impl FakeSource {
         self.edit(|_, all| all.push(bad));
     }
 
+    /// The pods that it has, in their order.
+    pub fn pods(&self) -> Vec<Arc<Pod>> {
+        self.now.borrow().iter().flat_map(|(pods, _)| pods).cloned().collect()
+    }
+
     /// Names of the pods that it has.
     pub fn names(&self) -> Vec<String> {
         let now = self.now.borrow();

@@ -1,9 +1,9 @@
 //! Undoes what a stopped pod had on the node: volumes, cgroup, and, once no source asks for it, directory, logs and dead
 //! containers (6.4).
 
-use rubelet_core::lifecycle::{Cause, JobEnd, Subject};
+use rubelet_core::lifecycle::{Cause, JobEnd, Retry, Subject};
 
-use super::{JobError, JobLine, JobResult, Note, PodMemory};
+use super::{JobError, JobLine, JobResult, Note, PodMemory, retry_after};
 use crate::chain::Chain;
 use crate::look::look;
 use crate::node::Node;
@@ -31,6 +31,7 @@ pub(super) async fn run(
 async fn clean_up(node: &Node, subject: &Subject, cause: Cause, line: &JobLine) -> Result<(), JobError> {
     let uid = &line.pod.uid;
     let mut problems = Vec::new();
+    let mut retry = Retry::Later;
     line.step("its volumes to be unmounted").await;
     problems.extend(volumes::unmount_all(node, uid).await);
     if let Some(cluster) = &node.ports.cluster {
@@ -49,17 +50,22 @@ async fn clean_up(node: &Node, subject: &Subject, cause: Cause, line: &JobLine) 
     // A pod that ended by itself is still wanted: its logs and last states are there to be read (TERM-21).
     if cause != Cause::Ended && problems.is_empty() {
         line.step("its dead containers to be removed").await;
-        problems.extend(remove_remains(node, line).await);
+        let (remains, when) = remove_remains(node, line).await;
+        problems.extend(remains);
+        retry = when;
     }
-    if problems.is_empty() { Ok(()) } else { Err(JobError::later(problems.join("; "))) }
+    if problems.is_empty() { Ok(()) } else { Err(JobError { retry, problem: problems.join("; ") }) }
 }
 
-async fn remove_remains(node: &Node, line: &JobLine) -> Vec<String> {
+/// Answers with what went wrong and when to try again.
+async fn remove_remains(node: &Node, line: &JobLine) -> (Vec<String>, Retry) {
     let mut problems = Vec::new();
+    let mut retry = Retry::Later;
     match look(node, &line.pod, None).await {
         Ok(seen) => {
             for container in &seen.containers {
                 if let Err(err) = node.ports.runtime.remove_container(&container.id).await {
+                    retry = retry_after(err.kind);
                     problems.push(err.to_string());
                     continue;
                 }
@@ -71,11 +77,15 @@ async fn remove_remains(node: &Node, line: &JobLine) -> Vec<String> {
             }
             for sandbox in &seen.sandboxes {
                 if let Err(err) = crate::runtime::remove_sandbox(node, &sandbox.id).await {
+                    retry = retry_after(err.kind);
                     problems.push(err.to_string());
                 }
             }
         }
-        Err(err) => problems.push(err.to_string()),
+        Err(err) => {
+            retry = retry_after(err.kind);
+            problems.push(err.to_string());
+        }
     }
     if let Err(err) = node.ports.log_cleaner.remove(&line.pod).await {
         problems.push(Chain(&err).to_string());
@@ -83,5 +93,5 @@ async fn remove_remains(node: &Node, line: &JobLine) -> Vec<String> {
     if let Err(err) = node.ports.dirs.remove(&line.pod.uid).await {
         problems.push(Chain(&err).to_string());
     }
-    problems
+    (problems, retry)
 }

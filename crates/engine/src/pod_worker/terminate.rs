@@ -11,7 +11,7 @@ use super::{JobError, JobLine, JobResult, PodMemory, tell, tell_status};
 use crate::look::look;
 use crate::node::Node;
 use crate::ports::EventKind;
-use crate::runtime::{OnFailure, kill_pod};
+use crate::runtime::{OnFailure, insist, kill_pod};
 
 /// Runs the job.
 #[doc(alias = "SyncTerminatingPod")]
@@ -55,24 +55,41 @@ async fn stop(
     if !seen.is_stopped() || !seen.sandboxes.is_empty() {
         // While grace is left, a container that could not be stopped is asked again; then its sandbox goes all the same.
         let or_else = if cause == Cause::Orphaned { OnFailure::StopSandboxes } else { OnFailure::KeepGrace };
-        let problems = kill_pod(node, subject, &seen, grace, or_else, line).await;
+        let began = node.clock.mono();
+        let problems = if memory.insist {
+            insist(node, subject, &seen, line).await
+        } else {
+            kill_pod(node, subject, &seen, grace, or_else, line).await
+        };
+        let over = grace == Grace::MIN || node.clock.mono().since(began) >= grace.get();
         if !problems.is_empty() {
             let message = format!("error killing pod: {}", problems.join("; "));
             if let Some(pod) = subject.pod() {
                 tell(node, line, pod, None, EventKind::Warning, "FailedKillPod", message.clone()).await;
             }
-            return Err(JobError::later(message));
+            // A runtime that is away is looked at again soon, and insisted on only when it is back.
+            let seen = observe(node, memory, line).await?;
+            return Err(still_there(memory, &seen, over, message));
         }
         let seen = observe(node, memory, line).await?;
         if let Some(left) = seen.running().next() {
             // The runtime said that it had stopped it. upstream calls this a CRI violation (TERM-04).
-            return Err(JobError::later(format!("container {} still runs after the runtime stopped it", left.name)));
+            let message = format!("container {} still runs after the runtime stopped it", left.name);
+            return Err(still_there(memory, &seen, over, message));
         }
         settle(node, subject, memory, &seen);
         return Ok(());
     }
     settle(node, subject, memory, &seen);
     Ok(())
+}
+
+/// What could not be stopped. Once the grace is over, what still runs has no right to: the next job insists, and comes
+/// soon.
+fn still_there(memory: &mut PodMemory, seen: &PodObservation, over: bool, problem: String) -> JobError {
+    let first = over && seen.running().next().is_some() && !memory.insist;
+    memory.insist |= first;
+    if first { JobError::soon(problem) } else { JobError::later(problem) }
 }
 
 async fn observe(node: &Node, memory: &mut PodMemory, line: &JobLine) -> Result<Arc<PodObservation>, JobError> {

@@ -12,7 +12,7 @@ use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
 use super::{NotStarted, PodRuntime};
 use crate::images::PullError;
-use crate::pod_worker::{PodMemory, tell};
+use crate::pod_worker::{PodMemory, retry_after, tell};
 use crate::ports::{EventKind, Image, RegistryAuth};
 use crate::slots::StartSlot;
 
@@ -84,7 +84,7 @@ impl PodRuntime<'_> {
             Err(err) => {
                 let message = image::inspect_failed(&spec.image, &err.to_string());
                 self.image_event(container, EventKind::Warning, "InspectFailed", &message).await;
-                Err(not_started(WaitingReason::ImageInspectError, message, Retry::Later))
+                Err(not_started(WaitingReason::ImageInspectError, message, retry_after(err.kind)))
             }
         }
     }

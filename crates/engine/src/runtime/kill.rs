@@ -21,9 +21,11 @@ use tokio::sync::watch;
 use super::PodRuntime;
 use crate::chain::Chain;
 use crate::hooks::Hook;
+use crate::look::look;
 use crate::node::Node;
 use crate::pod_worker::{JobLine, Note, tell};
 use crate::ports::{EventKind, RpcError};
+use crate::resources;
 
 /// What becomes of the sandboxes when a container could not be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +95,46 @@ pub(crate) async fn kill_pod(
         }
         if let Err(err) = node.ports.runtime.stop_sandbox(&sandbox.id).await {
             problems.push(err.to_string());
+        }
+    }
+    problems
+}
+
+/// Kills what still runs of a pod whose grace is over and which the runtime was asked in vain to stop: with no grace, which
+/// needs no signal but SIGKILL; then with its sandbox; then past the runtime, by the pod's cgroup. Answers with what went
+/// wrong and names the containers that are left (KILL-01).
+///
+/// Upstream asks the runtime for the same again and again, and such a pod stays for as long as the runtime fails.
+pub(crate) async fn insist(node: &Node, subject: &Subject, seen: &PodObservation, line: &JobLine) -> Vec<String> {
+    let runtime = &node.ports.runtime;
+    let names = seen.running().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+    if !names.is_empty() {
+        line.step(format!("containers that could not be stopped to be killed: {names}")).await;
+    }
+    let mut problems = Vec::new();
+    let mut refused = false;
+    for container in seen.running() {
+        if let Err(err) = runtime.stop_container(&container.id, Duration::ZERO).await {
+            refused = true;
+            problems.push(format!("container {}: {err}", container.name));
+        }
+    }
+    for sandbox in &seen.sandboxes {
+        if let Err(err) = runtime.stop_sandbox(&sandbox.id).await {
+            problems.push(err.to_string());
+        }
+    }
+    // Also of what the runtime says to have killed a process may be left: then nothing else ends it.
+    let left = match look(node, &line.pod, Some(seen)).await {
+        Ok(now) => now.running().map(|c| c.name.clone()).collect::<Vec<_>>().join(", "),
+        Err(_) if refused => names,
+        Err(_) => String::new(),
+    };
+    if !left.is_empty() {
+        tracing::warn!(containers = %left, "The runtime does not stop containers of this pod: killing all in its cgroup");
+        line.happened("Killed what is in its cgroup: the runtime does not stop it", None).await;
+        if let Err(err) = resources::remove_pod(node, subject.pod().map(AsRef::as_ref), &line.pod.uid).await {
+            problems.push(format!("{left} still runs: {}", Chain(&err)));
         }
     }
     problems

@@ -9,7 +9,7 @@ use rubelet_core::pod::PodExt;
 
 use super::{LiveSandbox, PodRuntime};
 use crate::chain::Chain;
-use crate::pod_worker::{PodMemory, tell};
+use crate::pod_worker::{PodMemory, retry_after, tell};
 use crate::ports::{EventKind, RpcErrorKind};
 use crate::slots::StartSlot;
 
@@ -66,7 +66,8 @@ impl PodRuntime<'_> {
             Err(err) => {
                 // An earlier call whose answer was lost holds the name: it has made, or is making, our sandbox. The next
                 // look finds it.
-                let retry = if err.kind == RpcErrorKind::AlreadyExists { Retry::Soon } else { Retry::Later };
+                let taken = err.kind == RpcErrorKind::AlreadyExists;
+                let retry = if taken { Retry::Soon } else { retry_after(err.kind) };
                 return Err((self.sandbox_failed(err.to_string()).await, retry));
             }
         };

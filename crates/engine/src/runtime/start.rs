@@ -24,7 +24,7 @@ use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 use super::{LiveSandbox, NotStarted, PodRuntime};
 use crate::chain::Chain;
 use crate::hooks::Hook;
-use crate::pod_worker::{PodMemory, tell};
+use crate::pod_worker::{PodMemory, retry_after, tell};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
 use crate::slots::StartSlot;
 
@@ -305,7 +305,7 @@ impl PodRuntime<'_> {
             | RpcErrorKind::Timeout
             | RpcErrorKind::Unimplemented
             | RpcErrorKind::Garbage
-            | RpcErrorKind::Failed => Retry::Later,
+            | RpcErrorKind::Failed => retry_after(err.kind),
         };
         NotStarted { retry, ..self.failed(container, reason, err.detail).await }
     }

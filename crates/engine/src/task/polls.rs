@@ -242,7 +242,8 @@ mod tests {
         let polls = Polls::new();
         // Slices of one string are names enough.
         static LONG_NAME: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
-        let places: BTreeSet<usize> = (1..MOST).filter_map(|n| LONG_NAME.get(..n)).map(|name| polls.place(name)).collect();
+        let places: BTreeSet<usize> =
+            (1..MOST).filter_map(|n| LONG_NAME.get(..n)).map(|name| polls.place(name)).collect();
         assert_eq!(places.len(), MOST - 1);
         for name in NAMES {
             assert_eq!(polls.place(name), MOST - 1);

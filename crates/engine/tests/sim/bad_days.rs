@@ -7,7 +7,8 @@
 //! | a probe redirects to itself | `one_that_redirects_to_itself_fails_prb_12`; on sockets `one_that_redirects_to_itself_is_left_after_ten_times` |
 //! | a hook hangs | `a_hook_that_hangs_costs_the_grace_and_no_more_hook_03`, `a_hook_that_hangs_holds_up_its_own_pod_alone` |
 //! | a container ignores SIGTERM | `a_pod_gets_its_grace_and_no_more` |
-//! | a container cannot be killed | `a_pod_has_not_ended_while_anything_of_it_runs_term_04`, `what_cannot_be_stopped_ends_with_its_sandbox_after_the_grace_kill_01` |
+//! | a container cannot be killed | `a_pod_has_not_ended_while_anything_of_it_runs_term_04`, `what_no_signal_ends_keeps_its_pod_which_names_it_and_no_other_kill_01` |
+//! | the runtime cannot stop a container | `what_cannot_be_stopped_ends_with_its_sandbox_after_the_grace_kill_01`, `what_the_runtime_never_stops_is_killed_by_its_cgroup_after_the_grace_kill_01` |
 //! | the clock jumps | `a_clock_that_jumps_restarts_nothing_and_delays_no_probe` |
 //! | a pod is updated a hundred times in a second | `a_hundred_updates_in_a_second_are_a_few_jobs` |
 //! | a delete comes between CreateContainer and StartContainer | `a_pod_deleted_between_create_and_start_is_never_started` |
@@ -65,6 +66,60 @@ async fn what_cannot_be_stopped_ends_with_its_sandbox_after_the_grace_kill_01() 
     assert!(pod.problem.is_some_and(|problem| problem.contains("device or resource busy")));
     assert!(!sim.runtime.calls("web").contains(&"stop_sandbox".to_owned()), "{:?}", sim.runtime.calls("web"));
     sim.until_gone("web", 60).await;
+    sim.check_laws();
+}
+
+/// Nor does the end of its sandbox end it: it is killed past the runtime, and the pod is gone. Until then it says which
+/// container holds it up.
+#[tokio::test(start_paused = true)]
+async fn what_the_runtime_never_stops_is_killed_by_its_cgroup_after_the_grace_kill_01() {
+    for orphan in [false, true] {
+        let mut sim = Sim::seeded(98).await;
+        sim.runtime.script("app", [Behaviour::runs().outlives_its_sandbox("unknown error after kill: exit status 1")]);
+        sim.files.put(static_pod("web").grace_secs(20).container("app").container("good").build());
+        sim.until_ready(&["web"], 5).await;
+        if orphan {
+            sim.kill();
+            sim.files.push([]);
+            sim.start().await;
+        } else {
+            sim.files.take_away("web");
+            sim.pass(15).await;
+            assert_eq!(sim.runtime.running("web"), ["app"], "it has a right to its grace");
+            let problem = sim.pod("web").await.and_then(|pod| pod.problem).unwrap_or_default();
+            assert!(problem.contains("container app: ") && !problem.contains("good"), "{problem}");
+        }
+        let ended = sim.clock.elapsed();
+        sim.until_gone("web", 60).await;
+        let took = sim.clock.elapsed() - ended;
+        assert!(took < Duration::from_secs(40), "{took:?}");
+        // It was asked with no grace before anybody went past the runtime.
+        assert!(
+            sim.runtime.calls("web").iter().any(|call| call.starts_with("stop app grace=0")),
+            "{:?}",
+            sim.runtime.calls("web")
+        );
+        sim.watch_laws().await;
+    }
+}
+
+/// A process that waits for a disk that is gone: nothing ends it. Its pod stays, says so, and holds up no other.
+#[tokio::test(start_paused = true)]
+async fn what_no_signal_ends_keeps_its_pod_which_names_it_and_no_other_kill_01() {
+    let sim = Sim::seeded(99).await;
+    sim.runtime.script("stuck", [Behaviour::runs().cannot_be_killed()]);
+    sim.files.push([static_pod("web").grace_secs(5).container("stuck").build(), static_pod("other").build()]);
+    sim.until_ready(&["web", "other"], 5).await;
+    sim.files.push([]);
+    sim.until(10, "the other one to be gone", async |sim| sim.pod("other").await.is_none()).await;
+    sim.pass(600).await;
+    let pod = sim.pod("web").await.expect("it has not ended");
+    assert!(matches!(pod.stage, Stage::Terminating { .. }), "{:?}", pod.stage);
+    let problem = pod.problem.unwrap_or_default();
+    assert!(problem.contains("stuck still runs: ") && problem.contains("1 processes after SIGKILL"), "{problem}");
+    // It is tried again now and then, not all the time.
+    let stops = sim.runtime.calls("web").iter().filter(|call| call.starts_with("stop stuck")).count();
+    assert!((30..=70).contains(&stops), "{stops} in ten minutes");
     sim.check_laws();
 }
 
@@ -150,6 +205,36 @@ async fn a_runtime_that_cannot_be_reached_for_a_moment_is_asked_again_soon() {
     sim.until_gone("web", 10).await;
     let took = sim.clock.elapsed() - back;
     assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+/// Wherever the call was that found nobody: the next look comes after one to two seconds, not after ten to fifteen.
+#[tokio::test(start_paused = true)]
+async fn whatever_failed_because_the_runtime_was_away_is_looked_at_again_within_two_seconds() {
+    // So short that nobody but the jobs notices, at every moment of a pod's start and of its end.
+    let away = Duration::from_millis(300);
+    for moment in 0..40 {
+        let sim = Sim::seeded(moment).await;
+        // A pull that fails backs off, as it should: the image is here already.
+        sim.files.put(static_pod("first").build());
+        sim.until_ready(&["first"], 5).await;
+        sim.runtime.set_latency(Duration::from_millis(10));
+        sim.files.put(static_pod("web").empty_dir("data", "/data").build());
+        tokio::time::sleep(Duration::from_millis(moment * 4)).await;
+        sim.runtime.go_away(away);
+        tokio::time::sleep(away).await;
+        let back = sim.clock.elapsed();
+        sim.until_ready(&["web"], 30).await;
+        let took = sim.clock.elapsed() - back;
+        assert!(took < Duration::from_secs(3), "SIM_SEED={moment}: ready {took:?} after the runtime was back");
+        sim.files.take_away("web");
+        tokio::time::sleep(Duration::from_millis(moment * 4)).await;
+        sim.runtime.go_away(away);
+        tokio::time::sleep(away).await;
+        let back = sim.clock.elapsed();
+        sim.until_gone("web", 30).await;
+        let took = sim.clock.elapsed() - back;
+        assert!(took < Duration::from_secs(4), "SIM_SEED={moment}: gone {took:?} after the runtime was back");
+    }
 }
 
 /// What runs is probed and told while the image of another container is pulled.

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::gc::GcPolicy;
+use rubelet_core::id::PodUid;
 use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::{Pace, Stage};
 use rubelet_core::plan::PlanGates;
@@ -92,12 +93,15 @@ impl Sim {
             let _already = log.try_init();
         }
         let clock = TestClock::start();
+        let runtime = FakeRuntime::seeded(clock, seed);
+        let cgroups = FakeCgroups::default();
+        cgroups.hold_processes_of(&runtime);
         Self {
             seed,
             clock,
-            runtime: FakeRuntime::seeded(clock, seed),
+            runtime,
             files: FakeSource::new(Source::File),
-            cgroups: FakeCgroups::default(),
+            cgroups,
             dirs: FakePodDirs::default(),
             logs: FakePodLogs::default(),
             volumes: FakeVolumes::default(),
@@ -237,7 +241,26 @@ impl Sim {
 
     /// Nothing of the pod is left: no worker, no sandbox, no log, no directory.
     pub(crate) async fn is_gone(&self, name: &str) -> bool {
-        self.pod(name).await.is_none() && !self.runtime.world().contains(name)
+        let view = self.view().await;
+        let known = view.pods.iter().any(|pod| *pod.pod.name == *name);
+        let logs = self.logs.pods().iter().any(|pod| *pod.name == *name);
+        !known && !logs && !self.runtime.world().contains(name) && self.leaks(&view).is_empty()
+    }
+
+    /// What is on the node of pods that have no life here; and what pods whose life is over still hold of what others may
+    /// need: cgroups and volumes.
+    pub(crate) fn leaks(&self, view: &NodeView) -> Vec<String> {
+        let known = |uid: &PodUid| view.pods.iter().any(|pod| pod.pod.uid == *uid);
+        let lives = |uid: &PodUid| view.pods.iter().any(|pod| pod.pod.uid == *uid && pod.stage != Stage::Finished);
+        let cgroups = self.cgroups.pod_uids().into_iter().filter(|uid| !lives(uid));
+        let volumes = self.volumes.made().into_iter().filter(|(uid, _)| !lives(uid));
+        let dirs = self.dirs.uids().into_iter().filter(|uid| !known(uid));
+        let logs = self.logs.pods().into_iter().filter(|pod| !known(&pod.uid));
+        let cgroups = cgroups.map(|uid| format!("cgroup of {uid}"));
+        let volumes = volumes.map(|(uid, name)| format!("volume {name} of {uid}"));
+        let dirs = dirs.map(|uid| format!("directory of {uid}"));
+        let logs = logs.map(|pod| format!("logs of {pod}"));
+        cgroups.chain(volumes).chain(dirs).chain(logs).collect()
     }
 
     /// Waits, in virtual time, until `holds`; fails with the seed and all that happened.
@@ -250,10 +273,11 @@ impl Sim {
             if self.clock.elapsed() >= deadline {
                 let stories: Vec<String> = self.view().await.pods.iter().map(story).collect();
                 panic!(
-                    "SIM_SEED={}: waited {secs} s for {what}\n--- pods\n{}\n--- world\n{}\n--- calls\n{}",
+                    "SIM_SEED={}: waited {secs} s for {what}\n--- pods\n{}\n--- world\n{}\n--- leaks\n{}\n--- calls\n{}",
                     self.seed,
                     stories.join("\n"),
                     self.runtime.world(),
+                    self.leaks(&self.view().await).join("\n"),
                     self.runtime.timeline(),
                 );
             }
@@ -277,6 +301,13 @@ impl Sim {
         let view = self.view().await;
         let broken = self.laws.look(&view, &self.runtime.log(), &self.statuses, self.clock.elapsed());
         self.none_broken(&broken);
+    }
+
+    /// Prints which kind of task held up all others for the longest time, and for how long: real time.
+    pub(crate) fn print_longest_hold_up(&self) {
+        if let Some(longest) = rubelet_engine::task::Polls::here().longest() {
+            println!("SIM_SEED={}: longest hold-up {:?} by {}", self.seed, longest.longest, longest.task);
+        }
     }
 
     fn none_broken(&self, broken: &[String]) {

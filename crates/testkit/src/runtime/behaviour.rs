@@ -21,6 +21,8 @@ pub struct Behaviour {
     pub(super) unkillable: bool,
     /// What the runtime says when it is to stop it; only the end of its sandbox ends it then.
     pub(super) stop_error: Option<String>,
+    /// Nor does the end of its sandbox end it: only who kills past the runtime does.
+    pub(super) outlives_sandbox: bool,
 }
 
 impl Behaviour {
@@ -35,6 +37,7 @@ impl Behaviour {
             reason: None,
             unkillable: false,
             stop_error: None,
+            outlives_sandbox: false,
         }
     }
 
@@ -74,6 +77,12 @@ impl Behaviour {
     #[must_use]
     pub fn cannot_be_stopped(self, message: &str) -> Self {
         Self { stop_error: Some(message.into()), ..self }
+    }
+
+    /// The runtime can stop neither it nor its sandbox, and says so; SIGKILL from elsewhere ends it.
+    #[must_use]
+    pub fn outlives_its_sandbox(self, message: &str) -> Self {
+        Self { outlives_sandbox: true, ..self.cannot_be_stopped(message) }
     }
 
     /// Takes `after` to end on SIGTERM, with `code`.

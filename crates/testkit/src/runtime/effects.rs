@@ -238,10 +238,35 @@ impl World {
     }
 
     pub(super) fn kill(&mut self, now: At, id: &ContainerId) {
-        if self.container(id).is_some_and(|(_, c)| c.behaviour.unkillable) {
+        if self.container(id).is_some_and(|(_, c)| c.behaviour.unkillable || c.behaviour.outlives_sandbox) {
             return;
         }
         self.end(now, id, KILLED);
+    }
+
+    /// Every process of a pod gets SIGKILL, past the runtime. Answers how many are left.
+    pub(super) fn kill_all_of(&mut self, now: At, uid: &PodUid) -> usize {
+        let all = self.pods.get(uid).into_iter().flat_map(|pod| pod.containers.keys());
+        let all: Vec<ContainerId> = all.cloned().collect();
+        let mut left = 0;
+        for id in all {
+            let (runs, unkillable) = self
+                .container(&id)
+                .map_or((false, false), |(_, c)| (matches!(c.life, Life::Running { .. }), c.behaviour.unkillable));
+            if runs && unkillable {
+                left += 1;
+            } else if runs {
+                self.end(now, &id, KILLED);
+            }
+        }
+        left
+    }
+
+    /// Why this sandbox cannot be stopped, if so.
+    pub(super) fn sandbox_stop_error(&self, id: &SandboxId) -> Option<String> {
+        let holds = |c: &FakeContainer| c.behaviour.outlives_sandbox && matches!(c.life, Life::Running { .. });
+        let mut all = self.containers_in(id).into_iter().filter_map(|id| self.container(&id).map(|(_, c)| c));
+        all.find(|c| holds(c)).and_then(|c| c.behaviour.stop_error.clone())
     }
 
     /// Ends a running container now, whatever it had in mind.

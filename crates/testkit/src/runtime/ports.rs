@@ -84,11 +84,17 @@ impl Sandboxes for FakeRuntime {
         let uid = self.with(|world, _| world.sandbox_pod.get(id).cloned());
         let id = id.clone();
         self.change("stop_podsandbox", uid, None, move |world, now| {
+            let outcome = match world.sandbox_stop_error(&id) {
+                Some(message) => Err(fail("stop_podsandbox", RpcErrorKind::Failed, message)),
+                None => Ok(()),
+            };
             if let Some(uid) = world.sandbox_pod.get(&id).cloned() {
-                world.record(now, &uid, "stop_sandbox".into(), &Ok(()));
+                world.record(now, &uid, "stop_sandbox".into(), &outcome);
             }
-            world.tear_down_sandbox(now, &id);
-            Ok(())
+            if outcome.is_ok() {
+                world.tear_down_sandbox(now, &id);
+            }
+            outcome
         })
         .await
     }
