@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
+use rubelet_core::id::PodRef;
 use rubelet_core::pod::{RestartPolicy, Source};
 use rubelet_engine::ports::{Chance as _, RpcErrorKind};
 use rubelet_testkit::{Behaviour, FakeSource, Faults, PodBuilder, Pull};
@@ -113,26 +114,34 @@ fn end_all_trouble(sim: &Sim) {
     sim.runtime.script_pull("sick:1", Pull::Takes(Duration::from_millis(5)));
 }
 
-/// Each name that somebody asks for has a pod that is ready or has ended; of all other names nothing is left.
-async fn is_as_desired(sim: &Sim) -> bool {
-    let mut wanted = sim.files.names();
-    wanted.extend(sim.more.iter().flat_map(FakeSource::names));
-    let view = sim.view().await;
-    for n in 0..NAMES {
-        let name = format!("p{n}");
-        let right = |p: &rubelet_engine::pod_worker::WorkerView| {
-            crate::sim::is_ready(&p.status) || rubelet_core::status::is_terminal(&p.status)
-        };
-        let mut here = view.pods.iter().filter(|p| *p.pod.name == *name).peekable();
-        let fine = if wanted.contains(&name) {
-            // Its UID may be that of another name, which then has it.
-            here.peek().is_none() || here.any(right)
-        } else {
-            here.peek().is_none() && !sim.runtime.world().lines().any(|line| line.starts_with(&format!("{name}-")))
-        };
-        if !fine {
-            return false;
+/// The pods that are to be here. A UID belongs to one pod: within a source to the first that has it, and then to the source
+/// that comes first.
+fn expected(sim: &Sim) -> Vec<PodRef> {
+    let mut pods: Vec<PodRef> = Vec::new();
+    for source in [Some(&sim.files), sim.more.as_ref()].into_iter().flatten() {
+        for pod in source.pods() {
+            let pod = PodRef::of(&pod);
+            if !pods.iter().any(|other| other.uid == pod.uid) {
+                pods.push(pod);
+            }
         }
+    }
+    pods
+}
+
+/// Every pod that a source asks for is here, under its name and its UID; of those that share a name, one is ready or has
+/// ended, and the others wait. Nothing else is here, be it a pod, a process, a cgroup, a volume, a directory or a log.
+async fn is_as_desired(sim: &Sim) -> bool {
+    let view = sim.view().await;
+    let expected = expected(sim);
+    let right = |pod: &rubelet_engine::pod_worker::WorkerView| {
+        crate::sim::is_ready(&pod.status) || rubelet_core::status::is_terminal(&pod.status)
+    };
+    let all_here = expected.iter().all(|pod| view.pods.iter().any(|here| here.pod == *pod));
+    let all_right = expected.iter().all(|pod| view.pods.iter().any(|here| here.pod.name == pod.name && right(here)));
+    let no_other = view.pods.iter().all(|here| expected.contains(&here.pod));
+    if !all_here || !all_right || !no_other || !sim.leaks(&view).is_empty() {
+        return false;
     }
     // Whoever runs is known: no process is nobody's.
     let known: Vec<_> =
@@ -169,6 +178,7 @@ async fn live_through(seed: u64, hints: bool) {
     sim.until(1800, "the world to be as desired", is_as_desired).await;
     sim.watch_laws().await;
     assert_eq!(sim.view().await.job_panics, 0, "SIM_SEED={seed}");
+    sim.print_longest_hold_up();
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +217,7 @@ async fn pods_that_come_and_go_faster_than_they_start_leave_nothing() {
             sim.runtime.world().is_empty() && sim.view().await.pods.is_empty()
         })
         .await;
-        assert!(!sim.cgroups.paths().iter().any(|p| p.contains("/pod")), "SIM_SEED={seed}: a cgroup is left");
-        assert!(sim.logs.pods().is_empty(), "SIM_SEED={seed}: a log is left");
+        let leaks = sim.leaks(&sim.view().await);
+        assert!(leaks.is_empty(), "SIM_SEED={seed}: {leaks:#?}");
     }
 }

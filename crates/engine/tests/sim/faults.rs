@@ -97,7 +97,10 @@ async fn live_through(seed: u64, faults: Faults, hints: bool, restarts: bool) {
     })
     .await;
     sim.check_laws();
-    assert_eq!(sim.view().await.job_panics, 0);
+    let view = sim.view().await;
+    assert_eq!(view.job_panics, 0, "SIM_SEED={seed}");
+    let leaks = sim.leaks(&view);
+    assert!(leaks.is_empty(), "SIM_SEED={seed}: {leaks:#?}");
 }
 
 #[tokio::test(start_paused = true)]
