@@ -423,6 +423,7 @@ impl SyncLoop {
                     unread_sources: self.desired.sources_missing().collect(),
                     now: self.node.clock.now(),
                     job_panics: self.workers.panics(),
+                    longest_hold_up: self.node.metrics.polls().longest(),
                 };
                 let _gone = reply.send(view);
             }

@@ -30,8 +30,20 @@ pub struct NodeDocument {
     pub unread_sources: Vec<String>,
     /// How many jobs on pods panicked since the start. Each is a bug.
     pub job_panics: u64,
+    /// What held up the agent for the longest time since its start; `None` before anything did.
+    #[serde(default)]
+    pub longest_hold_up: Option<HoldUpDocument>,
     /// The pods, by namespace and name; what is no pod comes last.
     pub pods: Vec<PodLine>,
+}
+
+/// One task that kept the agent's only thread from all others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldUpDocument {
+    /// The kind of task.
+    pub task: String,
+    /// For how long.
+    pub millis: u64,
 }
 
 /// How the runtime fares.
@@ -237,6 +249,10 @@ pub fn node_document(view: &NodeView) -> NodeDocument {
         },
         unread_sources: view.unread_sources.iter().map(|source| source.as_str().to_owned()).collect(),
         job_panics: view.job_panics,
+        longest_hold_up: view.longest_hold_up.map(|longest| HoldUpDocument {
+            task: longest.task.to_owned(),
+            millis: u64::try_from(longest.longest.as_millis()).unwrap_or(u64::MAX),
+        }),
         pods: entries(view).into_iter().map(|(_, line)| line).collect(),
     }
 }

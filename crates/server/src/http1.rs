@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rubelet_engine::task::timed;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -83,7 +84,7 @@ pub(crate) async fn serve<L, G, H, F>(
         };
         let greeting = greet(&stream);
         let handler = Arc::clone(&handler);
-        connections.spawn(async move {
+        let serve = async move {
             let service = service_fn(move |request| {
                 let answer = handler(greeting.clone(), request);
                 async move { Ok::<_, Infallible>(answer.await) }
@@ -95,7 +96,8 @@ pub(crate) async fn serve<L, G, H, F>(
                 Err(_elapsed) => debug!("A peer took too long"),
             }
             drop(slot);
-        });
+        };
+        connections.spawn(timed("local-connection", serve));
     }
 }
 

@@ -42,6 +42,7 @@ pub(crate) fn node(pods: Vec<WorkerView>) -> NodeView {
         unread_sources: Vec::new(),
         now: Now { mono: NOW, wall: ago(0) },
         job_panics: 0,
+        longest_hold_up: None,
     }
 }
 

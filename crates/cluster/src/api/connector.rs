@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use rubelet_engine::clock::Clock;
+use rubelet_engine::task::timed;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -184,14 +185,15 @@ impl Task {
     fn dial(&mut self) {
         self.made = self.made.saturating_add(1);
         let (id, shared) = (self.made, Arc::clone(&self.shared));
-        self.dialling.spawn(async move {
+        let dial = async move {
             // Read before the certificate is: should it change meanwhile, the connection counts as old.
             let version = shared.credentials.version();
             let now = shared.clock.mono();
             // Without TLS there is nothing to learn: it is HTTP/1, on a connection for each exchange.
             let dialled = if shared.endpoint.tls { Some(shared.dial().await?) } else { None };
             Link::make(id, dialled, shared, version, now).await
-        });
+        };
+        self.dialling.spawn(timed("api-dial", dial));
     }
 
     fn connected(&mut self, link: Link, driver: Option<Driver>) {
@@ -199,10 +201,11 @@ impl Task {
         if let Some(driver) = driver {
             // Not the link itself: a connection ends when nobody holds it.
             let id = link.id;
-            self.driving.spawn(async move {
+            let drive = async move {
                 driver.await;
                 id
-            });
+            };
+            self.driving.spawn(timed("api-connection", drive));
         }
         if self.health == Health::Connected {
             debug!(server = link.server(), "Connected to the API server anew");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use rubelet_core::id::PodUid;
-use rubelet_engine::task::TaskGroup;
+use rubelet_engine::task::{TaskGroup, timed};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -101,9 +101,10 @@ impl<R: Requests + Follow> ObjectWatcher<R> {
             }
         };
         let (api, id) = (lease.api, lease.id);
-        self.running.spawn(async move {
+        let follow = async move {
             api.follow(what, told, cancel).await;
             id
-        });
+        };
+        self.running.spawn(timed("object-watch", follow));
     }
 }

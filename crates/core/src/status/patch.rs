@@ -22,6 +22,10 @@ const KEYED: [(&str, &str); 3] = [("conditions", "type"), ("podIPs", "ip"), ("ho
 pub fn status_patch(api: &Pod, new: &PodStatus) -> Option<String> {
     let mut shown = api.status.clone().unwrap_or_default();
     normalise(api, &mut shown);
+    // Mostly so, and to compare is far cheaper than to spell out both.
+    if shown == *new {
+        return None;
+    }
     let (Value::Object(old), Value::Object(full)) = (tidy(to_json(&shown)), to_json(new)) else { return None };
     let Value::Object(new) = tidy(Value::Object(full.clone())) else { return None };
     let mut change = Map::new();

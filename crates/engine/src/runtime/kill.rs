@@ -27,6 +27,9 @@ use crate::pod_worker::{JobLine, Note, tell};
 use crate::ports::{EventKind, RpcError};
 use crate::resources;
 
+/// So many containers are named where it is told who is to stop.
+const NAMED: usize = 16;
+
 /// What becomes of the sandboxes when a container could not be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFailure {
@@ -55,14 +58,15 @@ pub(crate) async fn kill_pod(
     let order = plan_kill_order(pod.map(AsRef::as_ref), seen);
     let ended: BTreeMap<&ContainerId, watch::Sender<bool>> =
         order.steps.iter().map(|step| (&step.id, watch::channel(false).0)).collect();
-    let names = order.steps.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names: Vec<&str> = order.steps.iter().map(|s| s.name.as_str()).collect();
     if !names.is_empty() {
         line.step(left_to_stop(&names, grace)).await;
     }
+    let by_id: BTreeMap<&ContainerId, &ContainerObservation> = seen.containers.iter().map(|c| (&c.id, c)).collect();
     let stops = order.steps.iter().map(|step| {
-        let (ended, order) = (&ended, &order);
+        let (ended, order, by_id) = (&ended, &order, &by_id);
         async move {
-            let result = match seen.containers.iter().find(|c| c.id == step.id) {
+            let result = match by_id.get(&step.id) {
                 Some(container) => {
                     // The grace of the pod's end replaces whatever the container would be given otherwise (KILL-02).
                     let (message, ip) = (None, address(node, seen));
@@ -75,10 +79,13 @@ pub(crate) async fn kill_pod(
                 && let Some(tell) = ended.get(&step.id)
             {
                 tell.send_replace(true);
-                let runs = |id: &ContainerId| ended.get(id).is_some_and(|ended| !*ended.borrow());
-                let left = order.steps.iter().filter(|s| runs(&s.id)).map(|s| s.name.as_str()).collect::<Vec<_>>();
-                if !left.is_empty() {
-                    line.step(left_to_stop(&left.join(", "), grace)).await;
+                // Of many, who is left is not told each time: that would cost the square of their number.
+                if order.steps.len() <= NAMED {
+                    let runs = |id: &ContainerId| ended.get(id).is_some_and(|ended| !*ended.borrow());
+                    let left: Vec<_> = order.steps.iter().filter(|s| runs(&s.id)).map(|s| s.name.as_str()).collect();
+                    if !left.is_empty() {
+                        line.step(left_to_stop(&left, grace)).await;
+                    }
                 }
             }
             result
@@ -140,8 +147,12 @@ pub(crate) async fn insist(node: &Node, subject: &Subject, seen: &PodObservation
     problems
 }
 
-fn left_to_stop(names: &str, grace: Grace) -> String {
-    format!("containers to stop: {names} ({} s of grace)", grace.get().as_secs())
+fn left_to_stop(names: &[&str], grace: Grace) -> String {
+    let (some, seconds) = (names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", "), grace.get().as_secs());
+    match names.len().saturating_sub(NAMED) {
+        0 => format!("containers to stop: {some} ({seconds} s of grace)"),
+        more => format!("containers to stop: {some} and {more} more ({seconds} s of grace)"),
+    }
 }
 
 /// Removes a sandbox. One that ended by itself and was never stopped still has its network, and some runtimes refuse to

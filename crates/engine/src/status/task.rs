@@ -67,6 +67,9 @@ struct Entry {
     failures: u32,
     /// What is shown may be wrong: ask before the next write.
     ask_first: bool,
+    /// The next request, while nothing that it follows from has changed: a status of a thousand containers takes long to
+    /// compare.
+    next: Option<Write>,
 }
 
 /// Where a pod is.
@@ -181,12 +184,13 @@ impl StatusWriter {
                 if report.pod.is_static() { self.mirror_of(&report.pod) } else { Some(Arc::clone(&report.pod)) };
             match self.pods.get_mut(&uid) {
                 Some(entry) => {
+                    entry.next = None;
                     entry.report = report;
                     entry.show(shown);
                 }
                 None => {
                     let at = At::Rest;
-                    let entry = Entry { report, shown, at, refused: None, failures: 0, ask_first: false };
+                    let entry = Entry { report, shown, at, refused: None, failures: 0, ask_first: false, next: None };
                     self.pods.insert(uid.clone(), entry);
                 }
             }
@@ -244,8 +248,9 @@ impl StatusWriter {
             At::Later(_) | At::Gone => return,
             At::Rest | At::Gathers(_) | At::Queued(..) => {}
         }
+        let ask_first = entry.ask_first;
         let urgency = match entry.next(wall) {
-            Some(Write::Nothing) if !entry.ask_first => None,
+            Some(Write::Nothing) if !ask_first => None,
             None => None,
             Some(Write::Patch { urgent: true, .. } | Write::Delete) => Some(Urgency::High),
             Some(Write::Patch { urgent: false, .. } | Write::Nothing) => Some(Urgency::Low),
@@ -294,12 +299,15 @@ impl StatusWriter {
         let Some(entry) = self.pods.get_mut(uid) else { return };
         entry.at = At::Rest;
         let Some(shown) = entry.shown.clone() else { return };
+        let ask_first = entry.ask_first;
         let request = match entry.next(wall) {
-            _ if entry.ask_first => Request::Get,
-            Some(Write::Patch { patch, .. }) => Request::Patch(patch),
+            _ if ask_first => Request::Get,
+            Some(Write::Patch { patch, .. }) => Request::Patch(patch.clone()),
             Some(Write::Delete) => Request::Delete,
             Some(Write::Nothing) | None => return,
         };
+        // Whatever comes of it, it is decided anew; until then nobody needs it.
+        entry.next = None;
         entry.at = At::InFlight { news: false };
         let (api, pod, owner) = (Arc::clone(&self.api), PodRef::of(&shown), uid.clone());
         let work = async move {
@@ -376,11 +384,14 @@ impl Entry {
     }
 
     /// The next request; `None` while there is no object to write to.
-    fn next(&self, now: jiff::Timestamp) -> Option<Write> {
-        let api = self.shown.as_deref()?;
-        let end = self.report.progress;
-        let refused = self.refused.as_deref();
-        Some(next_write(&Telling { api, status: &self.report.status, end, refused, now }))
+    fn next(&mut self, now: jiff::Timestamp) -> Option<&Write> {
+        if self.next.is_none() {
+            let api = self.shown.as_deref()?;
+            let end = self.report.progress;
+            let refused = self.refused.as_deref();
+            self.next = Some(next_write(&Telling { api, status: &self.report.status, end, refused, now }));
+        }
+        self.next.as_ref()
     }
 
     /// Takes in how the API shows the pod, unless something newer is known.
@@ -391,6 +402,7 @@ impl Entry {
         if !same(&self.shown, &pod) {
             // Another object: what was learnt of the one before does not count. A pod from the API never gets here.
             self.refused = None;
+            self.next = None;
             if self.at == At::Gone {
                 self.at = At::Rest;
             }
@@ -400,7 +412,10 @@ impl Entry {
         let version = |pod: &Option<Arc<Pod>>| pod.as_deref().and_then(resource_version);
         match (version(&self.shown), version(&pod)) {
             (Some(held), Some(new)) if new < held => {}
-            _ => self.shown = pod,
+            _ => {
+                self.shown = pod;
+                self.next = None;
+            }
         }
     }
 
@@ -427,9 +442,12 @@ impl Entry {
             // What it did not keep of this it will not keep the next time.
             Request::Patch(_) if !news => {
                 self.refused = None;
+                self.next = None;
                 if let Some(Write::Patch { patch, .. }) = self.next(now) {
+                    let patch = patch.clone();
                     debug!(pod = %PodRef::of(&self.report.pod), patch, "The API server does not keep this");
                     self.refused = Some(patch);
+                    self.next = None;
                 }
             }
             Request::Patch(_) | Request::Get => {}

@@ -13,6 +13,7 @@ use crate::health::RuntimeHealth;
 use crate::metrics::Census;
 use crate::pod_worker::WorkerView;
 use crate::ports::BadPod;
+use crate::task::TaskPolls;
 
 pub(super) enum Request {
     View(oneshot::Sender<NodeView>),
@@ -37,6 +38,8 @@ pub struct NodeView {
     pub now: Now,
     /// How many jobs panicked since the start.
     pub job_panics: u64,
+    /// The kind of task that held up all others for the longest time since the start.
+    pub longest_hold_up: Option<TaskPolls>,
 }
 
 /// Asks the sync loop.

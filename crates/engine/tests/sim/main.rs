@@ -10,6 +10,7 @@ mod days;
 mod faults;
 mod health;
 mod hooks;
+mod hostile;
 mod laws;
 mod life;
 mod names;

@@ -304,6 +304,7 @@ impl Sim {
     }
 
     /// Prints which kind of task held up all others for the longest time, and for how long: real time.
+    #[expect(clippy::print_stdout, reason = "a test speaks to people")]
     pub(crate) fn print_longest_hold_up(&self) {
         if let Some(longest) = rubelet_engine::task::Polls::here().longest() {
             println!("SIM_SEED={}: longest hold-up {:?} by {}", self.seed, longest.longest, longest.task);

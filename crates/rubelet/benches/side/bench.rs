@@ -86,7 +86,18 @@ impl Bench {
         for probing in &plan.probes {
             self.probing(*probing).await?;
         }
+        self.hold_up().await;
         Ok(())
+    }
+
+    /// What held up the agent for the longest time since its start, if it can be asked: one with many threads has no such
+    /// thing. Asked before every end of the agent, with which it is lost.
+    pub(crate) async fn hold_up(&mut self) {
+        let local = rubelet_server::local::Client::new(&self.place.at("kubelet/rubelet.sock"));
+        let longest = local.pods().await.ok().and_then(|node| node.longest_hold_up);
+        if let Some(millis) = longest.and_then(|longest| u32::try_from(longest.millis).ok()) {
+            self.raw.value("hold-up", "-", "ms", f64::from(millis));
+        }
     }
 
     async fn warm_up(&mut self) -> anyhow::Result<()> {

@@ -43,6 +43,7 @@ impl Bench {
         let _phase = Phase::begin("agent starts on an empty node");
         let mut times = Vec::new();
         for _ in 0..self.plan.starts {
+            self.hold_up().await;
             self.agent.kill().await?;
             let path = format!("/api/v1/nodes/{}", self.place.node());
             self.client.delete(&path, &DeleteOptions::default()).await.context("delete the node")?;
@@ -61,6 +62,7 @@ impl Bench {
         let telling = Telling::of(&self.name);
         let before = self.tally(pods);
         let mut log = self.agent.log()?;
+        self.hold_up().await;
         self.agent.kill().await?;
         let began = self.agent.start(&[telling.flag])?;
         let mut left: BTreeSet<&str> = pods.names.iter().map(String::as_str).collect();
@@ -86,6 +88,7 @@ impl Bench {
     /// From here on the agent tells no more than it did at first.
     pub(crate) async fn hush(&mut self) -> anyhow::Result<()> {
         let _phase = Phase::begin("restart with the flags that it had");
+        self.hold_up().await;
         self.agent.kill().await?;
         self.agent.start(&[])?;
         sleep(AFTERMATH / 2).await;

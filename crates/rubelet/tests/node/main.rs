@@ -9,6 +9,7 @@ mod bad_input;
 mod contracts;
 mod endings;
 mod hooks;
+mod hostile;
 mod inside;
 mod life;
 mod people;

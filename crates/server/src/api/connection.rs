@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rubelet_engine::task::timed;
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -125,7 +126,7 @@ pub(super) async fn serve(listener: TcpListener, doors: Doors, cancel: &Cancella
             () = cancel.cancelled() => return,
             next = next(&listener, &doors.strangers) => next,
         };
-        connections.spawn(greet(stream, slot, doors.clone()));
+        connections.spawn(timed("server-connection", greet(stream, slot, doors.clone())));
     }
 }
 

@@ -13,6 +13,7 @@ use rubelet_core::time::Instant;
 use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::BadPod;
 use rubelet_engine::sync_loop::{NodeView, Rejected};
+use rubelet_engine::task::TaskPolls;
 use rubelet_engine::timeline::{Entry, Waiting};
 use rubelet_testkit::pod;
 
@@ -439,6 +440,8 @@ fn the_node_is_told_beside_its_pods() {
     view.runtime.status.network.ready = false;
     view.unread_sources.push(Source::Http);
     view.job_panics = 2;
+    let longest = Duration::from_micros(12_345);
+    view.longest_hold_up = Some(TaskPolls { task: "pod-sync", polls: 7, longest, over_10_ms: 1, over_100_ms: 0 });
     expect![[r#"
         {
           "runtime": {
@@ -450,6 +453,10 @@ fn the_node_is_told_beside_its_pods() {
             "http"
           ],
           "job_panics": 2,
+          "longest_hold_up": {
+            "task": "pod-sync",
+            "millis": 12
+          },
           "pods": []
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&node_document(&view)).expect("plain data"));

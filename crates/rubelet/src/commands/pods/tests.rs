@@ -23,7 +23,7 @@ fn line(namespace: &str, name: &str, state: PodState, reason: Option<&str>, age_
 
 fn node(pods: Vec<PodLine>) -> NodeDocument {
     let runtime = RuntimeDocument { up: true, problem: None, network_problem: None };
-    NodeDocument { runtime, unread_sources: Vec::new(), job_panics: 0, pods }
+    NodeDocument { runtime, unread_sources: Vec::new(), job_panics: 0, longest_hold_up: None, pods }
 }
 
 fn some() -> Vec<PodLine> {
