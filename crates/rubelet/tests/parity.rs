@@ -1,4 +1,6 @@
-//! Keeps `docs/parity` honest: every row is answered, and what is named as proof exists.
+//! Keeps `docs/parity` honest: every row of upstream's behaviour is answered once, by tests that exist, by a stated
+//! difference, or by a capability that the index says is missing. A page that merely exists, a whole module or a plan for
+//! some later day is no answer.
 
 mod tree;
 
@@ -6,65 +8,50 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree::{files, read, root};
 
-/// A row of a table: its IDs, and what its last column says.
-struct Answer {
+/// Rows of upstream's behaviour that were written down.
+const ROWS: usize = 478;
+
+/// Which test function runs the golden cases of which folder.
+const GOLDEN: [(&str, &str); 3] =
+    [("core::golden::plans", "plan"), ("core::golden::phases", "phase"), ("core::golden::statuses", "status")];
+
+/// Beginnings of names in code type that are metrics and not tests.
+const METRICS: [&str; 3] = ["kubelet_", "kubernetes_", "prober_"];
+
+/// A row of a table: what it is about, and what shows that it holds.
+struct Row {
     place: String,
-    ids: Vec<String>,
-    text: String,
-}
-
-/// The waves that a row may wait for. A new one is added here and in `docs/parity.md`.
-const WAVES: [&str; 5] = ["volumes", "the node's own API", "resources and pressure", "devices", "images"];
-
-fn answers() -> Vec<Answer> {
-    let mut answers = Vec::new();
-    for page in pages() {
-        let mut in_table = false;
-        for (at, line) in read(&page).lines().enumerate() {
-            if line.starts_with("| row |") {
-                in_table = true;
-                assert_eq!(line, "| row | what | test or status |", "{page}:{}", at + 1);
-            } else if !line.starts_with('|') {
-                in_table = false;
-            } else if in_table && !line.starts_with("|---") {
-                let place = format!("{page}:{}", at + 1);
-                let cells: Vec<&str> = line.trim_matches('|').splitn(3, " | ").map(str::trim).collect();
-                let [row, _what, text] = cells[..] else { panic!("{place}: not three columns") };
-                let ids = ids_of(row).unwrap_or_else(|odd| panic!("{place}: {odd:?} is no row"));
-                answers.push(Answer { place, ids, text: text.to_owned() });
-            }
-        }
-    }
-    answers
+    id: String,
+    what: String,
+    answer: String,
 }
 
 fn pages() -> Vec<String> {
-    let dir = std::fs::read_dir(root().join("docs/parity")).expect("the pages are there");
-    let names = dir.map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"));
-    let mut pages: Vec<String> = names.filter(|n| n.ends_with(".md")).map(|n| format!("docs/parity/{n}")).collect();
-    pages.sort();
-    assert!(pages.len() > 10, "only {pages:?}");
+    let pages = files("docs/parity", &[".md"]);
+    assert!(pages.len() > 25, "only {pages:?}");
     pages
 }
 
-/// `RT-20`, `RT-20, RT-21`; a section such as `11.3`, a word such as `ports` or a dash stands for no row.
-fn ids_of(cell: &str) -> Result<Vec<String>, String> {
-    let mut ids = Vec::new();
-    for word in cell.split(", ") {
-        let (family, rest) = word.split_once('-').unwrap_or((word, ""));
-        let known = !rest.is_empty()
-            && family.bytes().all(|b| b.is_ascii_uppercase())
-            && rest.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-');
-        let none = word == "—"
-            || word.starts_with(|c: char| c.is_ascii_digit())
-            || word.starts_with(|c: char| c.is_ascii_lowercase());
-        match (known, none) {
-            (true, _) => ids.push(word.to_owned()),
-            (false, true) => {}
-            (false, false) => return Err(word.to_owned()),
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for page in pages() {
+        let mut in_table = false;
+        for (at, line) in (1..).zip(read(&page).lines()) {
+            let place = format!("{page}:{at}");
+            if line.starts_with("| row ") {
+                assert_eq!(line, "| row | what | answer |", "{place}");
+                in_table = true;
+            } else if !line.starts_with('|') {
+                in_table = false;
+            } else if in_table && !line.starts_with("|---") {
+                let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+                let [id, what, answer] = cells[..] else { panic!("{place}: not three columns") };
+                let (id, what, answer) = (id.to_owned(), what.to_owned(), answer.to_owned());
+                rows.push(Row { place, id, what, answer });
+            }
         }
     }
-    Ok(ids)
+    rows
 }
 
 /// What stands between backticks.
@@ -72,92 +59,194 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Whether `word` names a test or a file; `None` if it is neither meant to be.
-fn exists(word: &str, tests: &BTreeSet<String>) -> Option<bool> {
-    if word.contains('/') && !word.contains(' ') {
-        let bases = ["", "crates/", "crates/core/tests/"];
-        let found = |base: &&str| {
-            let path = root().join(format!("{base}{}", word.trim_end_matches("/*")));
-            path.exists() || path.with_extension("yaml").exists()
-        };
-        // A path on the machine, such as /proc/swaps, is no file of ours.
-        return (!word.starts_with('/')).then(|| bases.iter().any(found));
-    }
-    let lower = word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_:*{},".contains(&b));
-    let (module, name) = word.rsplit_once("::").unwrap_or(("", word));
-    if !lower || (module.is_empty() && name.matches('_').count() < 2) {
-        return None;
-    }
-    let one = |name: &str| match name.strip_suffix('*') {
-        Some("") => !module.is_empty(),
-        Some(prefix) => tests.iter().any(|test| test.starts_with(prefix)),
-        None => tests.contains(name),
-    };
-    let is_place = !module.is_empty() && ["rubelet::run", "rubelet::settings", "core::qos"].contains(&word);
-    (!is_place).then(|| name.trim_matches(['{', '}']).split(',').all(one))
+/// Every test function of the repository by its full path, such as `engine::sim::life::a_pod_gets_its_grace_and_no_more`:
+/// crate, file below `src` or `tests`, modules within the file, function.
+fn tests() -> BTreeSet<String> {
+    files("crates", &[".rs"]).iter().flat_map(|file| tests_of(file, &read(file))).collect()
 }
 
-/// Names in code type that look like tests and are settings of the kernel or fields of a protocol.
-const NOT_TESTS: [&str; 3] = ["oom_score_adj", "user_specified_image", "runtime_handler"];
-
-/// Names of the tests in a Rust file.
-fn tests_of(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut marked = false;
-    for line in text.lines().map(str::trim) {
-        if line == "#[test]" || line.starts_with("#[tokio::test") {
+fn tests_of(file: &str, text: &str) -> Vec<String> {
+    let mut parts: Vec<&str> = file.trim_end_matches(".rs").split('/').skip(1).collect();
+    if parts.get(1).is_some_and(|dir| ["src", "tests", "benches"].contains(dir)) {
+        parts.remove(1);
+    }
+    if parts.last().is_some_and(|name| ["mod", "lib", "main"].contains(name)) {
+        parts.pop();
+    }
+    let (mut found, mut inside, mut marked) = (Vec::new(), Vec::<(usize, &str)>::new(), false);
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let line = line.trim();
+        if let Some(name) = module(line) {
+            inside.push((indent, name));
+        } else if line.starts_with('}') && inside.last().is_some_and(|(opened, _)| *opened == indent) {
+            inside.pop();
+        } else if line == "#[test]" || line.starts_with("#[tokio::test") {
             marked = true;
         } else if marked && let Some((_, rest)) = line.split_once("fn ") {
-            names.extend(rest.split('(').next().map(|name| name.trim().to_owned()));
+            let name = rest.split(['(', '<']).next().unwrap_or_default();
+            let path = parts.iter().copied().chain(inside.iter().map(|(_, name)| *name)).chain([name]);
+            found.push(path.collect::<Vec<_>>().join("::"));
             marked = false;
         }
     }
-    names
+    found
 }
 
-#[test]
-fn every_proof_that_is_named_exists() {
-    let tests: BTreeSet<String> = files("crates", &[".rs"]).iter().flat_map(|file| tests_of(&read(file))).collect();
-    let mut missing = Vec::new();
-    for answer in answers() {
-        let words = code(&answer.text).filter(|word| !NOT_TESTS.contains(word));
-        let gone = words.filter(|word| exists(word, &tests) == Some(false));
-        missing.extend(gone.map(|word| format!("{}: {word}", answer.place)));
-    }
-    assert!(missing.is_empty(), "named in docs/parity but not there:\n{}", missing.join("\n"));
+/// The name of a module that this line opens.
+fn module(line: &str) -> Option<&str> {
+    let (before, rest) = line.split_once("mod ")?;
+    let opens = before.is_empty() || before.starts_with("pub");
+    rest.strip_suffix(" {").filter(|_| opens)
 }
 
-#[test]
-fn every_row_is_answered() {
-    let tests: BTreeSet<String> = files("crates", &[".rs"]).iter().flat_map(|file| tests_of(&read(file))).collect();
-    let answers = answers();
-    let mut answered: BTreeMap<&str, bool> = BTreeMap::new();
-    for answer in &answers {
-        let settled = code(&answer.text).any(|word| exists(word, &tests) == Some(true))
-            || ["part 2", "part 3", "part 4", "Difference: "].iter().any(|word| answer.text.contains(word))
-            || WAVES.iter().any(|wave| answer.text.contains(&format!("wave: {wave}")));
-        for id in &answer.ids {
-            *answered.entry(id).or_default() |= settled;
+/// What is wrong with a name in code type, if it is meant to be a test, a golden case or a file of ours.
+fn fault(word: &str, tests: &BTreeSet<String>) -> Option<String> {
+    let (path, case) = match word.strip_suffix(']').and_then(|word| word.split_once('[')) {
+        Some((path, case)) => (path, Some(case)),
+        None => (word, None),
+    };
+    if path.contains("::") {
+        if path.contains('*') {
+            return Some("a whole module is no answer: name the tests".to_owned());
         }
+        if !tests.contains(path) {
+            return Some("there is no such test".to_owned());
+        }
+        return case.and_then(|case| golden_fault(path, case));
     }
-    let rows = read("docs/parity/rows.txt");
-    let open: Vec<&str> = rows.lines().filter(|row| answered.get(row) != Some(&true)).collect();
-    assert!(open.is_empty(), "rows without a test, a later part or wave, or a difference: {open:?}");
-    assert!(rows.lines().count() > 240, "rows.txt has lost rows");
+    if ["crates/", "tests/", "docs/"].iter().any(|dir| word.starts_with(dir)) && !root().join(word).exists() {
+        return Some("there is no such file".to_owned());
+    }
+    let plain = word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'*');
+    let metric = METRICS.iter().any(|start| word.starts_with(start));
+    (plain && !metric && word.matches('_').count() > 2).then(|| "a test is named with its whole path".to_owned())
 }
 
-#[test]
-fn every_wave_is_one_that_the_index_names() {
+/// A golden case is `core::golden::plans[sandbox: a new pod]`: the test, its file, the case's name.
+fn golden_fault(path: &str, case: &str) -> Option<String> {
+    let Some((_, folder)) = GOLDEN.iter().find(|(test, _)| *test == path) else {
+        return Some("only golden tests have cases".to_owned());
+    };
+    let (file, name) = case.split_once(": ").unwrap_or((case, ""));
+    let file = format!("crates/core/tests/golden/{folder}/{file}.yaml");
+    if !root().join(&file).exists() {
+        return Some(format!("there is no {file}"));
+    }
+    let known = read(&file).lines().any(|line| line.strip_prefix("- name: ") == Some(name));
+    (!known).then(|| format!("{file} has no case {name:?}"))
+}
+
+/// What follows each `mark` in `text`, up to the end.
+fn after<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
+    text.match_indices(mark).map(move |(at, _)| text.get(at + mark.len()..).unwrap_or_default())
+}
+
+/// The capabilities that the index lists as missing: `- **eviction**: …`.
+fn capabilities() -> BTreeSet<String> {
     let index = read("docs/parity.md");
-    for wave in WAVES {
-        assert!(index.contains(wave), "docs/parity.md does not name the wave {wave:?}");
+    let (_, section) = index.split_once("\n## What is missing\n").expect("the section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let names = section.lines().filter_map(|line| Some(line.strip_prefix("- **")?.split_once("**: ")?.0.to_owned()));
+    names.collect()
+}
+
+#[test]
+fn every_row_has_one_answer() {
+    let list = read("docs/parity/rows.txt");
+    let wanted: BTreeSet<&str> = list.lines().collect();
+    assert_eq!((list.lines().count(), wanted.len()), (ROWS, ROWS), "rows.txt has every row once");
+    let rows = rows();
+    let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for row in &rows {
+        places.entry(&row.id).or_default().push(&row.place);
     }
-    for answer in answers() {
-        for (at, _) in answer.text.match_indices("wave: ") {
-            let rest = answer.text.get(at + 6..).unwrap_or_default();
-            assert!(WAVES.iter().any(|wave| rest.starts_with(wave)), "{}: no such wave: {rest}", answer.place);
+    let open: Vec<&&str> = wanted.iter().filter(|id| !places.contains_key(**id)).collect();
+    let strange: Vec<&&str> = places.keys().filter(|id| !wanted.contains(**id)).collect();
+    let twice: Vec<_> = places.iter().filter(|(_, places)| places.len() > 1).collect();
+    assert!(open.is_empty(), "rows without an answer: {open:?}");
+    assert!(strange.is_empty(), "not in rows.txt: {strange:?}");
+    assert!(twice.is_empty(), "answered twice: {twice:?}");
+}
+
+#[test]
+fn every_answer_names_tests_or_a_difference_or_what_is_missing() {
+    let tests = tests();
+    let mut wrong = Vec::new();
+    for Row { place, id, what, answer } in rows() {
+        let tested = code(&answer).any(|word| word.contains("::") && fault(word, &tests).is_none());
+        if !tested && !answer.contains("Difference: ") && !answer.contains("Missing: ") {
+            wrong.push(format!("{place}: {id} names no test, no difference and nothing that is missing"));
+        }
+        if what.split_whitespace().count() < 2 {
+            wrong.push(format!("{place}: {id} does not say what it is about: {what:?}"));
+        }
+        for mark in ["Difference: ", "Untested: "] {
+            if after(&answer, mark).any(|text| text.split_whitespace().nth(1).is_none()) {
+                wrong.push(format!("{place}: {id}: {mark}and what?"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn everything_that_is_named_exists() {
+    let tests = tests();
+    let mut wrong = Vec::new();
+    for page in pages().into_iter().chain(["docs/parity.md".to_owned()]) {
+        for (at, line) in (1..).zip(read(&page).lines()) {
+            let faults = code(line).filter_map(|word| Some(format!("{page}:{at}: {word}: {}", fault(word, &tests)?)));
+            wrong.extend(faults);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_missing_is_in_the_list_and_all_of_the_list_is_missing() {
+    let capabilities = capabilities();
+    assert!(!capabilities.is_empty(), "docs/parity.md lists what is missing");
+    let mut used: BTreeSet<&str> = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for Row { place, id, answer, .. } in rows() {
+        for text in after(&answer, "Missing: ") {
+            // The end of a capability's name is the end of the cell, of the sentence, or what is missing of it.
+            let ends = |rest: &str| rest.is_empty() || rest.starts_with(". ") || rest.starts_with(" (") || rest == ".";
+            match capabilities.iter().find(|name| text.strip_prefix(name.as_str()).is_some_and(ends)) {
+                Some(name) => drop(used.insert(name)),
+                None => wrong.push(format!("{place}: {id}: not a capability of docs/parity.md: {text:?}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let done: Vec<&String> = capabilities.iter().filter(|name| !used.contains(name.as_str())).collect();
+    assert!(done.is_empty(), "listed as missing, but no row says so: {done:?}");
+}
+
+/// A reader cannot know what was planned when and by whom.
+#[test]
+fn no_paper_speaks_of_plans() {
+    let is_plan = |words: &[&str]| match words {
+        ["wave" | "waves", ..] => true,
+        ["part" | "parts", number, ..] => number.bytes().all(|b| b.is_ascii_digit()),
+        _ => false,
+    };
+    let mut wrong = Vec::new();
+    for file in ["README.md", "ARCHITECTURE.md"].map(str::to_owned).into_iter().chain(files("docs", &[".md"])) {
+        for (at, line) in (1..).zip(read(&file).lines()) {
+            let words: Vec<String> = line
+                .split(|c: char| !c.is_alphanumeric())
+                .filter(|word| !word.is_empty())
+                .map(str::to_lowercase)
+                .collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            if (0..words.len()).any(|at| is_plan(&words[at..])) {
+                wrong.push(format!("{file}:{at}: {line}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "name the capability that is missing instead:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -166,5 +255,33 @@ fn the_index_leads_to_every_page() {
     for page in pages() {
         let link = page.trim_start_matches("docs/");
         assert!(index.contains(&format!("({link})")), "docs/parity.md does not lead to {page}");
+    }
+}
+
+#[test]
+fn tests_are_found_by_their_whole_path() {
+    let text = "mod outer {\n    #[test]\n    fn one() {\n    }\n    mod inner {\n        #[tokio::test]\n        async fn two() {\n        }\n    }\n}\n#[test]\nfn three(x in 0..3) {\n}\nfn four() {}\n";
+    let found = tests_of("crates/engine/tests/sim/life.rs", text);
+    assert_eq!(
+        found,
+        ["engine::sim::life::outer::one", "engine::sim::life::outer::inner::two", "engine::sim::life::three"]
+    );
+    assert_eq!(tests_of("crates/core/src/a/mod.rs", "#[test]\nfn b() {}\n"), ["core::a::b"]);
+    let tests = BTreeSet::from(["core::a::b".to_owned(), "core::golden::plans".to_owned()]);
+    for (word, right) in [
+        ("core::a::b", true),
+        ("a::b", false),
+        ("core::a::*", false),
+        ("core::a::c", false),
+        ("core::golden::plans[sandbox: a new pod]", true),
+        ("core::golden::plans[sandbox: no such pod]", false),
+        ("core::a::b[sandbox: a new pod]", false),
+        ("a_bare_name_of_a_test", false),
+        ("kubelet_pod_start_duration_seconds", true),
+        ("crates/core/src/lib.rs", true),
+        ("crates/core/src/no_such.rs", false),
+        ("maxPods", true),
+    ] {
+        assert_eq!(fault(word, &tests).is_none(), right, "{word}");
     }
 }
