@@ -1,7 +1,7 @@
 //! Whether a pod may run here (section 15).
 //!
 //! Each check is a function of the node, the pod and the other active pods; the first refusal counts. Eviction, topology
-//! and node shutdown have their places in this order and come with their owners.
+//! and node shutdown have their places in this order and are missing.
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
 

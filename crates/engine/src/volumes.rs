@@ -1,4 +1,4 @@
-//! Volumes of a pod: each is served by the plugin of its kind (section 22; attach, device and CSI come with that wave).
+//! Volumes of a pod: each is served by the plugin of its kind (section 22). Attaching, block devices and CSI are missing.
 //!
 //! Nothing here has a task or a timer. A pod's job sets its volumes up, and every later job of it sets those up again
 //! whose content follows something that changes (VOL-06); whoever knows of a change sees to it that a job comes.
