@@ -310,8 +310,13 @@ impl ImageService for Fake {
     }
 
     async fn pull_image(&self, r: Request<cri::PullImageRequest>) -> Result<Response<cri::PullImageResponse>, Status> {
-        let user = r.get_ref().auth.as_ref().map(|auth| auth.username.clone());
-        self.enter("pull_image", &r, &format!("as {user:?}")).await?;
+        let request = r.get_ref();
+        let user = request.auth.as_ref().map(|auth| auth.username.clone());
+        let sandbox = request.sandbox_config.as_ref().and_then(|config| config.metadata.as_ref());
+        let pod = sandbox.map(|metadata| metadata.uid.clone());
+        let annotations = request.image.as_ref().map(|image| image.annotations.clone()).unwrap_or_default();
+        let what = format!("as {user:?} for pod {pod:?} with {annotations:?}");
+        self.enter("pull_image", &r, &what).await?;
         Ok(Response::new(cri::PullImageResponse { image_ref: "sha256:1".to_owned() }))
     }
 

@@ -150,7 +150,7 @@ async fn each_call_carries_its_deadline_cri_02() {
         stop_container c 5
         exec_sync ["true"] 1
         exec_sync ["true"] 0
-        pull_image as None
+        pull_image as None for pod None with {}
         stop_container c 9223372036854775807"#]]
     .assert_eq(&setup.calls());
 }
@@ -213,15 +213,15 @@ async fn images_come_and_go() {
     assert_eq!((seen.id.as_str(), seen.size, seen.uid), ("sha256:1", 7, Some(33)));
     assert_eq!(setup.images.list_images().await, Ok(vec![seen]));
     let auth = RegistryAuth { username: "ann".to_owned(), ..Default::default() };
-    assert_eq!(
-        setup.images.pull_image(&spec, Some(&auth), Some(&SandboxConfig::default())).await,
-        Ok("sha256:1".to_owned())
-    );
+    // IMG-08: the runtime may choose by the pod how to store an image.
+    let sandbox = SandboxConfig { uid: "u1".to_owned(), ..SandboxConfig::default() };
+    let spec = ImageSpec { annotations: [("a".to_owned(), "b".to_owned())].into(), ..spec };
+    assert_eq!(setup.images.pull_image(&spec, Some(&auth), Some(&sandbox)).await, Ok("sha256:1".to_owned()));
     expect![[r#"
         image_status
         image_status
         list_images
-        pull_image as Some("ann")"#]]
+        pull_image as Some("ann") for pod Some("u1") with {"a": "b"}"#]]
     .assert_eq(&setup.calls());
 }
 
