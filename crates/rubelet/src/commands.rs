@@ -43,7 +43,10 @@ pub fn main() -> ExitCode {
             complain(&[err.to_string()]);
             return ExitCode::from(2);
         }
-        Ok(Command::Run(options)) => run_node(&options).map(|()| Report::default()),
+        Ok(Command::Run(options)) => match run_node(&options) {
+            Ok(code) => return code,
+            Err(problem) => Err(problem),
+        },
         Ok(Command::Print(text)) => Ok(Report { text, ..Report::default() }),
         Ok(Command::Pods { output, socket }) => wait_for(pods::run(&socket, output, style)),
         Ok(Command::Explain { pod, output, socket }) => {
@@ -55,14 +58,17 @@ pub fn main() -> ExitCode {
 }
 
 /// Is the node's agent until told to stop.
-fn run_node(options: &RunOptions) -> Result<(), String> {
+fn run_node(options: &RunOptions) -> Result<ExitCode, String> {
     let _heap = Heap::frugal();
     let loaded = config_load::load(options, check::cgroup_version()).map_err(|err| Chain(&err).to_string())?;
-    logging::init(&loaded.config.logging).map_err(|err| err.to_string())?;
+    let log = logging::init(&loaded.config.logging).map_err(|err| Chain(&err).to_string())?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
-    wait_for(async { run::run(loaded).await.map_err(|err| format!("{err:#}")) })
+    let result = wait_for(async { run::run(loaded, &log).await.map_err(|err| format!("{err:#}")) });
+    // From here on stderr belongs to the log, whose reader may be stuck: the last words take the same way.
+    log.finish(result.as_ref().err().map(|problem| format!("rubelet: {problem}")).as_deref());
+    Ok(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// One thread is enough: a node waits far more than it works.

@@ -12,49 +12,198 @@
 //! `--vmodule=pattern=N` sets the scale for modules whose last name, or whose source file, matches the pattern.
 //! JSON lines carry upstream's keys: `ts` in milliseconds since the epoch, `v` for info and finer, `msg`, then the
 //! fields of the enclosing spans and of the event; `level` and `caller` tell the rest.
+//!
+//! Logging never holds up the agent and never bloats it: lines are cut (`bounded`), warnings are paced (`pace`), and a thread
+//! of its own writes them from a bounded queue (`queue`).
 
+mod bounded;
 mod json;
+mod pace;
+mod queue;
 
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, IsTerminal as _};
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd as _;
+use std::panic::PanicHookInfo;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rubelet_core::config::{LogFormat, Logging};
 use tracing::level_filters::LevelFilter;
-use tracing::{Metadata, Subscriber};
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{DefaultFields, Format, Writer};
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::{Layer as _, filter};
 
-/// Logging was set up before.
-#[derive(Debug, thiserror::Error)]
-#[error("logging is already set up")]
-pub struct LogSetupError(#[source] tracing::subscriber::SetGlobalDefaultError);
+use bounded::Bounded;
+use pace::{PER_SECOND, Pace, Verdict};
 
-/// Sends every line of this process to stderr from now on.
-///
-/// # Errors
-/// [`LogSetupError`] the second time.
-pub fn init(logging: &Logging) -> Result<(), LogSetupError> {
-    // https://no-color.org: any value that is not empty means no colours.
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let colours = if wanted && io::stderr().is_terminal() { Colours::Ansi } else { Colours::None };
-    tracing::subscriber::set_global_default(subscriber(logging, colours, io::stderr)).map_err(LogSetupError)
+pub(crate) use queue::{DropCause, Queue};
+
+/// How long the end of the process waits for its last lines to be read.
+const LAST_LINES: Duration = Duration::from_secs(1);
+/// How long a thread that panics waits for its message to be read: it may be the last thing that the process does.
+const PANIC_LINES: Duration = Duration::from_millis(200);
+/// The writer's thread formats a line now and then, and else only writes.
+const WRITER_STACK: usize = 256 * 1024;
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogSetupError {
+    /// Logging was set up before.
+    #[error("logging is already set up")]
+    Twice(#[source] tracing::subscriber::SetGlobalDefaultError),
+    /// The thread that writes cannot be started.
+    #[error("cannot start the thread that writes the log")]
+    Thread(#[source] io::Error),
 }
 
-/// Whether text lines are coloured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colours {
-    /// With terminal codes.
-    Ansi,
-    /// Plain.
-    None,
+/// The log of this process.
+#[derive(Clone)]
+pub struct Log {
+    queue: Arc<Queue>,
+}
+
+impl Log {
+    /// Where lines wait, and how many were dropped.
+    pub(crate) fn queue(&self) -> Arc<Queue> {
+        Arc::clone(&self.queue)
+    }
+
+    /// Writes a last line if there is one, and waits a moment for all of the log to be read.
+    pub fn finish(&self, last: Option<&str>) {
+        if let Some(text) = last {
+            self.queue.push_last(format!("{text}\n").as_bytes());
+        }
+        self.queue.flush(LAST_LINES);
+    }
+}
+
+/// Sends every line of this process to stderr from now on, and the message of every panic.
+///
+/// # Errors
+/// [`LogSetupError`], among others the second time.
+pub fn init(logging: &Logging) -> Result<Log, LogSetupError> {
+    let queue = Arc::new(Queue::default());
+    let lines = Lines { queue: Arc::clone(&queue), pace: Pace::default(), begin: now(), format: logging.format };
+    tracing::subscriber::set_global_default(subscriber(logging, lines)).map_err(LogSetupError::Twice)?;
+    start_writer(&queue, logging.format).map_err(LogSetupError::Thread)?;
+    let of_panics = Arc::clone(&queue);
+    std::panic::set_hook(Box::new(move |info| {
+        // Not by an event: a panic inside of one would be lost.
+        of_panics.push(panic_message(info).as_bytes());
+        of_panics.flush_unless_stuck(PANIC_LINES);
+    }));
+    Ok(Log { queue })
+}
+
+fn start_writer(queue: &Arc<Queue>, format: LogFormat) -> io::Result<()> {
+    let queue = Arc::clone(queue);
+    // A descriptor of its own: who holds the lock of `io::stderr` while a write blocks holds up every other user of it.
+    let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+    let writer = std::thread::Builder::new().name("log-writer".to_owned()).stack_size(WRITER_STACK);
+    // It ends with the process: `Log::finish` waits for the lines, nobody for the thread.
+    let _detached = writer.spawn(move || queue.write_to(stderr, |text| notice(format, text).into_bytes()))?;
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the pace of log lines is real time, and no decision depends on it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// A warning of the log about itself.
+fn notice(format: LogFormat, text: &str) -> String {
+    match format {
+        LogFormat::Json => json::message(Level::WARN, text),
+        LogFormat::Text => {
+            let mut line = String::new();
+            // Writing to a string cannot fail.
+            let _ = SystemTime.format_time(&mut Writer::new(&mut line));
+            line + &format!("  WARN {}: {text}\n", module_path!())
+        }
+    }
+}
+
+/// As the standard library prints it, cut.
+fn panic_message(info: &PanicHookInfo<'_>) -> String {
+    use std::fmt::Write as _;
+    let thread = std::thread::current();
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    let what = info.payload_as_str().unwrap_or("a value that is no text");
+    let mut text = String::new();
+    let mut cut = bounded::Cut::new(&mut text);
+    // Writing to a string cannot fail.
+    let _ = writeln!(cut, "thread '{}' panicked at {place}:\n{what}", thread.name().unwrap_or("<unnamed>"));
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        let _ = writeln!(cut, "stack backtrace:\n{backtrace}");
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+/// Makes the writer of each line: one that appends to the queue, or for a line that is held back none.
+struct Lines {
+    queue: Arc<Queue>,
+    pace: Pace,
+    begin: Instant,
+    format: LogFormat,
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(Some(&self.queue))
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
+        match self.pace.admit(metadata, now().saturating_duration_since(self.begin)) {
+            Verdict::HoldBack => {
+                self.queue.hold_back();
+                Line(None)
+            }
+            Verdict::Write { held_back: 0 } => self.make_writer(),
+            Verdict::Write { held_back } => {
+                let text = format!(
+                    "{held_back} log lines like the next one were dropped because one place in the code may warn \
+                     {PER_SECOND} times a second"
+                );
+                self.queue.push(notice(self.format, &text).as_bytes());
+                self.make_writer()
+            }
+        }
+    }
+}
+
+/// One line on its way.
+struct Line<'a>(Option<&'a Queue>);
+
+impl Write for Line<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Some(queue) = self.0 {
+            queue.push(line);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The subscriber that writes to `writer`.
-pub fn subscriber<W>(logging: &Logging, colours: Colours, writer: W) -> Box<dyn Subscriber + Send + Sync>
+pub fn subscriber<W>(logging: &Logging, writer: W) -> Box<dyn Subscriber + Send + Sync>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -63,12 +212,16 @@ where
     let filter = filter::filter_fn(move |metadata| verbosity.allows(metadata)).with_max_level_hint(most);
     match logging.format {
         LogFormat::Text => {
-            let layer = tracing_subscriber::fmt::layer().with_ansi(colours == Colours::Ansi).with_writer(writer);
+            let layer = tracing_subscriber::fmt::layer()
+                .fmt_fields(Bounded(DefaultFields::new()))
+                .event_format(Bounded(Format::default().with_ansi(false)))
+                .with_ansi(false)
+                .with_writer(writer);
             Box::new(Registry::default().with(layer.with_filter(filter)))
         }
         LogFormat::Json => {
             let layer = tracing_subscriber::fmt::layer()
-                .fmt_fields(tracing_subscriber::fmt::format::JsonFields::new())
+                .fmt_fields(json::SpanFields)
                 .event_format(json::Lines)
                 .with_writer(writer);
             Box::new(Registry::default().with(layer.with_filter(filter)))

@@ -47,7 +47,8 @@ use tracing::{info, warn};
 use crate::cluster::{self, Cluster};
 use crate::config_load::Loaded;
 use crate::flags::control_socket;
-use crate::metrics::RuntimePage;
+use crate::logging::{Log, Queue};
+use crate::metrics::{LogPage, RuntimePage};
 use crate::settings;
 use crate::sources;
 use crate::standalone::{LogEvents, NoStatus};
@@ -62,14 +63,14 @@ const RUNTIME_RETRY_MAX: Duration = Duration::from_secs(5);
 const OOM_SCORE_PERIOD: Duration = Duration::from_secs(300);
 
 /// Runs until told to stop. No container is stopped then (RST-18).
-pub async fn run(loaded: Loaded) -> anyhow::Result<()> {
+pub async fn run(loaded: Loaded, log: &Log) -> anyhow::Result<()> {
     let cancel = CancellationToken::new();
     let stop = stop_on_signal(cancel.clone())?;
     let result = tokio::select! {
         biased;
         // Before the loops run there is nothing to bring to rest: the start is simply given up.
         () = cancel.cancelled() => Ok(()),
-        result = start(&loaded, &cancel) => match result {
+        result = start(&loaded, log, &cancel) => match result {
             Ok(running) => running.until_stopped(&cancel).await,
             Err(err) => Err(err),
         },
@@ -111,7 +112,7 @@ impl Running {
     }
 }
 
-async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Running> {
+async fn start(loaded: &Loaded, log: &Log, cancel: &CancellationToken) -> anyhow::Result<Running> {
     let config = &loaded.config;
     let root = PathBuf::from(&loaded.flags.root_dir);
     let lock_file = take_lock_file(loaded, cancel).await?;
@@ -180,6 +181,7 @@ async fn start(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Ru
         client: cluster.as_ref().map(Cluster::client),
         chance: Arc::clone(&chance),
         calls,
+        log: log.queue(),
     };
     let ports = Ports {
         runtime,
@@ -431,6 +433,7 @@ struct Served {
     client: Option<Client>,
     chance: Arc<dyn Chance>,
     calls: Arc<OperationMetrics>,
+    log: Arc<Queue>,
 }
 
 /// The node's HTTPS API, and the read-only port if one is configured.
@@ -466,6 +469,7 @@ async fn node_api(
         metrics: vec![
             Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop }),
             Arc::new(RuntimePage(served.calls)),
+            Arc::new(LogPage(served.log)),
         ],
         probe_metrics: Arc::new(ProbePage { prober: engine.prober }),
         settings: ApiSettings::new(config, &loaded.gates),

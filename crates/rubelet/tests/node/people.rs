@@ -1,7 +1,7 @@
 //! What a person sees: the commands, health, and where pods may come from.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read as _, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
@@ -47,6 +47,28 @@ fn health_is_told_on_its_port() {
     let node = Setup::default().config("healthzPort", port).start();
     let answer = node.until("health", || http_get(LOOPBACK, port, "/healthz"));
     assert!(answer.starts_with("HTTP/1.") && answer.contains(" 200 ") && answer.ends_with("ok"), "{answer}");
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_nothing() {
+    let port = free_port();
+    let mut node = Setup::default().config("healthzPort", port).prepare();
+    let mut log = node.start_with_a_stuck_log(8);
+    node.until("health", || http_get(LOOPBACK, port, "/healthz").filter(|answer| answer.ends_with("ok")));
+    node.apply(&pod("web", WAIT));
+    node.until_line("web", "as running", |line| line.state == PodState::Running && line.ready == 1);
+
+    // Read at last, the log says what it lacks.
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    let missing = "log lines were dropped because the reader of stderr did not keep up";
+    while !String::from_utf8_lossy(&text).contains(missing) {
+        let count = log.read(&mut piece).expect("it can be read");
+        assert!(count > 0, "the log ended: {}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&piece[..count]);
+    }
+    // And stuck again, it does not keep rubelet from its end.
+    assert_eq!(node.terminate(), Some(0));
 }
 
 /// One that nobody listens on at this moment.

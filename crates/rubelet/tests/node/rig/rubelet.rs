@@ -1,6 +1,7 @@
 //! The process under test: started, killed, told to stop, asked.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -18,6 +19,9 @@ const RUBELET: &str = env!("CARGO_BIN_EXE_rubelet");
 /// How long a rubelet may take to stop at the end of a test; then it is killed.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
+/// What a new pipe takes before a write to it blocks.
+const PIPE_BYTES: usize = 64 * 1024;
+
 /// How a rubelet that was run to its end ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -34,6 +38,18 @@ impl Node {
         let mut command = self.command();
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a descriptor is free")).stderr(log);
         self.child = Some(command.spawn().expect("rubelet can be started"));
+    }
+
+    /// Starts rubelet with its log, of this verbosity, in a pipe that is full from the beginning. The other end is for the
+    /// caller to hold, and to read or not.
+    pub(crate) fn start_with_a_stuck_log(&mut self, verbosity: u8) -> std::io::PipeReader {
+        assert!(self.child.is_none(), "it runs already");
+        let (reader, mut writer) = std::io::pipe().expect("descriptors are free");
+        writer.write_all(&[b'x'; PIPE_BYTES]).expect("it fits");
+        let mut command = self.command();
+        command.arg(format!("--v={verbosity}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
+        self.child = Some(command.spawn().expect("rubelet can be started"));
+        reader
     }
 
     /// rubelet with the node's settings.
