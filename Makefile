@@ -2,7 +2,7 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e lint fmt build bench bench-quick bench-core bench-node clean-env
+.PHONY: help demo test e2e e2e-full mutants lint fmt build bench bench-quick bench-core bench-node clean-env
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,8 +13,14 @@ demo: ## Run the pods of examples/ on this machine, look at them, clean up (need
 test: ## Install what the tests need and run them all; TIERS="fast doc node vm" chooses
 	@tests/env/test.sh
 
-e2e: ## Upstream's e2e suite on a real control plane; FOCUS=, SKIP=, NODE=upstream choose (needs root)
+e2e: ## A choice of upstream's e2e suite on a real control plane, and scenarios; FOCUS=, SKIP=, NODE=upstream choose (needs root)
 	@tests/e2e/run.sh
+
+e2e-full: ## Everything of it that upstream passes; notes the commit in docs/conformance.md (needs root)
+	@SIZE=full tests/e2e/run.sh
+
+mutants: ## Bugs put into what a change touches, one at a time: do tests find them? MUTANTS_BASE=main, or CRATE=core for a whole crate
+	@tests/env/mutants.sh
 
 lint: ## Formatting, clippy, docs, licences and sources of dependencies, shell scripts
 	@tests/env/lint.sh

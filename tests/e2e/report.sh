@@ -8,6 +8,10 @@ E2E_DIR=${E2E_DIR:-}
 export LC_ALL=C
 # Names of specs, one on a line: those that upstream's kubelet passes here.
 PASSES=$E2E_DIR/upstream-passes.txt
+# And those that it was seen not to pass here. A spec in neither was never run with it.
+FAILS=$E2E_DIR/upstream-fails.txt
+# The choice that `make e2e` runs.
+CI_SPECS=$E2E_DIR/ci-specs.txt
 # A spec's name, a tab, and what it waits for.
 WAITING=$E2E_DIR/waiting.txt
 
@@ -37,6 +41,8 @@ table() {
 named() { awk -F '\t' -v state="$2" '$1 == state { print $4 }' "$1" | sort -u; }
 waiting_names() { cut -f1 "$WAITING" | sed '/^#/d; /^$/d' | sort -u; }
 passes() { sort -u "$PASSES"; }
+fails() { sed '/^#/d; /^$/d' "$FAILS" | sort -u; }
+ci_specs() { sed '/^#/d; /^$/d' "$CI_SPECS" | sort -u; }
 failures_that_count() { comm -12 <(named "$1" failed) <(comm -23 <(passes) <(waiting_names)); }
 
 # Each of those with what the suite said of it.
@@ -65,7 +71,9 @@ verdict() {
   fi
   list "failed, and waits for something (waiting.txt)" "$(comm -12 <(named "$1" failed) <(waiting_names))"
   list "passed, and is still in waiting.txt" "$(comm -12 <(named "$1" passed) <(waiting_names))"
-  list "failed as it does with upstream's kubelet here" "$(comm -23 <(named "$1" failed) <(passes))"
+  list "failed as it does with upstream's kubelet here" "$(comm -12 <(named "$1" failed) <(fails))"
+  list "failed, and it is not known whether upstream's kubelet passes it here" \
+    "$(comm -23 <(named "$1" failed) <(sort -u <(passes) <(fails)))"
   list "${RED}failed, and counts${RESET}" "$failed"
   say "$(comm -12 <(named "$1" passed) <(passes) | wc -l) passed of $(passes | comm -12 - <(all_names "$1") | wc -l) that upstream passes"
   [[ -z $failed ]]
@@ -81,9 +89,17 @@ list() {
 
 # What was not run keeps its place.
 record() {
-  local kept
-  kept=$(comm -23 <(passes) <(all_names "$1"))
-  sort -u <(named "$1" passed) <(echo "$kept") | sed '/^$/d' >"$PASSES.new"
-  mv "$PASSES.new" "$PASSES"
-  say "${PASSES#"$REPO/"} has $(wc -l <"$PASSES") specs now"
+  update "$PASSES" "$1" passed
+  update "$FAILS" "$1" failed
+}
+
+# `update LIST RESULTS STATE`: the list without what was run, and with what ended so. Its comments stay.
+update() {
+  local list=$1
+  {
+    grep '^#' "$list" || true
+    sort -u <(named "$2" "$3") <(comm -23 <(sed '/^#/d; /^$/d' "$list" | sort -u) <(all_names "$2"))
+  } >"$list.new"
+  mv "$list.new" "$list"
+  say "${list#"$REPO/"} has $(grep -vc '^#' "$list") specs now"
 }
