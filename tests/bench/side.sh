@@ -96,16 +96,17 @@ prepare() {
   RUBELET=$(NODE_PROFILE=$BENCH_PROFILE "$ENV_DIR/rubelet.sh")
   export RUBELET
   step "building the benchmarks"
-  side=${SIDE:-$(program rubelet side)}
+  side=${SIDE:-$(program side)}
   [[ $AGENTS == "$needed" ]] || return 0
-  reporter=$(program rubelet report)
-  growth=$(program rubelet-engine growth)
+  reporter=$(program report)
+  growth=$(program growth)
 }
 
-# `program PACKAGE NAME`: builds a benchmark, and prints where it is.
+# `program NAME`: builds a benchmark, and prints where it is.
 program() {
-  cargo bench --quiet --locked --profile "$tools_profile" -p "$1" --bench "$2" --no-run --message-format json |
-    jq -r "select(.target.name == \"$2\" and .executable != null).executable"
+  # Of the whole workspace, as the tests are built: one package alone has other features of the dependencies.
+  cargo bench --quiet --locked --profile "$tools_profile" --workspace --bench "$1" --no-run --message-format json |
+    jq -r "select(.target.name == \"$1\" and .executable != null).executable"
 }
 
 cannot_run() {

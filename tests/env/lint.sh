@@ -32,12 +32,13 @@ scripts() {
 }
 
 "$ENV_DIR/install.sh" lint
+# The cheapest first.
 check "format" cargo fmt --all --check
-check "clippy" cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
-check "documentation" documentation
-check "dependencies" dependencies
 check "shell scripts" scripts
 check "conformance" tests/e2e/conformance.sh check
+check "dependencies" dependencies
+check "clippy" cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+check "documentation" documentation
 
 if ((${#failed[@]})); then
   die "lint: ${failed[*]}"

@@ -11,17 +11,17 @@ cd "$REPO"
 NODE_PROFILE=${NODE_PROFILE:-dev}
 work=''
 report=()
-bad=0 left_out=0
+bad=0 left_out=0 passed=0 failed=0 counted=''
 
 main() {
   local tier
   trap clean EXIT
   # Not 0: make, and CI behind it, must see that the run was cut short.
-  trap 'exit 130' INT TERM
+  trap 'exit 130' INT TERM HUP
   "$ENV_DIR/install.sh" tools
   for tier in ${TIERS:-fast doc node vm}; do
     case $tier in
-      fast) run_tier "fast" cargo nextest run --locked --workspace ;;
+      fast) nextest default "fast" ;;
       doc) doc_tier ;;
       node) node_tier ;;
       vm) vm_tier ;;
@@ -36,14 +36,42 @@ main() {
 run_tier() {
   local name=$1 begin=$SECONDS
   shift
+  counted=''
   step "tier $name: $*"
   if "$@"; then
-    note "$GREEN" passed "$name" "$((SECONDS - begin)) s"
+    note "$GREEN" passed "$name" "$((SECONDS - begin)) s$counted"
   else
     bad=1
-    note "$RED" failed "$name" "$((SECONDS - begin)) s"
+    note "$RED" failed "$name" "$((SECONDS - begin)) s$counted"
   fi
 }
+
+# `nextest PROFILE NAME FLAG…`: always of the whole workspace. Another selection of packages has other features of the
+# dependencies, and would build them again.
+nextest() {
+  local profile=$1 name=$2
+  shift 2
+  run_tier "$name" run_nextest "$profile" --locked --workspace "$@"
+}
+
+# shellcheck disable=SC2317  # called by run_tier
+run_nextest() {
+  local profile=$1 status=0 junit tests bad_tests
+  shift
+  junit=$(target_dir)/nextest/$profile/junit.xml
+  rm -f "$junit"
+  cargo nextest run --profile "$profile" "$@" || status=$?
+  if [[ -s $junit ]]; then
+    read -r tests bad_tests < <(sed -nE 's/^<testsuites .* tests="([0-9]+)" failures="([0-9]+)" errors="([0-9]+)".*/\1 \2 \3/p' "$junit" |
+      awk '{ print $1, $2 + $3 }')
+    passed=$((passed + tests - bad_tests)) failed=$((failed + bad_tests))
+    counted=", $((tests - bad_tests)) passed, $bad_tests failed"
+  fi
+  return "$status"
+}
+
+# shellcheck disable=SC2317
+target_dir() { cargo metadata --format-version 1 --no-deps --offline | sed -nE 's/.*"target_directory":"([^"]*)".*/\1/p'; }
 
 # rustdoc takes seconds for each crate, examples or not: only crates that have some are asked.
 doc_tier() {
@@ -77,9 +105,7 @@ node_tier() {
   elif ! "$ENV_DIR/install.sh" runtime || ! "$ENV_DIR/images.sh"; then
     cannot_run node "containerd or its images could not be made, see above"
   else
-    # The same selection as the fast tier builds, so that nothing is built twice.
-    RUBELET_NODE_TESTS=1 run_tier "node, kernel" \
-      cargo nextest run --locked --workspace -E 'package(rubelet-linux) and test(node_)'
+    RUBELET_NODE_TESTS=1 nextest default "node, kernel" -E 'package(rubelet-linux) and test(node_)'
     work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-test.XXXXXX")
     for version in "${CONTAINERD_VERSIONS[@]}"; do
       node_tests "$version"
@@ -94,8 +120,7 @@ node_tests() {
     return
   fi
   RUBELET_NODE_TESTS=1 RUBELET_TEST_CONTAINERD_SOCK=$dir/containerd.sock RUBELET_TEST_CONTAINERD_VERSION=$version \
-    run_tier "node, containerd $version" \
-    cargo nextest run --locked --profile node --cargo-profile "$NODE_PROFILE" -p rubelet --test node
+    nextest node "node, containerd $version" --cargo-profile "$NODE_PROFILE"
   "$ENV_DIR/containerd.sh" stop "$dir"
 }
 
@@ -118,6 +143,8 @@ vm_tier() {
 # shellcheck disable=SC2317  # called by the trap
 clean() {
   local dir
+  # A second Ctrl-C must not leave a containerd behind.
+  trap '' INT TERM HUP
   [[ -n $work ]] || return 0
   for dir in "$work"/containerd-*; do
     [[ ! -e $dir ]] || "$ENV_DIR/containerd.sh" stop "$dir" || true
@@ -128,6 +155,7 @@ clean() {
 summary() {
   printf '\n%s%s%s\n' "$BOLD" "Tiers" "$RESET"
   printf '%s\n' "${report[@]}"
+  say "$passed passed, $failed failed"
   if ((bad)); then
     say "${RED}not all is well${RESET}"
   elif ((left_out)); then
