@@ -29,14 +29,14 @@ while read -r at; do
   "$ENV_DIR/containerd.sh" stop "$at"
 done < <(containerds)
 
-for at in "${TMPDIR:-/tmp}"/rubelet-{demo,test,vm,e2e}.*; do
+for at in "${TMPDIR:-/tmp}"/rubelet-{demo,test,vm,e2e,bench,node}.*; do
   [[ -d $at ]] || continue
   step "removing $at"
   dir=$at
   unmount_below
   rm -rf --one-file-system "$at"
 done
-find /sys/fs/cgroup -depth -type d -path '*/rubelet-demo.*' -exec rmdir {} + 2>/dev/null || true
+find /sys/fs/cgroup -depth -type d \( -path '*/rubelet-demo.*' -o -path '*/rubelet-node.*' -o -path '*/rubelet-bench.*' \) -exec rmdir {} + 2>/dev/null || true
 
 step "removing $CACHE"
 rm -rf "${CACHE:?}"

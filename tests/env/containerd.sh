@@ -15,8 +15,8 @@ set -euo pipefail
 SANDBOX_IMAGE=rubelet.test/pause:1
 # Subnets are taken from here, one per instance.
 NET=10.213
-# containerd answers in half a second; a cold, loaded machine may take longer.
-START_SECONDS=30
+# containerd answers in half a second; a cold machine that builds beside it may take far longer.
+START_SECONDS=90
 
 usage="usage: containerd.sh start VERSION DIR | containerd.sh stop DIR"
 

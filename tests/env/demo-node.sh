@@ -20,6 +20,8 @@ cgroupRoot: /$cgroup
 cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
+# No port is taken: a node of this machine, or another demo, may have the usual ones.
+enableServer: false
 healthzPort: 0
 END
   # A session of its own: Ctrl-C is for this script, which then ends it in good order.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|cluster|vm|tools|lint|all]`
+# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|cluster|vm|tools|lint|mutants|all]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
@@ -7,6 +7,7 @@
 #   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
 #   lint     cargo-deny and shellcheck, if not on PATH
+#   mutants  cargo-mutants, if not on PATH; no part of `all`
 #
 # A second run finds everything there and is done in a moment.
 set -euo pipefail
@@ -15,6 +16,7 @@ set -euo pipefail
 
 NEXTEST_VERSION=0.9.151
 DENY_VERSION=0.20.2
+MUTANTS_VERSION=27.1.0
 
 # Packages to unpack: DIRECTORY SUITE PACKAGE, and a program that shows that it is there.
 # The suites are fixed: containerd 1.6 must be had on a newer Debian too, and runc of forky wants a newer libc.
@@ -43,8 +45,9 @@ main() {
     vm) vm ;;
     tools) nextest ;;
     lint) lint ;;
+    mutants) nextest && cargo_tool cargo-mutants "$MUTANTS_VERSION" ;;
     all) runtime && cluster && vm && nextest && lint ;;
-    *) die "usage: install.sh [runtime|cluster|vm|tools|lint|all]" ;;
+    *) die "usage: install.sh [runtime|cluster|vm|tools|lint|mutants|all]" ;;
   esac
 }
 
@@ -63,26 +66,45 @@ packages() {
   [[ $EUID == 0 ]] || die "not there: $*; only root may install packages"
   step "installing packages: $*"
   # The first attempt fails on a machine that has no package index, or an old one.
-  apt_install "$@" 2>/dev/null || { apt-get update -qq && apt_install "$@"; }
+  apt_install "$@" 2>/dev/null || { apt_update && apt_install "$@"; }
 }
 
-apt_install() { DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null; }
+# A new machine may be busy with its first upgrade, which holds apt's lock for minutes; a mirror may miss a beat.
+apt_install() {
+  DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
+    install -qq -y --no-install-recommends "$@" >/dev/null
+}
+
+# The lock of the lists has no such setting.
+apt_update() {
+  local attempt
+  for attempt in {1..30}; do
+    if apt-get -o Acquire::Retries=3 update -qq; then return 0; fi
+    ((attempt == 30)) || sleep 5
+  done
+  return 1
+}
 
 need_apt() {
   command -v apt-get >/dev/null || die "this machine has no apt-get: the test environment is made for Debian"
 }
 
-runtime() {
-  programs curl:curl jq:jq ip:iproute2 cc:gcc
-  # The pause program is linked statically.
+# Also what cargo links with. The headers and libc.a, with which the pause program is linked, are a package of their own.
+compiler() {
+  programs cc:gcc
   [[ -n $(find /usr/lib -name libc.a -print -quit) ]] || packages libc6-dev
+}
+
+runtime() {
+  programs curl:curl jq:jq ip:iproute2
+  compiler
   # runc's only library beside libc.
   [[ $(ldconfig -p) == *libseccomp.so.2* ]] || packages libseccomp2
   unpack_missing <<<"$UNPACK"
 }
 
 cluster() {
-  programs openssl:openssl
+  programs openssl:openssl sysctl:procps
   unpack_missing <<<"$UNPACK_CLUSTER"
 }
 
@@ -138,7 +160,7 @@ private_apt() {
   apt-get -o Dir::Etc::sourcelist="$at/sources.list" -o Dir::Etc::sourceparts=- \
     -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts="$at/none" \
     -o Dir::State::lists="$at/lists" -o Dir::State::status="$at/status" -o Dir::Cache="$at" \
-    -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
+    -o Acquire::Retries=3 -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
 }
 
 # Downloads a suite's package index from the mirror that the machine itself uses, unless one of today is there: an older
@@ -148,7 +170,7 @@ index() {
   [[ -z $(find "$at/done" -mtime -1 2>/dev/null) ]] || return 0
   need_apt
   mirror=$(debian_mirror)
-  [[ -n $mirror ]] || { apt-get update -qq && mirror=$(debian_mirror); }
+  [[ -n $mirror ]] || { apt_update && mirror=$(debian_mirror); }
   [[ -n $mirror ]] || die "the machine's package sources name no Debian mirror"
   key=/usr/share/keyrings/debian-archive-keyring.gpg
   say "    reading the package index of $suite"
@@ -181,6 +203,7 @@ cargo_tool() {
   shift 2
   ! type -P "$name" >/dev/null || return 0
   type -P cargo >/dev/null || die "cargo is not there: install Rust (rustup, or your distribution's packages)"
+  compiler
   step "building $name $version (some minutes, once)"
   CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
     CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols \
