@@ -12,6 +12,7 @@ mod gates;
 mod given;
 mod kubelet;
 mod logging;
+mod missing;
 mod names;
 mod nearest;
 mod node_ip;
@@ -33,6 +34,7 @@ pub use gates::{FeatureGates, Gate, GateError, GateStage, gate_warnings, known_f
 pub use given::Given;
 pub use kubelet::KubeletConfiguration;
 pub use logging::{FlushFrequency, FormatOptions, Logging, OutputRouting, SizeError, VModule, parse_buffer_size};
+pub use missing::{MISSING, Missing, WITHOUT_EFFECT_UPSTREAM, When, missing_by_default};
 pub use names::{NODE_LABEL_NAMESPACES, NODE_LABELS, NoNodeName, NodeLabelError, check_node_labels, node_name};
 pub use nearest::{distance, nearest};
 pub use node_ip::{NodeIpError, NodeIps, node_ips};

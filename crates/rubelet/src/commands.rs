@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use rubelet_core::config::missing_by_default;
 use rubelet_engine::chain::Chain;
 use rubelet_linux::heap::Heap;
 
@@ -62,6 +63,13 @@ fn run_node(options: &RunOptions) -> Result<ExitCode, String> {
     let _heap = Heap::frugal();
     let loaded = config_load::load(options, check::cgroup_version()).map_err(|err| Chain(&err).to_string())?;
     let log = logging::init(&loaded.config.logging).map_err(|err| Chain(&err).to_string())?;
+    tracing::warn!("{}", not_yet());
+    for line in &loaded.tolerated {
+        tracing::warn!("{line}; it is passed over, as upstream does; `rubelet check` fails for it");
+    }
+    for path in &loaded.skipped {
+        tracing::info!(path = %path.display(), "Not a drop-in: its name does not end in .conf");
+    }
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
@@ -69,6 +77,12 @@ fn run_node(options: &RunOptions) -> Result<ExitCode, String> {
     // From here on stderr belongs to the log, whose reader may be stuck: the last words take the same way.
     log.finish(result.as_ref().err().map(|problem| format!("rubelet: {problem}")).as_deref());
     Ok(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What this node lacks, in one line.
+fn not_yet() -> String {
+    let names: Vec<&str> = missing_by_default().map(|missing| missing.what).collect();
+    format!("Not built yet, and done by upstream's kubelet by default: {}. See `rubelet check`", names.join("; "))
 }
 
 /// One thread is enough: a node waits far more than it works.

@@ -1,8 +1,12 @@
 //! From flags and files to one checked configuration.
 //!
 //! Precedence (CFG-01): built-in defaults, then `--config`, then the drop-ins of `--config-dir` in lexical order, then
-//! flags. Files are read strictly: a field that does not exist is an error with its place and the nearest name, because
-//! a misspelled field that is passed over is a setting that silently does not hold.
+//! flags.
+//!
+//! A field that does not exist, and a key that is there twice, do not take a node down: the file may be of another release.
+//! Each is reported with its place and the nearest name, because a misspelled field is a setting that does not hold.
+//! `rubelet check` fails for them. A value of the wrong type is an error.
+// upstream: pkg/kubelet/kubeletconfig/util/codec/codec.go DecodeKubeletConfiguration (v1.36), strict and then lenient.
 
 mod decode;
 mod drop_ins;
@@ -12,7 +16,8 @@ mod tree;
 mod tests;
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use rubelet_core::config::{
@@ -23,6 +28,10 @@ use rubelet_core::config::{
 use crate::flags::{FlagError, KubeletFlags, RunOptions};
 
 pub use decode::Problem;
+use decode::Tolerated;
+
+/// Largest file. What kubeadm writes has 2 KiB; an API server keeps no object that is larger than this.
+const MAX_FILE: u64 = 1024 * 1024;
 
 /// All that a run is told, checked.
 #[derive(Debug)]
@@ -37,6 +46,8 @@ pub struct Loaded {
     pub given: Given,
     /// Things to tell the user once logging works.
     pub warnings: Vec<String>,
+    /// What was passed over in the files: fields that do not exist and keys that are there twice, each with its place.
+    pub tolerated: Vec<String>,
     /// Files in `--config-dir` that are no drop-ins.
     pub skipped: Vec<PathBuf>,
     /// The version to report.
@@ -67,6 +78,12 @@ pub enum LoadError {
     /// A file is empty.
     #[error("configuration {} is empty; it needs at least apiVersion: {API_VERSION} and kind: {KIND}", .path.display())]
     Empty {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A file is too large.
+    #[error("configuration {} is larger than {MAX_FILE} bytes: it is no KubeletConfiguration", .path.display())]
+    TooLarge {
         /// Which.
         path: PathBuf,
     },
@@ -107,21 +124,29 @@ impl<T: fmt::Display> fmt::Display for Lines<'_, T> {
     }
 }
 
+/// What is known of the files, beside what they set.
+#[derive(Default)]
+struct Sources {
+    given: Given,
+    tolerated: Vec<String>,
+    skipped: Vec<PathBuf>,
+}
+
 /// Reads all files that the flags name, and checks the result for a host of this kind.
 ///
 /// # Errors
 /// See [`LoadError`]; each names the file, place, field and what would be valid.
 pub fn load(options: &RunOptions, host: CgroupVersion) -> Result<Loaded, LoadError> {
-    let mut given = Given::default();
-    let mut skipped = Vec::new();
+    let mut sources = Sources::default();
     let flags = options.flags.clone();
     let mut config = options.config.clone();
     if !flags.config.is_empty() {
-        config = read_config(Path::new(&flags.config), &mut given)?;
+        config = read_config(Path::new(&flags.config), &mut sources)?;
     }
     if !flags.config_dir.is_empty() {
-        config = drop_ins::merge(config, Path::new(&flags.config_dir), &mut given, &mut skipped)?;
+        config = drop_ins::merge(config, Path::new(&flags.config_dir), &mut sources)?;
     }
+    let Sources { mut given, tolerated, skipped } = sources;
     let config = options.apply_over(config)?;
     given.extend(&options.given());
 
@@ -136,7 +161,7 @@ pub fn load(options: &RunOptions, host: CgroupVersion) -> Result<Loaded, LoadErr
     let gates = FeatureGates::lenient(&config.feature_gates);
     let warnings = warnings(options, &config, &given);
     let reported_version = options.reported_version.clone();
-    Ok(Loaded { flags, config, gates, given, warnings, skipped, reported_version })
+    Ok(Loaded { flags, config, gates, given, warnings, tolerated, skipped, reported_version })
 }
 
 fn warnings(options: &RunOptions, config: &KubeletConfiguration, given: &Given) -> Vec<String> {
@@ -159,10 +184,13 @@ fn warnings(options: &RunOptions, config: &KubeletConfiguration, given: &Given) 
 }
 
 /// Reads the file of `--config` with all its defaults (CFG-03, CFG-04).
-fn read_config(path: &Path, given: &mut Given) -> Result<KubeletConfiguration, LoadError> {
-    let tree = read_tree(path)?;
-    *given = tree.given();
-    let mut config: KubeletConfiguration = decode::decode(tree).map_err(|problems| at(path, problems))?;
+fn read_config(path: &Path, sources: &mut Sources) -> Result<KubeletConfiguration, LoadError> {
+    let (tree, mut tolerated) = read_tree(path)?;
+    sources.given = tree.given();
+    let given = &sources.given;
+    let decoded = decode::decode(&tree, &mut tolerated);
+    let mut config: KubeletConfiguration = decoded.map_err(|problem| at(path, vec![problem]))?;
+    sources.tolerated = tolerated.lines(path);
     config.set_defaults(given);
     // Paths in the file are relative to the file, so that it means the same wherever rubelet is started.
     let directory =
@@ -177,17 +205,24 @@ fn read_config(path: &Path, given: &mut Given) -> Result<KubeletConfiguration, L
 }
 
 /// A file's content with the place of everything in it, known to be a `KubeletConfiguration`.
-fn read_tree(path: &Path) -> Result<tree::Node, LoadError> {
-    let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+fn read_tree(path: &Path) -> Result<(tree::Node, Tolerated), LoadError> {
+    let unreadable = |source| LoadError::Read { path: path.to_owned(), source };
+    let mut text = String::new();
+    let mut file = File::open(path).map_err(unreadable)?.take(MAX_FILE + 1);
+    let length = file.read_to_string(&mut text).map_err(unreadable)?;
+    if u64::try_from(length).is_ok_and(|length| length > MAX_FILE) {
+        return Err(LoadError::TooLarge { path: path.to_owned() });
+    }
     if text.trim().is_empty() {
         return Err(LoadError::Empty { path: path.to_owned() });
     }
-    let tree = tree::Node::parse(&text).map_err(|problem| at(path, vec![problem]))?;
+    let mut tolerated = Tolerated::default();
+    let tree = tree::Node::parse(&text, &mut tolerated).map_err(|problem| at(path, vec![problem]))?;
     let problems: Vec<Problem> = [("apiVersion", API_VERSION), ("kind", KIND)]
         .into_iter()
         .filter_map(|(key, expected)| tree.expect_text(key, expected))
         .collect();
-    if problems.is_empty() { Ok(tree) } else { Err(at(path, problems)) }
+    if problems.is_empty() { Ok((tree, tolerated)) } else { Err(at(path, problems)) }
 }
 
 fn at(path: &Path, problems: Vec<Problem>) -> LoadError {

@@ -466,6 +466,35 @@ fn what_nothing_acts_on_is_named_once() {
 }
 
 #[test]
+fn every_field_is_acted_on_or_belongs_to_something_that_is_missing() {
+    // serde names every field in the error for one that does not exist.
+    let error = serde_json::from_value::<KubeletConfiguration>(json!({ "noSuchField": 1 })).expect_err("unknown");
+    let error = error.to_string();
+    let all: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+    assert!(all.len() > 100 && all.contains(&"evictionHard"), "{error}");
+    let missing: Vec<&str> = MISSING.iter().flat_map(|missing| missing.fields).copied().collect();
+    let known = |field: &str| {
+        let is = |name: &&str| *name == field || name.strip_prefix(field).is_some_and(|rest| rest.starts_with('.'));
+        (ACTED_FIELDS.iter().any(is), missing.iter().any(is) || WITHOUT_EFFECT_UPSTREAM.iter().any(is))
+    };
+    for field in all {
+        let (acted, not_yet) = known(field);
+        assert!(acted || not_yet, "{field} is in neither table");
+    }
+    for field in missing.iter().chain(WITHOUT_EFFECT_UPSTREAM) {
+        assert!(!ACTED_FIELDS.contains(field), "{field} is in both tables");
+        let file = field.rsplit('.').fold(json!(null), |inner, key| json!({ key: inner }));
+        let error =
+            serde_json::from_value::<KubeletConfiguration>(file).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(!error.contains("unknown field"), "{field}: {error}");
+    }
+    let mut once = missing.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), missing.len(), "a field belongs to one capability");
+}
+
+#[test]
 fn every_acted_field_exists() {
     // Set to a value of each type in turn, a known field never answers "unknown field".
     for path in ACTED_FIELDS {

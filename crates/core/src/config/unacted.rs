@@ -2,7 +2,7 @@
 //! is named once at start-up instead of being passed over in silence.
 //!
 //! The two tables list what rubelet does act on today. When a part starts to honour a field, its line is added in the
-//! same change. `logging.flushFrequency` is honoured because no line is ever held back.
+//! same change, and taken from the table of `missing.rs`. `logging.flushFrequency` is honoured because no line is ever held back.
 
 use serde_json::Value;
 
@@ -29,6 +29,7 @@ pub const ACTED_FIELDS: &[&str] = &[
     "crashLoopBackOff",
     "enableControllerAttachDetach",
     "enableDebuggingHandlers",
+    "enableServer",
     "enforceNodeAllocatable",
     "eventBurst",
     "eventRecordQPS",

@@ -11,7 +11,7 @@ mod tests;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use rubelet_core::config::{CgroupVersion, KubeletConfiguration};
+use rubelet_core::config::{CgroupVersion, KubeletConfiguration, MISSING, Missing, When};
 use rubelet_engine::chain::Chain;
 use rubelet_linux::cgroups::Layout;
 use rubelet_linux::probe::{Finding, Grade, ProbeRequest, probe};
@@ -37,6 +37,7 @@ pub(super) async fn run(options: &RunOptions, output: Output, style: Style) -> R
     let mut findings = vec![configuration];
     findings.extend(probe(request(options, &config)).await);
     findings.extend(runtime::findings(&config).await);
+    findings.push(not_yet());
     let failed = findings.iter().any(|finding| finding.grade == Grade::Fail);
     let text = match output {
         Output::Table => render(&findings, style),
@@ -59,6 +60,12 @@ fn configuration(options: &RunOptions) -> (Finding, KubeletConfiguration) {
         Ok(_) | Err(_) => Err(err),
     });
     match loaded {
+        Ok(loaded) if !loaded.tolerated.is_empty() => {
+            let mend =
+                "mend or remove these: a node starts without them, but what they were meant to set does not hold";
+            let what = loaded.tolerated.join("\n");
+            (Finding { name, grade: Grade::Fail, what, mend: mend.to_owned() }, loaded.config)
+        }
         Ok(loaded) if loaded.warnings.is_empty() => {
             let what = match loaded.flags.config.as_str() {
                 "" => "flags and defaults".to_owned(),
@@ -75,6 +82,25 @@ fn configuration(options: &RunOptions) -> (Finding, KubeletConfiguration) {
             let mend = "mend this first; what follows is judged by flags and defaults alone".to_owned();
             (Finding { name, grade: Grade::Fail, what, mend }, options.config.clone())
         }
+    }
+}
+
+/// What upstream's kubelet does and this one does not.
+fn not_yet() -> Finding {
+    let line = |missing: &Missing| {
+        let fields = missing.fields.first().map(|field| format!(" ({field})")).unwrap_or_default();
+        let asked = match missing.when {
+            When::ByDefault => "",
+            When::Asked => "only if asked for: ",
+        };
+        format!("{asked}{}{fields}: {}", missing.what, missing.instead)
+    };
+    let what: Vec<String> = MISSING.iter().map(line).collect();
+    Finding {
+        name: "not-yet".to_owned(),
+        grade: Grade::Warn,
+        what: what.join("\n"),
+        mend: "keep pods that need one of these off this node; leave the fields out of the configuration".to_owned(),
     }
 }
 

@@ -1,8 +1,11 @@
 //! From a tree with places to a value, with every problem at its place.
 //!
-//! Null means "not set", as it does to upstream: the field keeps its default.
+//! Null means "not set", as it does to upstream: the field keeps its default. A field that does not exist is passed over and
+//! reported beside the value.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::path::Path;
 
 use rubelet_core::config::nearest;
 use serde::de::value::StrDeserializer;
@@ -12,17 +15,16 @@ use serde::forward_to_deserialize_any;
 use super::tree::{Content, Key, Node, Place};
 
 /// One thing that is wrong in a file: where, in which field, and what would be right.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Problem {
     place: Option<Place>,
     field: String,
     message: String,
-    unknown: bool,
 }
 
 impl Problem {
     pub(super) fn new(place: Option<Place>, field: String, message: String) -> Self {
-        Self { place, field, message, unknown: false }
+        Self { place, field, message }
     }
 
     /// The dotted path of the field.
@@ -32,7 +34,7 @@ impl Problem {
     }
 
     /// Inside `key`: the place and the path grow from the inside out.
-    fn inside(mut self, place: Place, key: &str) -> Self {
+    pub(super) fn inside(mut self, place: Place, key: &str) -> Self {
         self.place.get_or_insert(place);
         self.field = match self.field.as_str() {
             "" => key.to_owned(),
@@ -65,12 +67,12 @@ impl de::Error for Problem {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let message = match nearest(field, expected.iter().copied()) {
+        let message = match nearest(&shortened(field), expected.iter().copied()) {
             Some(name) => format!("unknown field; did you mean {name}?"),
             None if expected.len() <= 12 => format!("unknown field; there are {}", expected.join(", ")),
             None => "unknown field".to_owned(),
         };
-        Self { place: None, field: field.to_owned(), message, unknown: true }
+        Self { place: None, field: shortened(field), message }
     }
 
     fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
@@ -111,46 +113,98 @@ fn shown(found: de::Unexpected<'_>) -> String {
     }
 }
 
-/// Reads a value. Unknown fields do not stop it, so that all of them are reported at once.
-pub(super) fn decode<T: DeserializeOwned>(mut tree: Node) -> Result<T, Vec<Problem>> {
-    let mut problems = Vec::new();
-    loop {
-        match T::deserialize(&tree) {
-            Ok(value) if problems.is_empty() => return Ok(value),
-            Ok(_) => break,
-            Err(problem) => {
-                let next = problem.place.filter(|_| problem.unknown);
-                problems.push(problem);
-                match next {
-                    // Each round removes one entry of the tree, so this ends.
-                    Some(place) => tree.prune(place),
-                    None => break,
-                }
-            }
-        }
+/// Most problems of one file that are shown: a reader mends the first, and a hostile file has any number.
+const MAX_SHOWN: usize = 50;
+/// Most letters of a name that are shown, and compared with names that exist.
+const MAX_NAME: usize = 100;
+
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(MAX_NAME) {
+        None => name.to_owned(),
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
     }
-    problems.sort_by_key(|problem| problem.place.map(|place| (place.line, place.column)));
-    Err(problems)
 }
 
-impl<'de> de::Deserializer<'de> for &'de Node {
+/// What a strict reader would refuse and this one passes over: fields that do not exist, and keys that are there twice.
+#[derive(Debug, Default)]
+pub(super) struct Tolerated {
+    problems: Vec<Problem>,
+    more: usize,
+}
+
+impl Tolerated {
+    /// Adds one; `problem` is made only if it will be shown.
+    pub(super) fn add(&mut self, problem: impl FnOnce() -> Problem) {
+        if self.problems.len() < MAX_SHOWN { self.problems.push(problem()) } else { self.more += 1 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.problems.len()
+    }
+
+    /// What was found since there were `from`, was found inside `key`.
+    pub(super) fn place_inside(&mut self, from: usize, place: Place, key: &str) {
+        for problem in self.problems.iter_mut().skip(from) {
+            *problem = std::mem::take(problem).inside(place, key);
+        }
+    }
+
+    /// A line for each, in the order of the file.
+    pub(super) fn lines(mut self, path: &Path) -> Vec<String> {
+        self.problems.sort_by_key(|problem| problem.place.map(|place| (place.line, place.column)));
+        let mut lines: Vec<String> =
+            self.problems.iter().map(|problem| format!("{}:{problem}", path.display())).collect();
+        if self.more > 0 {
+            lines.push(format!("{}: and {} more fields that are unknown or there twice", path.display(), self.more));
+        }
+        lines
+    }
+}
+
+/// Reads a value. What is passed over is added to `tolerated`.
+pub(super) fn decode<T: DeserializeOwned>(tree: &Node, tolerated: &mut Tolerated) -> Result<T, Problem> {
+    let found = RefCell::new(std::mem::take(tolerated));
+    let value = T::deserialize(Decoder { node: tree, found: &found });
+    *tolerated = found.into_inner();
+    value
+}
+
+/// A node on its way into a value.
+#[derive(Clone, Copy)]
+struct Decoder<'de> {
+    node: &'de Node,
+    found: &'de RefCell<Tolerated>,
+}
+
+impl<'de> Decoder<'de> {
+    /// Decodes what is in it under a key, and puts that key before everything that is wrong there.
+    fn inner<S: DeserializeSeed<'de>>(self, key: &str, seed: S) -> Result<S::Value, Problem> {
+        let before = self.found.borrow().len();
+        let value = seed.deserialize(self);
+        self.found.borrow_mut().place_inside(before, self.node.place, key);
+        value.map_err(|problem| problem.inside(self.node.place, key))
+    }
+}
+
+impl<'de> de::Deserializer<'de> for Decoder<'de> {
     type Error = Problem;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-        match &self.content {
+        let found = self.found;
+        match &self.node.content {
             Content::Null => visitor.visit_unit(),
             Content::Bool(value) => visitor.visit_bool(*value),
             Content::Int(value) => visitor.visit_i64(*value),
             Content::Unsigned(value) => visitor.visit_u64(*value),
             Content::Float(value) => visitor.visit_f64(*value),
             Content::Text(text) => visitor.visit_borrowed_str(text),
-            Content::List(nodes) => visitor.visit_seq(Items { nodes: nodes.iter(), at: 0 }),
-            Content::Map(entries) => visitor.visit_map(Entries { entries, value: None, skip_null: false }),
+            Content::List(nodes) => visitor.visit_seq(Items { nodes: nodes.iter(), at: 0, found }),
+            Content::Map(entries) => visitor.visit_map(Entries { entries, value: None, fields: None, found }),
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-        match self.content {
+        match self.node.content {
             Content::Null => visitor.visit_none(),
             Content::Bool(_)
             | Content::Int(_)
@@ -172,17 +226,17 @@ impl<'de> de::Deserializer<'de> for &'de Node {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Problem> {
-        // Entries without a value are passed over below; a misspelled one is no less wrong for being empty.
-        if let Content::Map(entries) = &self.content
-            && let Some((key, _)) = entries.iter().find(|(key, _)| !fields.contains(&key.name.as_str()))
-        {
-            let problem: Problem = de::Error::unknown_field(&key.name, fields);
-            return Err(Problem { place: Some(key.place), ..problem });
+        let Content::Map(entries) = &self.node.content else {
+            return Err(de::Error::custom(format_args!("must be an object, not {}", self.node.content.kind())));
+        };
+        let found = self.found;
+        for (key, _) in entries.iter().filter(|(key, _)| !fields.contains(&key.name.as_str())) {
+            found.borrow_mut().add(|| {
+                let problem: Problem = de::Error::unknown_field(&key.name, fields);
+                Problem { place: Some(key.place), ..problem }
+            });
         }
-        match &self.content {
-            Content::Map(entries) => visitor.visit_map(Entries { entries, value: None, skip_null: true }),
-            other => Err(de::Error::custom(format_args!("must be an object, not {}", other.kind()))),
-        }
+        visitor.visit_map(Entries { entries, value: None, fields: Some(fields), found })
     }
 
     forward_to_deserialize_any! {
@@ -194,6 +248,7 @@ impl<'de> de::Deserializer<'de> for &'de Node {
 struct Items<'de> {
     nodes: std::slice::Iter<'de, Node>,
     at: usize,
+    found: &'de RefCell<Tolerated>,
 }
 
 impl<'de> SeqAccess<'de> for Items<'de> {
@@ -203,22 +258,27 @@ impl<'de> SeqAccess<'de> for Items<'de> {
         let Some(node) = self.nodes.next() else { return Ok(None) };
         let key = format!("[{}]", self.at);
         self.at += 1;
-        seed.deserialize(node).map(Some).map_err(|problem| problem.inside(node.place, &key))
+        Decoder { node, found: self.found }.inner(&key, seed).map(Some)
     }
 }
 
 struct Entries<'de> {
     entries: &'de [(Key, Node)],
     value: Option<(&'de Key, &'de Node)>,
-    skip_null: bool,
+    /// The names that exist, where only some do. Of an object with such names, entries without a value are not set.
+    fields: Option<&'static [&'static str]>,
+    found: &'de RefCell<Tolerated>,
 }
 
 impl<'de> MapAccess<'de> for Entries<'de> {
     type Error = Problem;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Problem> {
-        let unset = |node: &Node| self.skip_null && matches!(node.content, Content::Null);
-        let Some(at) = self.entries.iter().position(|(_, node)| !unset(node)) else { return Ok(None) };
+        let counts = |(key, node): &(Key, Node)| match self.fields {
+            Some(fields) => fields.contains(&key.name.as_str()) && !matches!(node.content, Content::Null),
+            None => true,
+        };
+        let Some(at) = self.entries.iter().position(counts) else { return Ok(None) };
         let (_, rest) = self.entries.split_at(at);
         let Some(((key, node), rest)) = rest.split_first() else { return Ok(None) };
         self.entries = rest;
@@ -229,6 +289,6 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Problem> {
         let (key, node) = self.value.take().ok_or_else(|| <Problem as de::Error>::custom("value before key"))?;
-        seed.deserialize(node).map_err(|problem| problem.inside(node.place, &key.name))
+        Decoder { node, found: self.found }.inner(&key.name, seed)
     }
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use rubelet_core::config::{Given, KubeletConfiguration};
 use serde_json::Value;
 
-use super::{LoadError, at, decode, read_tree};
+use super::tree::Node;
+use super::{LoadError, Sources, at, decode, read_tree};
 
 /// Directories deeper than this are a loop or a mistake.
 const MAX_DEPTH: usize = 32;
@@ -19,29 +20,28 @@ const MAX_DEPTH: usize = 32;
 pub(super) fn merge(
     config: KubeletConfiguration,
     directory: &Path,
-    given: &mut Given,
-    skipped: &mut Vec<PathBuf>,
+    sources: &mut Sources,
 ) -> Result<KubeletConfiguration, LoadError> {
     let mut files = Vec::new();
     walk(directory, MAX_DEPTH, &mut files)?;
     let mut merged = serde_json::to_value(&config).unwrap_or_default();
     for file in files {
         if file.extension().is_none_or(|extension| extension != "conf") {
-            skipped.push(file);
+            sources.skipped.push(file);
             continue;
         }
-        let tree = read_tree(&file)?;
-        given.extend(&tree.given());
+        let (tree, mut tolerated) = read_tree(&file)?;
+        sources.given.extend(&tree.given());
         merge_patch(&mut merged, &tree.to_json());
         // Alone it must be a configuration too: here its lines are known, after the merge they are not.
-        decode::decode::<KubeletConfiguration>(tree).map_err(|problems| at(&file, problems))?;
+        decode::decode::<KubeletConfiguration>(&tree, &mut tolerated).map_err(|problem| at(&file, vec![problem]))?;
+        sources.tolerated.extend(tolerated.lines(&file));
     }
     let keys: Given = merged.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
-    let from_json = serde_json::from_value::<KubeletConfiguration>(without_nulls(merged));
-    let mut config = from_json.map_err(|error| {
-        let problem = super::Problem::new(None, String::new(), error.to_string());
-        at(directory, vec![problem])
-    })?;
+    // Fields that do not exist are in it, and were reported with their file.
+    let reported = &mut decode::Tolerated::default();
+    let decoded = decode::decode::<KubeletConfiguration>(&Node::from_json(without_nulls(merged)), reported);
+    let mut config = decoded.map_err(|problem| at(directory, vec![problem]))?;
     config.set_defaults(&keys);
     Ok(config)
 }

@@ -36,6 +36,12 @@ impl Files {
         self.load(line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
+    fn check_tolerated(&self, line: &str, expected: &Expect) -> Loaded {
+        let loaded = self.loaded(line);
+        expected.assert_eq(&loaded.tolerated.join("\n").replace(&self.0.path().display().to_string(), "DIR"));
+        loaded
+    }
+
     fn check_error(&self, line: &str, expected: &Expect) {
         let error = self.load(line).expect_err(line).to_string();
         expected.assert_eq(&error.replace(&self.0.path().display().to_string(), "DIR"));
@@ -185,18 +191,6 @@ fn what_kubeadm_writes_is_read() {
 #[test]
 fn what_is_wrong_in_a_file_is_shown_with_its_place() {
     check_file(
-        "HEAD\nmaxPods: 5\nstaticPodPaht: /x\n",
-        &expect!["DIR/k.yaml:4:1: staticPodPaht: unknown field; did you mean staticPodPath?"],
-    );
-    check_file(
-        "HEAD\nauthentication:\n  webhok: {}\n  x509:\n    clientCaFile: /x\nzzz: 1\nmaxPod:\n",
-        &expect![[r#"
-            DIR/k.yaml:4:3: authentication.webhok: unknown field; did you mean webhook?
-            DIR/k.yaml:6:5: authentication.x509.clientCaFile: unknown field; did you mean clientCAFile?
-            DIR/k.yaml:7:1: zzz: unknown field
-            DIR/k.yaml:8:1: maxPod: unknown field; did you mean maxPods?"#]],
-    );
-    check_file(
         "HEAD\nmaxPods: many\n",
         &expect![[
             r#"DIR/k.yaml:3:10: maxPods: must be a whole number between -2147483648 and 2147483647, not the text "many""#
@@ -224,10 +218,6 @@ fn what_is_wrong_in_a_file_is_shown_with_its_place() {
         &expect!["DIR/k.yaml:3:24: clusterDNS[1]: must be text, not the number 5"],
     );
     check_file(
-        "HEAD\nregisterWithTaints:\n- key: a\n  efect: NoSchedule\n",
-        &expect!["DIR/k.yaml:5:3: registerWithTaints[0].efect: unknown field; did you mean effect?"],
-    );
-    check_file(
         "HEAD\nauthentication: yes please\n",
         &expect!["DIR/k.yaml:3:17: authentication: must be an object, not text"],
     );
@@ -249,10 +239,6 @@ fn what_is_wrong_in_a_file_is_shown_with_its_place() {
         "HEAD\nfeatureGates:\n  MemoryQoS: \"true\"\n",
         &expect![[r#"DIR/k.yaml:4:14: featureGates.MemoryQoS: must be true or false, not the text "true""#]],
     );
-    check_file(
-        "HEAD\nmaxPods: 5\nmaxPods: 6\n",
-        &expect!["DIR/k.yaml:4:1: duplicate mapping key: maxPods not allowed here"],
-    );
     check_file("HEAD\nmaxPods: [\n", &expect!["DIR/k.yaml:3:10: unclosed bracket '['"]);
     check_file(
         "- a\n- b\n",
@@ -270,6 +256,100 @@ fn what_is_wrong_in_a_file_is_shown_with_its_place() {
             "configuration DIR/k.yaml is empty; it needs at least apiVersion: kubelet.config.k8s.io/v1beta1 and kind: KubeletConfiguration"
         ],
     );
+}
+
+#[test]
+fn a_field_that_does_not_exist_does_not_take_a_node_down() {
+    let tolerated = |content: &str, expected: &Expect| {
+        Files::new(&[("k.yaml", content)]).check_tolerated("--config=DIR/k.yaml", expected)
+    };
+    let loaded = tolerated(
+        "HEAD\nmaxPods: 5\nstaticPodPaht: /x\n",
+        &expect!["DIR/k.yaml:4:1: staticPodPaht: unknown field; did you mean staticPodPath?"],
+    );
+    assert_eq!((loaded.config.max_pods, loaded.config.static_pod_path.as_str()), (5, ""));
+    assert_eq!(loaded.warnings, [""; 0], "a field that does not exist is no setting without effect");
+    tolerated(
+        "HEAD\nauthentication:\n  webhok: {}\n  x509:\n    clientCaFile: /x\nzzz: {a: {b: [1]}}\nmaxPod:\n",
+        &expect![[r#"
+            DIR/k.yaml:4:3: authentication.webhok: unknown field; did you mean webhook?
+            DIR/k.yaml:6:5: authentication.x509.clientCaFile: unknown field; did you mean clientCAFile?
+            DIR/k.yaml:7:1: zzz: unknown field
+            DIR/k.yaml:8:1: maxPod: unknown field; did you mean maxPods?"#]],
+    );
+    tolerated(
+        "HEAD\nregisterWithTaints:\n- key: a\n  effect: NoSchedule\n- key: b\n  efect: x\n  effect: NoSchedule\n",
+        &expect!["DIR/k.yaml:7:3: registerWithTaints[1].efect: unknown field; did you mean effect?"],
+    );
+    check_file(
+        "HEAD\nmaxPod: 5\nmaxPods: many\n",
+        &expect![[
+            r#"DIR/k.yaml:4:10: maxPods: must be a whole number between -2147483648 and 2147483647, not the text "many""#
+        ]],
+    );
+}
+
+#[test]
+fn a_field_that_does_not_exist_in_a_drop_in_is_passed_over() {
+    let files = Files::new(&[
+        ("k.yaml", "HEAD\nmaxPods: 5\n"),
+        ("d/1.conf", "HEAD\nofTomorrow: {a: 1}\nlogging: {v: 3}\nmaxPods: 6\n"),
+        ("d/2.conf", "HEAD\npodsPerCore: 1\npodsPerCore: 2\n"),
+    ]);
+    let loaded = files.check_tolerated(
+        "--config=DIR/k.yaml --config-dir=DIR/d",
+        &expect![[r#"
+            DIR/d/1.conf:3:1: ofTomorrow: unknown field
+            DIR/d/1.conf:4:11: logging.v: unknown field; there are format, flushFrequency, verbosity, vmodule, options
+            DIR/d/2.conf:4:1: podsPerCore: is there twice; the value of line 3 does not count"#]],
+    );
+    assert_eq!((loaded.config.max_pods, loaded.config.pods_per_core), (6, 2));
+}
+
+#[test]
+fn of_a_key_that_is_there_twice_the_last_counts() {
+    let files = Files::new(&[(
+        "k.yaml",
+        "HEAD\nmaxPods: 5\nmaxPods: 6\nauthentication:\n  anonymous: {enabled: true, enabled: false}\nsystemReserved: &a {cpu: 1m, pid: '1'}\nkubeReserved:\n  <<: *a\n  cpu: 2m\n",
+    )]);
+    let loaded = files.check_tolerated(
+        "--config=DIR/k.yaml",
+        &expect![[r#"
+            DIR/k.yaml:4:1: maxPods: is there twice; the value of line 3 does not count
+            DIR/k.yaml:6:30: authentication.anonymous.enabled: is there twice; the value of line 6 does not count"#]],
+    );
+    assert_eq!((loaded.config.max_pods, loaded.config.authentication.anonymous.enabled), (6, false));
+    assert_eq!(format!("{:?}", loaded.config.kube_reserved), r#"{"cpu": "2m", "pid": "1"}"#);
+}
+
+/// Files that would cost a reader without bounds seconds or gigabytes.
+#[test]
+fn the_size_the_depth_and_the_aliases_of_a_file_are_bounded() {
+    check_file(
+        &format!("HEAD\nclusterDomain: {}\n", "x".repeat(1024 * 1024)),
+        &expect!["configuration DIR/k.yaml is larger than 1048576 bytes: it is no KubeletConfiguration"],
+    );
+    let refused = |content: &str| {
+        let files = Files::new(&[("k.yaml", content)]);
+        files.load("--config=DIR/k.yaml").expect_err("it is refused").to_string()
+    };
+    let deep = format!("HEAD\nclusterDNS: {}{}\n", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(refused(&deep).contains("k.yaml:3:"), "{}", refused(&deep));
+    let mut bomb = "HEAD\na0: &a0 [x, x]\n".to_owned();
+    for level in 1..30 {
+        let below = level - 1;
+        bomb += &format!("a{level}: &a{level} [*a{below}, *a{below}]\n");
+    }
+    assert!(refused(&bomb).contains("k.yaml:"), "{}", refused(&bomb));
+    let names: String = (0..20_000).map(|at| format!("maxPodz{at}: 1\n")).collect();
+    let files = Files::new(&[("k.yaml", &format!("HEAD\n{names}"))]);
+    let loaded = files.loaded("--config=DIR/k.yaml");
+    assert_eq!(loaded.tolerated.len(), 51);
+    let last = loaded.tolerated.last().expect("one of 51");
+    assert!(last.ends_with("and 19950 more fields that are unknown or there twice"), "{last}");
+    let long = format!("HEAD\n? {}\n: 1\n", "x".repeat(500_000));
+    let loaded = Files::new(&[("k.yaml", &long)]).loaded("--config=DIR/k.yaml");
+    assert!(loaded.tolerated.iter().all(|line| line.len() < 500), "names are cut");
 }
 
 #[test]
@@ -301,7 +381,10 @@ fn files_that_cannot_be_read_are_named() {
         DIR/d/1.conf:1:1: apiVersion: is missing; write apiVersion: kubelet.config.k8s.io/v1beta1
         DIR/d/1.conf:1:1: kind: is missing; write kind: KubeletConfiguration"#]],
     );
-    files.check_error("--config-dir=DIR/e", &expect!["DIR/e/1.conf:3:1: maxPod: unknown field; did you mean maxPods?"]);
+    files.check_tolerated(
+        "--config-dir=DIR/e",
+        &expect!["DIR/e/1.conf:3:1: maxPod: unknown field; did you mean maxPods?"],
+    );
     files.check_error("--config-dir=DIR/f", &expect!["configuration DIR/f/1.conf is empty; it needs at least apiVersion: kubelet.config.k8s.io/v1beta1 and kind: KubeletConfiguration"]);
 }
 
@@ -330,7 +413,7 @@ fn what_has_no_effect_is_said_once() {
 #[test]
 fn no_flags_no_files_no_warnings() {
     let loaded = Files::new(&[]).loaded("");
-    assert_eq!((loaded.warnings.len(), loaded.skipped.len()), (0, 0));
+    assert_eq!((loaded.warnings.len(), loaded.tolerated.len(), loaded.skipped.len()), (0, 0, 0));
     assert_eq!(loaded.config, KubeletConfiguration::legacy_defaults());
 }
 
@@ -372,9 +455,10 @@ fn no_text_makes_the_reader_panic() {
                 words[(seed >> 33) % words.len()]
             })
             .collect();
-        if let Ok(tree) = tree::Node::parse(&text) {
+        let mut tolerated = Tolerated::default();
+        if let Ok(tree) = tree::Node::parse(&text, &mut tolerated) {
             let _ = tree.given();
-            let _ = decode::decode::<KubeletConfiguration>(tree);
+            let _ = decode::decode::<KubeletConfiguration>(&tree, &mut tolerated);
         }
     }
 }

@@ -1,13 +1,41 @@
 //! A YAML or JSON document as a tree that remembers where everything stood.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use rubelet_core::config::Given;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
 use serde_json::Value;
-use serde_saphyr::{Location, MessageFormatter as _, Spanned, UserMessageFormatter};
+use serde_saphyr::options::DuplicateKeyPolicy;
+use serde_saphyr::{Location, MessageFormatter as _, Options, Spanned, UserMessageFormatter};
 
-use super::decode::Problem;
+use super::decode::{Problem, Tolerated};
+
+/// Deepest nesting. The format itself has six levels.
+const MAX_DEPTH: usize = 32;
+/// Most values, counting those that aliases repeat: the largest configurations have some hundreds.
+const MAX_VALUES: usize = 50_000;
+/// Most anchors, and most aliases.
+const MAX_ALIASES: usize = 1_000;
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            max_events: MAX_VALUES * 4,
+            max_nodes: MAX_VALUES,
+            max_aliases: MAX_ALIASES,
+            max_anchors: MAX_ALIASES,
+            max_merge_keys: MAX_ALIASES,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MAX_VALUES,
+        },
+        // They are found below, with their places.
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+    }
+}
 
 /// Line and column, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,12 +76,70 @@ pub(super) struct Key {
 }
 
 impl Node {
-    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
-        serde_saphyr::from_str(text).map_err(|error| {
+    /// Reads a document. Of a key that is there twice the last counts, and the others are added to `tolerated`.
+    pub(super) fn parse(text: &str, tolerated: &mut Tolerated) -> Result<Self, Problem> {
+        let mut tree: Self = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
             let place = error.location().map(Place::from);
             let message = UserMessageFormatter.format_message(error.without_snippet()).into_owned();
             Problem::new(place, String::new(), message)
-        })
+        })?;
+        tree.drop_duplicates(tolerated);
+        Ok(tree)
+    }
+
+    fn drop_duplicates(&mut self, tolerated: &mut Tolerated) {
+        match &mut self.content {
+            Content::Map(entries) => {
+                let mut last: HashMap<String, Place> = HashMap::new();
+                for (key, _) in entries.iter() {
+                    if let Some(before) = last.insert(key.name.clone(), key.place) {
+                        tolerated.add(|| {
+                            let message = format!("is there twice; the value of line {} does not count", before.line);
+                            Problem::new(Some(key.place), key.name.clone(), message)
+                        });
+                    }
+                }
+                entries.retain(|(key, _)| last.get(&key.name) == Some(&key.place));
+                for (key, node) in entries {
+                    let before = tolerated.len();
+                    node.drop_duplicates(tolerated);
+                    tolerated.place_inside(before, node.place, &key.name);
+                }
+            }
+            Content::List(nodes) => {
+                for (at, node) in nodes.iter_mut().enumerate() {
+                    let before = tolerated.len();
+                    node.drop_duplicates(tolerated);
+                    tolerated.place_inside(before, node.place, &format!("[{at}]"));
+                }
+            }
+            Content::Null
+            | Content::Bool(_)
+            | Content::Int(_)
+            | Content::Unsigned(_)
+            | Content::Float(_)
+            | Content::Text(_) => {}
+        }
+    }
+
+    /// The same as `to_json` gave, without places.
+    pub(super) fn from_json(value: Value) -> Self {
+        let content = match value {
+            Value::Null => Content::Null,
+            Value::Bool(value) => Content::Bool(value),
+            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(value), _) => Content::Int(value),
+                (None, Some(value)) => Content::Unsigned(value),
+                (None, None) => Content::Float(number.as_f64().unwrap_or_default()),
+            },
+            Value::String(text) => Content::Text(text),
+            Value::Array(list) => Content::List(list.into_iter().map(Self::from_json).collect()),
+            Value::Object(object) => {
+                let key = |name| Key { place: Place::default(), name };
+                Content::Map(object.into_iter().map(|(name, value)| (key(name), Self::from_json(value))).collect())
+            }
+        };
+        Self { place: Place::default(), content }
     }
 
     /// What is wrong if the field does not hold exactly this text.
@@ -93,23 +179,6 @@ impl Node {
             Content::Text(text) if matches!(text.as_str(), "" | "0s") => {}
             Content::Bool(_) | Content::Int(_) | Content::Unsigned(_) | Content::Float(_) => given.insert(path),
             Content::Text(_) | Content::List(_) | Content::Map(_) => given.insert(path),
-        }
-    }
-
-    /// Removes the entry whose key stands at this place.
-    pub(super) fn prune(&mut self, place: Place) {
-        match &mut self.content {
-            Content::Map(entries) => {
-                entries.retain(|(key, _)| key.place != place);
-                entries.iter_mut().for_each(|(_, node)| node.prune(place));
-            }
-            Content::List(nodes) => nodes.iter_mut().for_each(|node| node.prune(place)),
-            Content::Null
-            | Content::Bool(_)
-            | Content::Int(_)
-            | Content::Unsigned(_)
-            | Content::Float(_)
-            | Content::Text(_) => {}
         }
     }
 

@@ -161,7 +161,7 @@ impl Node {
         dir
     }
 
-    fn config_file(&self) -> PathBuf {
+    pub(crate) fn config_file(&self) -> PathBuf {
         self.dir.join("config.yaml")
     }
 

@@ -9,6 +9,7 @@ use rubelet_linux::probe::{Finding, Grade};
 
 use super::{listens, render, runtime};
 use crate::commands::style::Style;
+use crate::flags::{Command, parse};
 
 struct Fake {
     down: Option<RpcErrorKind>,
@@ -154,6 +155,31 @@ fn findings_are_a_table_with_a_sum() {
     .assert_eq(&render(&all, Style::Rich).replace('\x1b', "^"));
     assert!(render(&all[..1], Style::Plain).ends_with("\nThis machine is ready.\n"));
     assert!(render(&all[..2], Style::Plain).ends_with("\nThis machine is ready, with 1 warning.\n"));
+}
+
+#[test]
+fn what_is_missing_is_listed_once_each_and_fails_nothing() {
+    let finding = super::not_yet();
+    assert_eq!(finding.grade, Grade::Warn);
+    assert_eq!(finding.what.lines().count(), rubelet_core::config::MISSING.len());
+    assert!(finding.what.contains("eviction (evictionHard): pods are not evicted"), "{}", finding.what);
+    let line = super::super::not_yet();
+    assert!(line.lines().count() == 1 && line.contains("eviction; image garbage collection;"), "{line}");
+    assert!(!line.contains("node shutdown"), "what upstream does only if asked is not part of it: {line}");
+}
+
+#[test]
+fn a_field_that_does_not_exist_fails_the_check() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("k.yaml");
+    let text =
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPod: 5\nfailCgroupV1: false\n";
+    std::fs::write(&file, text).expect("a file");
+    let words = [format!("--config={}", file.display())];
+    let Ok(Command::Run(options)) = parse(words.iter().map(Into::into)) else { panic!("a command line") };
+    let (finding, _) = super::configuration(&options);
+    assert_eq!(finding.grade, Grade::Fail);
+    assert!(finding.what.ends_with("k.yaml:3:1: maxPod: unknown field; did you mean maxPods?"), "{}", finding.what);
 }
 
 #[test]

@@ -1,0 +1,142 @@
+//! What upstream's kubelet does and rubelet does not do yet: one table, from which the start of the agent and `rubelet
+//! check` name it.
+//!
+//! The table and [`ACTED_FIELDS`](super::ACTED_FIELDS) exclude each other: a field of a capability that is built moves
+//! from here to there, and a test refuses one that is in both or in neither.
+
+/// One capability that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What it is, as a person would look for it.
+    pub what: &'static str,
+    /// What happens on a node without it.
+    pub instead: &'static str,
+    /// When upstream has it.
+    pub when: When,
+    /// The fields that ask for it or set it.
+    pub fields: &'static [&'static str],
+}
+
+/// When upstream's kubelet does something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// With the defaults of a configuration file, or when a pod uses it.
+    ByDefault,
+    /// Only if a field asks for it. Such a field is reported at start when it is set.
+    Asked,
+}
+
+const fn by_default(what: &'static str, instead: &'static str, fields: &'static [&'static str]) -> Missing {
+    Missing { what, instead, when: When::ByDefault, fields }
+}
+
+const fn asked(what: &'static str, instead: &'static str, fields: &'static [&'static str]) -> Missing {
+    Missing { what, instead, when: When::Asked, fields }
+}
+
+/// Every capability that is missing. Each entry goes with the change that builds it.
+pub const MISSING: &[Missing] = &[
+    by_default(
+        "eviction",
+        "pods are not evicted when memory, disk or process IDs run short, and the node reports no pressure",
+        &[
+            "evictionHard",
+            "evictionSoft",
+            "evictionSoftGracePeriod",
+            "evictionPressureTransitionPeriod",
+            "evictionMaxPodGracePeriod",
+            "evictionMinimumReclaim",
+            "mergeDefaultEvictionSettings",
+            "kernelMemcgNotification",
+        ],
+    ),
+    by_default(
+        "image garbage collection",
+        "images stay on the disk until somebody removes them",
+        &["imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "imageMinimumGCAge", "imageMaximumGCAge"],
+    ),
+    by_default(
+        "container log rotation",
+        "the log of a container grows for as long as the container runs",
+        &["containerLogMaxSize", "containerLogMaxFiles", "containerLogMaxWorkers", "containerLogMonitorInterval"],
+    ),
+    by_default(
+        "volumes beyond emptyDir, hostPath, configMap, secret, downwardAPI and projected (CSI, image, network file systems)",
+        "a pod with another volume does not start",
+        &["volumePluginDir", "volumeStatsAggPeriod"],
+    ),
+    by_default("device plugins and resource claims", "a pod that asks for a device does not run here", &[]),
+    by_default("user namespaces for pods", "a pod with hostUsers: false does not start", &["userNamespaces"]),
+    by_default(
+        "stats (/stats/summary, /metrics/cadvisor, /metrics/resource)",
+        "kubectl top and autoscalers see nothing of this node",
+        &[],
+    ),
+    by_default("the pod-resources socket", "monitoring of devices finds no socket", &[]),
+    by_default(
+        "proof of a pod's right to an image that is on the node already",
+        "every pod may use every image that is on the node",
+        &["imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"],
+    ),
+    by_default("checkpoints of containers", "/checkpoint answers that it is not there", &[]),
+    by_default(
+        "iptables chains (KUBE-IPTABLES-HINT, KUBE-KUBELET-CANARY)",
+        "programs that look for these chains do not find them",
+        &["makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit"],
+    ),
+    by_default(
+        "the logs of the machine and profiles over HTTPS (/logs/, /debug/pprof)",
+        "these paths answer that they are not there",
+        &[
+            "enableSystemLogHandler",
+            "enableSystemLogQuery",
+            "enableProfilingHandler",
+            "enableContentionProfiling",
+            "enableDebugFlagsHandler",
+        ],
+    ),
+    by_default("events about memory that ran out on the node (SystemOOM)", "nobody reports it", &[]),
+    asked("the systemd cgroup driver", "the agent refuses to start with it", &[]),
+    asked(
+        "node shutdown",
+        "pods are not ended in order when the machine goes down",
+        &["shutdownGracePeriod", "shutdownGracePeriodCriticalPods", "shutdownGracePeriodByPodPriority"],
+    ),
+    asked(
+        "CPU, memory and topology managers",
+        "no container has CPUs or memory of its own",
+        &[
+            "cpuManagerPolicy",
+            "cpuManagerPolicyOptions",
+            "cpuManagerReconcilePeriod",
+            "memoryManagerPolicy",
+            "reservedMemory",
+            "reservedSystemCPUs",
+            "topologyManagerPolicy",
+            "topologyManagerScope",
+            "topologyManagerPolicyOptions",
+        ],
+    ),
+    asked(
+        "cgroups of the node's own processes",
+        "they stay where the machine started them, and what is reserved is only subtracted",
+        &["kubeletCgroups", "systemCgroups", "systemReservedCgroup", "kubeReservedCgroup"],
+    ),
+    asked(
+        "protection of memory by cgroup v2 (MemoryQoS)",
+        "requests of memory do not protect it",
+        &["memoryThrottlingFactor", "memoryReservationPolicy", "qosReserved"],
+    ),
+    asked("traces", "none are sent", &["tracing"]),
+    asked("a choice of key exchange groups", "the library's are used", &["tlsCurvePreferences"]),
+    asked("hidden metrics of older releases", "they are not there", &["showHiddenMetricsForVersion"]),
+    asked("a separate stream or buffer for log lines", "lines go to stderr at once", &["logging.options"]),
+];
+
+/// Fields that change nothing in upstream's kubelet either, or nothing on a node with a CRI runtime and an API server.
+pub const WITHOUT_EFFECT_UPSTREAM: &[&str] = &["hairpinMode", "podCIDR", "contentType"];
+
+/// What upstream does by default and this node does not, by name.
+pub fn missing_by_default() -> impl Iterator<Item = &'static Missing> {
+    MISSING.iter().filter(|missing| missing.when == When::ByDefault)
+}
