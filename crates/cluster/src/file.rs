@@ -136,7 +136,7 @@ impl Task {
             Watching::Retry { after, problem } => (None, Some((after, problem))),
         };
         // File systems may hang: that must not hold up the runtime.
-        let started = tokio::task::spawn_blocking(move || match watch {
+        let started = rubelet_engine::blocking::MANIFESTS.spawn("watch", move || match watch {
             Some(watch) if watch.is_current() => Ok(watch),
             _ => Watch::start(&path),
         });
@@ -182,7 +182,7 @@ impl Task {
     async fn look(&mut self, look: Look) -> bool {
         let mut manifests = self.manifests.take();
         // File systems may hang, and files may be large: neither may hold up the runtime.
-        let done = tokio::task::spawn_blocking(move || {
+        let done = rubelet_engine::blocking::MANIFESTS.spawn("read", move || {
             let scan = manifests.look(&look);
             (manifests, scan)
         });

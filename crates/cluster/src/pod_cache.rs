@@ -221,10 +221,11 @@ impl Task {
         let changes = std::mem::take(&mut self.pending);
         let uids = self.known.keys().cloned().collect();
         let (disk, services) = (self.disk.clone(), self.view.inner.services());
-        self.writing.spawn_blocking(move || match disk.write(&changes, uids, services.as_deref()) {
+        let write = move || match disk.write(&changes, uids, services.as_deref()) {
             Ok(()) => Ok(()),
             Err(error) => Err((changes, error)),
-        });
+        };
+        self.writing.spawn(rubelet_engine::blocking::RECORDS.run("pod cache", write));
     }
 
     async fn written(&mut self, result: Result<(), (Changes, DiskError)>) {
@@ -292,7 +293,7 @@ impl Task {
     /// Disks may hang: that must not hold up the runtime. `None` if it panicked.
     async fn blocking<T: Send + 'static>(&self, work: fn(&Disk) -> T) -> Option<T> {
         let disk = self.disk.clone();
-        tokio::task::spawn_blocking(move || work(&disk)).await.ok()
+        rubelet_engine::blocking::RECORDS.spawn("pod cache", move || work(&disk)).await.ok()
     }
 }
 

@@ -4,6 +4,7 @@
 //! It contains no lock: each piece of state has one owning task, others hold a handle.
 
 pub mod assemble;
+pub mod blocking;
 pub mod chain;
 pub mod clock;
 pub mod health;

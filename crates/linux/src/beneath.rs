@@ -58,6 +58,14 @@ pub(crate) fn handle(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Resu
     )
 }
 
+/// Whether something is at `path` below `at`, found without following a link and without entering a mount. What cannot
+/// be reached so counts as there, except where the way to it is missing.
+pub(crate) fn is_there(at: impl AsFd, path: &Path) -> bool {
+    let how = STRICT | ResolveFlags::NO_XDEV;
+    let found = resolve(at, path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty(), how);
+    !matches!(found, Err(Errno::NOENT | Errno::NOTDIR))
+}
+
 /// A handle on whatever `path` leads to below `at`. Links are followed as long as they stay below it: a volume may hold
 /// links of its own (every configMap does), and the kernel refuses each step that would leave.
 pub(crate) fn handle_inside(at: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
@@ -190,6 +198,20 @@ mod tests {
             let got = std::fs::metadata(dir.path().join("d")).unwrap().permissions().mode() & 0o7777;
             assert_eq!(got, mode, "{got:o}");
         }
+    }
+
+    /// Every machine has `/proc` and `/sys`, and they are mounts.
+    #[test]
+    fn a_mount_is_not_entered_where_that_is_asked_for() {
+        let root = open_root(Path::new("/")).unwrap();
+        assert_eq!(open_dir_same_mount(&root, "proc").unwrap_err(), Errno::XDEV);
+        assert!(is_there(&root, Path::new("proc/no-such-process")), "not looked at, so not known to be missing");
+        let proc = open_root(Path::new("/proc")).unwrap();
+        assert!(open_dir_same_mount(&proc, "sys").is_ok());
+        assert!(is_there(&proc, Path::new("sys/kernel")));
+        assert!(!is_there(&proc, Path::new("no-such-process")));
+        assert!(!is_there(&proc, Path::new("version/below-a-file")));
+        assert!(is_there(&proc, Path::new("self/no-such-file")), "a link is not followed");
     }
 
     #[test]

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::qos::{CgroupDriver, CgroupPath, CgroupTree, CgroupValues, QosClass};
+use rubelet_engine::blocking::{CGROUPS, SURVEYS};
 use rubelet_engine::ports::{CgroupError, CgroupVersion, Cgroups};
 
 pub use self::layout::{Hierarchy, Layout};
 use crate::beneath;
-use crate::blocking::blocking;
 
 /// Controllers that pods cannot do without, on v2 (CG-04). `hugetlb` is used where it exists.
 const NEEDED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
@@ -54,24 +54,25 @@ impl KernelCgroups {
     #[doc(alias = "validateSystemRequirements")]
     pub async fn check(&self) -> Result<(), CgroupError> {
         let inner = Arc::clone(&self.inner);
-        blocking(move || match inner.layout.missing_controllers().map_err(error("read controllers of", "/"))? {
-            missing if missing.is_empty() => Ok(()),
-            missing => Err(CgroupError::MissingController { controller: missing.join(", ") }),
-        })
-        .await
+        CGROUPS
+            .run("/", move || match inner.layout.missing_controllers().map_err(error("read controllers of", "/"))? {
+                missing if missing.is_empty() => Ok(()),
+                missing => Err(CgroupError::MissingController { controller: missing.join(", ") }),
+            })
+            .await
     }
 }
 
 #[async_trait]
 impl Cgroups for KernelCgroups {
     async fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
-        let (inner, path, values) = (Arc::clone(&self.inner), path.clone(), values.clone());
-        blocking(move || inner.ensure(&path, &values)).await
+        let (inner, at, values) = (Arc::clone(&self.inner), path.clone(), values.clone());
+        CGROUPS.run(&path.cgroupfs(), move || inner.ensure(&at, &values)).await
     }
 
     async fn exists(&self, path: &CgroupPath) -> bool {
-        let (inner, path) = (Arc::clone(&self.inner), path.clone());
-        blocking(move || inner.exists(&path)).await
+        let (inner, at) = (Arc::clone(&self.inner), path.clone());
+        CGROUPS.run(&path.cgroupfs(), move || inner.exists(&at)).await
     }
 
     async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError> {
@@ -86,12 +87,12 @@ impl Cgroups for KernelCgroups {
             Err(err) => return Err(error("read", path.cgroupfs())(err)),
         };
         let inner = Arc::clone(&self.inner);
-        blocking(move || inner.memory_used(&spelt)).await
+        CGROUPS.run(&path.cgroupfs(), move || inner.memory_used(&spelt)).await
     }
 
     async fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
         let inner = Arc::clone(&self.inner);
-        blocking(move || inner.pods()).await
+        SURVEYS.run("pod cgroups", move || inner.pods()).await
     }
 }
 

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rubelet_engine::blocking::RECORDS;
 use rubelet_engine::ports::{Checkpoints, FileError};
 use rustix::fs::{Mode, OFlags};
 
 use crate::beneath::{self, failed};
-use crate::blocking::blocking;
 
 /// The largest that is read: a thousand pods take a few hundred kilobytes.
 const LARGEST: u64 = 64 << 20;
@@ -31,12 +31,12 @@ impl RootCheckpoints {
 impl Checkpoints for RootCheckpoints {
     async fn read(&self, name: &'static str) -> Result<Option<String>, FileError> {
         let root = Arc::clone(&self.root);
-        blocking(move || read(&root, name).map_err(failed("read", &root.join(name)))).await
+        RECORDS.run(name, move || read(&root, name).map_err(failed("read", &root.join(name)))).await
     }
 
     async fn write(&self, name: &'static str, text: &str) -> Result<(), FileError> {
         let (root, text) = (Arc::clone(&self.root), text.to_owned());
-        blocking(move || write(&root, name, &text).map_err(failed("write", &root.join(name)))).await
+        RECORDS.run(name, move || write(&root, name, &text).map_err(failed("write", &root.join(name)))).await
     }
 }
 

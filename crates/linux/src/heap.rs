@@ -4,9 +4,8 @@
 //! thread, in case it is wanted again; on a small node others want it more.
 
 use async_trait::async_trait;
+use rubelet_engine::blocking::HOST;
 use rubelet_engine::ports::OwnMemory;
-
-use crate::blocking::blocking;
 
 /// The heap of the C library, which Rust's allocator is here.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +50,7 @@ impl Heap {
 impl OwnMemory for Heap {
     async fn give_back(&self) {
         #[cfg(target_env = "gnu")]
-        blocking(|| {
+        HOST.run("heap", || {
             #[expect(unsafe_code, reason = "no safe wrapper exists")]
             // SAFETY: malloc_trim takes the heap's own lock and returns only pages that hold no block.
             unsafe {

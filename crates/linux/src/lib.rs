@@ -1,11 +1,11 @@
 //! What the node's kernel does for us: cgroups, directories, mounts, logs on disk, and the facts of the host.
 //!
-//! Every call that may block runs behind `spawn_blocking`: a hung mount costs one thread, not the node. Names and
+//! Every call that may block runs in a pool of `engine::blocking`: a hung mount costs its pod's share of threads, and
+//! no other pod's. Names and
 //! contents below the root directory come from manifests and containers, so paths there are resolved by descriptor
 //! (see `beneath`), never by text. Nothing here decides what a pod needs.
 
 mod beneath;
-mod blocking;
 pub mod cgroups;
 pub mod checkpoints;
 pub mod heap;

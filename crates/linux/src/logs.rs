@@ -8,20 +8,22 @@ mod lines;
 mod read;
 mod tail;
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use rubelet_core::id::PodRef;
+use rubelet_engine::blocking::{LOGS, SURVEYS};
 use rubelet_engine::ports::{FileError, LogCleaner, PodLogs};
 use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 
 pub use self::format::{LogLine, Stream, parse_line};
 use crate::beneath::{self, failed};
-use crate::blocking::blocking;
 use crate::pod_dirs::{entries, none_if_gone};
 use crate::tree::{self, Remove};
 
@@ -62,8 +64,8 @@ impl PodLogs for DiskLogs {
     }
 
     async fn make_dir(&self, pod: &PodRef) -> Result<(), FileError> {
-        let (dirs, pod, path) = (Arc::clone(&self.dirs), pod.clone(), self.dir(pod));
-        blocking(move || {
+        let (dirs, uid, pod, path) = (Arc::clone(&self.dirs), pod.uid.clone(), pod.clone(), self.dir(pod));
+        LOGS.run(uid.as_str(), move || {
             let made = beneath::open_root(&dirs.pods)
                 .and_then(|root| beneath::ensure_dir_keeping_mode(root, &pod_dir_name(&pod), PUBLIC_DIR));
             made.map(drop).map_err(failed("make log directory", path))
@@ -73,8 +75,8 @@ impl PodLogs for DiskLogs {
 
     async fn make(&self, pod: &PodRef, container: &str) -> Result<Option<u32>, FileError> {
         let path = self.dir(pod).join(container);
-        let (dirs, pod, container) = (Arc::clone(&self.dirs), pod.clone(), container.to_owned());
-        blocking(move || {
+        let (dirs, uid, pod, container) = (Arc::clone(&self.dirs), pod.uid.clone(), pod.clone(), container.to_owned());
+        LOGS.run(uid.as_str(), move || {
             let make = || {
                 let root = beneath::open_root(&dirs.pods)?;
                 let pod = beneath::ensure_dir_keeping_mode(root, &pod_dir_name(&pod), PUBLIC_DIR)?;
@@ -88,10 +90,10 @@ impl PodLogs for DiskLogs {
     async fn link(&self, pod: &PodRef, container: &str, id: &str, restart_count: u32) -> Result<(), FileError> {
         let log = self.dir(pod).join(container).join(format!("{restart_count}{SUFFIX}"));
         let (dirs, name) = (Arc::clone(&self.dirs), link_name(pod, container, id));
-        blocking(move || {
+        LOGS.run(pod.uid.as_str(), move || {
             let path = dirs.containers.join(&name);
             // A runtime that has written nothing yet, or that writes elsewhere, needs no link (RT-49).
-            if std::fs::metadata(&log).is_err() {
+            if !is_there(&dirs.pods, &log).unwrap_or(false) {
                 return Ok(());
             }
             replace_link(&dirs.containers, &name, &log).map_err(failed("link", path))
@@ -100,8 +102,8 @@ impl PodLogs for DiskLogs {
     }
 
     async fn tail(&self, log: &str, lines: usize, bytes: usize) -> Result<Vec<u8>, FileError> {
-        let (dirs, log) = (Arc::clone(&self.dirs), log.to_owned());
-        blocking(move || {
+        let (dirs, key, log) = (Arc::clone(&self.dirs), pod_of_log(&self.dirs, Path::new(log)), log.to_owned());
+        LOGS.run(&key, move || {
             let inside = Path::new(&log).strip_prefix(&dirs.pods).ok().and_then(Path::to_str);
             let read = match inside {
                 Some(inside) => beneath::open_root(&dirs.pods)
@@ -119,17 +121,18 @@ impl PodLogs for DiskLogs {
 impl LogCleaner for DiskLogs {
     async fn list(&self) -> Result<Vec<PodRef>, FileError> {
         let dirs = Arc::clone(&self.dirs);
-        blocking(move || {
-            let root = beneath::open_root(&dirs.pods).map_err(failed("open", &dirs.pods))?;
-            let listed = entries(root).map_err(failed("list", &dirs.pods))?;
-            Ok(listed.into_iter().filter_map(|(name, _)| pod_of_dir(&name)).collect())
-        })
-        .await
+        SURVEYS
+            .run("pod log directories", move || {
+                let root = beneath::open_root(&dirs.pods).map_err(failed("open", &dirs.pods))?;
+                let listed = entries(root).map_err(failed("list", &dirs.pods))?;
+                Ok(listed.into_iter().filter_map(|(name, _)| pod_of_dir(&name)).collect())
+            })
+            .await
     }
 
     async fn remove(&self, pod: &PodRef) -> Result<(), FileError> {
         let (dirs, name) = (Arc::clone(&self.dirs), pod_dir_name(pod));
-        blocking(move || {
+        LOGS.run(pod.uid.as_str(), move || {
             let root = &dirs.pods;
             let dir = beneath::open_root(root).map_err(failed("open", root))?;
             tree::remove(&dir, &name, Remove::Everything)
@@ -146,9 +149,9 @@ impl LogCleaner for DiskLogs {
         restart_count: u32,
     ) -> Result<(), FileError> {
         let path = self.dir(pod).join(container);
-        let (dirs, pod, container) = (Arc::clone(&self.dirs), pod.clone(), container.to_owned());
+        let (dirs, uid, pod, container) = (Arc::clone(&self.dirs), pod.uid.clone(), pod.clone(), container.to_owned());
         let name = link_name(&pod, &container, id);
-        blocking(move || {
+        LOGS.run(uid.as_str(), move || {
             let removed =
                 remove_logs(&dirs.pods, &pod, &container, restart_count).map_err(failed("remove logs in", path));
             let link = dirs.containers.join(&name);
@@ -160,13 +163,20 @@ impl LogCleaner for DiskLogs {
 
     async fn prune_links(&self) -> Result<(), FileError> {
         let dirs = Arc::clone(&self.dirs);
-        blocking(move || remove_dangling(&dirs.containers).map_err(failed("remove links in", &dirs.containers))).await
+        let prune = move || remove_dangling(&dirs).map_err(failed("remove links in", &dirs.containers));
+        SURVEYS.run("links to logs", prune).await
     }
 }
 
 /// upstream: kuberuntime/helpers.go BuildPodLogsDirectory (v1.36)
 fn pod_dir_name(pod: &PodRef) -> String {
     format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
+}
+
+/// The UID of the pod that a log is of, so that calls for it count with those of its pod.
+fn pod_of_log(dirs: &LogDirs, log: &Path) -> String {
+    let dir = log.strip_prefix(&dirs.pods).ok().and_then(|inside| inside.iter().next()).and_then(|dir| dir.to_str());
+    dir.and_then(pod_of_dir).map(|pod| pod.uid.to_string()).unwrap_or_default()
 }
 
 /// The pod that a log directory belongs to; what is not named like one of ours is nobody's. None of the parts can contain
@@ -246,31 +256,43 @@ fn remove_logs(root: &Path, pod: &PodRef, container: &str, restart_count: u32) -
     Ok(())
 }
 
-/// Removes links whose log is gone.
+/// Whether a log is there; `None` if it is not in the directory of pod logs. No link is followed and no mount entered,
+/// so that the answer never depends on a server.
+fn is_there(pods: &Path, log: &Path) -> Option<bool> {
+    let inside = log.strip_prefix(pods).ok()?;
+    let root = beneath::open_root(pods).ok()?;
+    Some(beneath::is_there(root, inside))
+}
+
+/// Removes links whose log is gone. A link that leads out of the directory of pod logs is not one of ours and stays: to
+/// follow it could take for ever.
 ///
 /// While a log is rotated it is gone for a moment: its file has a new name and the runtime has not begun another. So a
 /// link stays as long as a rotated file of the same instance is there; upstream asks the runtime instead.
 /// upstream: kuberuntime_gc.go evictPodLogsDirectories (v1.36)
-fn remove_dangling(dir: &Path) -> io::Result<()> {
+fn remove_dangling(dirs: &LogDirs) -> io::Result<()> {
+    let dir = &*dirs.containers;
     let Some(fd) = none_if_gone(beneath::open_root(dir))? else { return Ok(()) };
     let mut result = Ok(());
     for (name, kind) in entries(fd.try_clone()?)? {
-        let ours = kind == FileType::Symlink && name.ends_with(SUFFIX);
-        let gone = |err: io::Error| err.kind() == io::ErrorKind::NotFound;
-        if ours && std::fs::metadata(dir.join(&name)).is_err_and(gone) && !is_being_rotated(&dir.join(&name)) {
+        if kind != FileType::Symlink || !name.ends_with(SUFFIX) {
+            continue;
+        }
+        let Ok(target) = rustix::fs::readlinkat(&fd, &*name, Vec::new()) else { continue };
+        let log = Path::new(OsStr::from_bytes(target.as_bytes()));
+        if is_there(&dirs.pods, log) == Some(false) && !is_being_rotated(&dirs.pods, log) {
             result = result.and(remove_link(dir, &name));
         }
     }
     result
 }
 
-fn is_being_rotated(link: &Path) -> bool {
-    let Ok(log) = std::fs::read_link(link) else { return false };
-    let (Some(dir), Some(name)) = (log.parent(), log.file_name().and_then(|name| name.to_str())) else { return false };
+fn is_being_rotated(pods: &Path, log: &Path) -> bool {
+    let inside = log.strip_prefix(pods).ok().and_then(Path::parent).and_then(Path::to_str);
+    let (Some(inside), Some(name)) = (inside, log.file_name().and_then(|name| name.to_str())) else { return false };
     let rotated = format!("{name}.");
-    std::fs::read_dir(dir).is_ok_and(|mut entries| {
-        entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with(&rotated)))
-    })
+    let dir = beneath::open_root(pods).and_then(|root| Ok(beneath::open_dir_same_mount(root, inside)?));
+    dir.and_then(entries).is_ok_and(|entries| entries.iter().any(|(name, _)| name.starts_with(&rotated)))
 }
 
 #[cfg(test)]

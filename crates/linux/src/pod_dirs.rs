@@ -2,18 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use rubelet_core::id::PodUid;
+use rubelet_engine::blocking::{POD_FILES, SURVEYS};
 use rubelet_engine::ports::{FileError, PodDirs};
-use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::beneath::{self, failed};
-use crate::blocking::blocking;
 use crate::kernel_mounts::mount_table;
 use crate::tree::{self, InTheWay, Remove};
 
@@ -40,19 +40,20 @@ impl RootPods {
         self.root.join(PODS).join(uid.as_str())
     }
 
-    /// Runs `work` on the blocking pool with the pod's directory open, made if need be.
+    /// Runs `work` with the pod's directory open, made if need be.
     async fn in_pod<T: Send + 'static>(
         &self,
         uid: &PodUid,
         work: impl FnOnce(OwnedFd, PathBuf) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, FileError> {
-        let (this, uid) = (self.clone(), uid.clone());
-        blocking(move || {
-            let path = this.pod_path(&uid);
-            let pod = make_pod_dir(&this.root, &uid).map_err(failed("make directory", &path))?;
-            work(pod, path)
-        })
-        .await
+        let (this, of) = (self.clone(), uid.clone());
+        POD_FILES
+            .run(uid.as_str(), move || {
+                let path = this.pod_path(&of);
+                let pod = make_pod_dir(&this.root, &of).map_err(failed("make directory", &path))?;
+                work(pod, path)
+            })
+            .await
     }
 }
 
@@ -111,33 +112,35 @@ impl PodDirs for RootPods {
     }
 
     async fn read_termination_file(&self, uid: &PodUid, path: &str, limit: usize) -> Result<Vec<u8>, FileError> {
-        let (this, uid, path) = (self.clone(), uid.clone(), path.to_owned());
-        blocking(move || {
-            let inside = Path::new(&path).strip_prefix(this.pod_path(&uid)).ok().and_then(Path::to_str);
-            let read = match inside {
-                Some(inside) => none_if_gone(read_end(&this.root, &uid, inside, limit)),
-                None => Err(io::Error::new(io::ErrorKind::InvalidInput, "not in the pod's directory")),
-            };
-            read.map(Option::unwrap_or_default).map_err(failed("read", path))
-        })
-        .await
+        let (this, of, path) = (self.clone(), uid.clone(), path.to_owned());
+        POD_FILES
+            .run(uid.as_str(), move || {
+                let inside = Path::new(&path).strip_prefix(this.pod_path(&of)).ok().and_then(Path::to_str);
+                let read = match inside {
+                    Some(inside) => none_if_gone(read_end(&this.root, &of, inside, limit)),
+                    None => Err(io::Error::new(io::ErrorKind::InvalidInput, "not in the pod's directory")),
+                };
+                read.map(Option::unwrap_or_default).map_err(failed("read", path))
+            })
+            .await
     }
 
     async fn list(&self) -> Result<Vec<PodUid>, FileError> {
         let root = Arc::clone(&self.root);
-        blocking(move || {
-            let opened = none_if_gone(beneath::open_root(&root).and_then(|root| beneath::open_dir(root, PODS)));
-            opened
-                .and_then(|pods| pods.map_or(Ok(Vec::new()), sub_dirs))
-                .map(|names| names.into_iter().map(PodUid::from).collect())
-                .map_err(failed("list", root.join(PODS)))
-        })
-        .await
+        SURVEYS
+            .run("pod directories", move || {
+                let opened = none_if_gone(beneath::open_root(&root).and_then(|root| beneath::open_dir(root, PODS)));
+                opened
+                    .and_then(|pods| pods.map_or(Ok(Vec::new()), sub_dirs))
+                    .map(|names| names.into_iter().map(PodUid::from).collect())
+                    .map_err(failed("list", root.join(PODS)))
+            })
+            .await
     }
 
     async fn remove(&self, uid: &PodUid) -> Result<(), FileError> {
-        let (this, uid) = (self.clone(), uid.clone());
-        blocking(move || remove_pod_dir(&this.root, &uid)).await
+        let (this, of) = (self.clone(), uid.clone());
+        POD_FILES.run(uid.as_str(), move || remove_pod_dir(&this.root, &of)).await
     }
 }
 
@@ -207,8 +210,8 @@ pub(crate) fn entries(dir: OwnedFd) -> io::Result<Vec<(String, FileType)>> {
             continue;
         }
         let kind = match entry.file_type() {
-            FileType::Unknown => match rustix::fs::statat(dir.fd()?, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+            FileType::Unknown => match kind_of(dir.fd()?, name) {
+                Ok(kind) => kind,
                 Err(Errno::NOENT) => continue,
                 Err(err) => return Err(err.into()),
             },
@@ -218,6 +221,13 @@ pub(crate) fn entries(dir: OwnedFd) -> io::Result<Vec<(String, FileType)>> {
     }
     found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     Ok(found)
+}
+
+/// What is called `name` in `dir`, as far as the kernel knows it without asking a server and without mounting anything.
+fn kind_of(dir: BorrowedFd<'_>, name: &str) -> Result<FileType, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(dir, name, flags, StatxFlags::TYPE)?;
+    Ok(FileType::from_raw_mode(stat.stx_mode.into()))
 }
 
 /// upstream: kubelet_volumes.go cleanupOrphanedPodDirs, removeOrphanedPodVolumeDirs (v1.36)

@@ -6,9 +6,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
+use rubelet_engine::blocking::HOST;
 use rubelet_engine::ports::CgroupVersion;
 
-use crate::blocking::blocking;
 use crate::cgroups::Layout;
 use crate::host::KernelFiles;
 use crate::host::facts::{hostname, kernel_version, swap_is_on, tmpfs_noswap};
@@ -87,7 +87,7 @@ impl Finding {
 
 /// Looks at everything. Takes no longer than the slowest file system takes to tell its free space.
 pub async fn probe(request: ProbeRequest) -> Vec<Finding> {
-    blocking(move || {
+    HOST.run("check", move || {
         let mut found = vec![user(), kernel(), name(&request)];
         found.extend(cgroups(&request));
         found.push(swap(&request));

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rubelet_core::id::PodUid;
+use rubelet_engine::blocking::POD_FILES;
 use rubelet_engine::ports::{FileError, SubpathRequest, Subpaths};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::beneath::{self, failed};
-use crate::blocking::blocking;
 use crate::kernel_mounts::{bind, is_mount_root, same_file, unmount_at};
 use crate::pod_dirs::{PODS, entries, make_pod_dir, none_if_gone, open_pod_dir};
 use crate::tree::{self, Remove};
@@ -43,26 +43,27 @@ impl RootSubpaths {
 #[async_trait]
 impl Subpaths for RootSubpaths {
     async fn bind(&self, request: &SubpathRequest) -> Result<PathBuf, FileError> {
-        let (root, request) = (Arc::clone(&self.root), request.clone());
-        blocking(move || {
-            let part = request.volume_path.join(&request.subpath);
-            let source = open_part(&request).map_err(failed("open subpath", part))?;
-            let target = root
-                .join(PODS)
-                .join(request.uid.as_str())
-                .join(SUBPATHS)
-                .join(&request.volume)
-                .join(&request.container)
-                .join(request.index.to_string());
-            bind_part(&root, &request, &source).map_err(failed("bind subpath to", &target))?;
-            Ok(target)
-        })
-        .await
+        let (root, uid, request) = (Arc::clone(&self.root), request.uid.clone(), request.clone());
+        POD_FILES
+            .run(uid.as_str(), move || {
+                let part = request.volume_path.join(&request.subpath);
+                let source = open_part(&request).map_err(failed("open subpath", part))?;
+                let target = root
+                    .join(PODS)
+                    .join(request.uid.as_str())
+                    .join(SUBPATHS)
+                    .join(&request.volume)
+                    .join(&request.container)
+                    .join(request.index.to_string());
+                bind_part(&root, &request, &source).map_err(failed("bind subpath to", &target))?;
+                Ok(target)
+            })
+            .await
     }
 
     async fn unbind_all(&self, uid: &PodUid) -> Result<(), FileError> {
-        let (root, uid) = (Arc::clone(&self.root), uid.clone());
-        blocking(move || unbind_all(&root, &uid)).await
+        let (root, of) = (Arc::clone(&self.root), uid.clone());
+        POD_FILES.run(uid.as_str(), move || unbind_all(&root, &of)).await
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use rubelet_core::id::PodUid;
+use rubelet_engine::blocking::POD_FILES;
 use rubelet_engine::ports::{FileError, MemoryFs, MountedFs, VolumeDirs, VolumePlace, VolumeState};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -17,7 +18,6 @@ use rustix::io::Errno;
 pub use payload::Payloads;
 
 use crate::beneath::{self, failed};
-use crate::blocking::blocking;
 use crate::kernel_mounts::{is_mount_root, mount_new, unmount_at};
 use crate::pod_dirs::{PODS, entries, make_pod_dir, none_if_gone, open_pod_dir};
 use crate::tree::{self, GroupMay, Remove};
@@ -57,7 +57,8 @@ impl RootVolumes {
         work: impl FnOnce(&Self, &Place) -> Result<T, io::Error> + Send + 'static,
     ) -> Result<T, FileError> {
         let (this, place) = (self.clone(), Place::from(place));
-        blocking(move || work(&this, &place).map_err(failed(action, place.path(&this.root)))).await
+        let uid = place.uid.clone();
+        POD_FILES.run(uid.as_str(), move || work(&this, &place).map_err(failed(action, place.path(&this.root)))).await
     }
 
     /// The directory that holds the volume's, if it exists.
@@ -196,7 +197,8 @@ impl VolumeDirs for RootVolumes {
 
     async fn remove(&self, place: &VolumePlace) -> Result<(), FileError> {
         let (this, place) = (self.clone(), Place::from(place));
-        blocking(move || remove_volume(&this, &place)).await
+        let uid = place.uid.clone();
+        POD_FILES.run(uid.as_str(), move || remove_volume(&this, &place)).await
     }
 }
 

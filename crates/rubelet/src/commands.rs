@@ -91,6 +91,7 @@ fn wait_for<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, St
         .enable_all()
         // Threads for blocking calls take turns, so that the few calls of an idle node would keep all of them.
         .thread_keep_alive(BLOCKING_IDLE)
+        .max_blocking_threads(rubelet_engine::blocking::threads())
         .build();
     runtime.map_err(|err| format!("cannot start: {err}"))?.block_on(command)
 }

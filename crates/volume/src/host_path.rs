@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Volume;
 use rubelet_core::id::PodUid;
+use rubelet_engine::blocking::POD_FILES;
 use rubelet_engine::ports::{ReadyVolume, VolumeError, VolumePlugin, VolumeRequest};
 
 const DIR_MODE: u32 = 0o755;
@@ -38,14 +39,10 @@ impl VolumePlugin for HostPath {
         if kind.is_empty() {
             return Ok(path.into());
         }
+        let pod = request.pod.metadata.uid.as_deref().unwrap_or_default();
         // The path may be on a file system that hangs.
-        let checked = tokio::task::spawn_blocking(move || check(&path, &kind).map(|()| path)).await;
-        match checked.map_err(tokio::task::JoinError::try_into_panic) {
-            Ok(result) => result.map(ReadyVolume::from),
-            Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down, and no one is left to tell.
-            Err(Err(_cancelled)) => std::future::pending().await,
-        }
+        let checked = POD_FILES.run(pod, move || check(&path, &kind).map(|()| path)).await;
+        checked.map(ReadyVolume::from)
     }
 
     /// The node's own files: nothing of them is the pod's.

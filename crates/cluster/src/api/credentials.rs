@@ -435,6 +435,7 @@ fn fingerprint(certificate: &[u8], key: &[u8]) -> u64 {
 
 /// A whole file, read aside: a disk that hangs must not stop the node.
 pub(super) async fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let path = path.to_owned();
-    tokio::task::spawn_blocking(move || std::fs::read(path)).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    let (key, path) = (path.display().to_string(), path.to_owned());
+    let read = rubelet_engine::blocking::CREDENTIALS.spawn(&key, move || std::fs::read(path)).await;
+    read.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

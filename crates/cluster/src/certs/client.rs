@@ -108,7 +108,7 @@ pub async fn client(
     tasks: &mut TaskGroup,
 ) -> Result<(Endpoint, Credentials), ClientError> {
     let (plan, now) = (options.clone(), clock.wall());
-    let loaded = tokio::task::spawn_blocking(move || load(&plan, now)).await;
+    let loaded = rubelet_engine::blocking::CREDENTIALS.spawn("client certificate", move || load(&plan, now)).await;
     let (kubeconfig, fresh) = loaded.map_err(|_| ClientError::Panicked)??;
     let Kubeconfig { endpoint, user, .. } = kubeconfig;
     let (first, files) = match &user.certificate {

@@ -103,7 +103,10 @@ async fn read(path: PathBuf) -> Result<(Vec<u8>, Kubeconfig), Problem> {
         let kubeconfig = Kubeconfig::load(&path)?;
         Ok::<_, KubeconfigError>((std::fs::read(&path).unwrap_or_default(), kubeconfig))
     };
-    let read = tokio::task::spawn_blocking(work).await.map_err(|error| Arc::new(error) as Problem)?;
+    let read = rubelet_engine::blocking::CREDENTIALS
+        .spawn("kubeconfig", work)
+        .await
+        .map_err(|error| Arc::new(error) as Problem)?;
     read.map_err(|error| Arc::new(error) as Problem)
 }
 

@@ -69,7 +69,7 @@ impl Files {
         let mut seen = None;
         loop {
             let (files, known) = (self.clone(), seen);
-            let look = tokio::task::spawn_blocking(move || {
+            let look = rubelet_engine::blocking::CREDENTIALS.spawn("serving certificate", move || {
                 let stamps = files.stamps();
                 (Some(stamps) != known).then(|| (stamps, files.load()))
             });

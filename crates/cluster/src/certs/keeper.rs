@@ -474,7 +474,7 @@ async fn kept_key(path: PathBuf) -> Result<NodeKey, AttemptError> {
 
 /// Disks may hang: that must not hold up the runtime.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, AttemptError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| AttemptError::Panicked)
+    rubelet_engine::blocking::CREDENTIALS.spawn("certificate store", work).await.map_err(|_| AttemptError::Panicked)
 }
 
 fn left(now: Timestamp, due: Timestamp) -> Duration {

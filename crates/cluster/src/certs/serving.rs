@@ -143,7 +143,8 @@ fn parts(
 
 async fn made(dir: &Path, host: String, clock: &Clock) -> Result<Files, SelfSignError> {
     let (dir, now) = (dir.to_owned(), clock.wall());
-    let work = tokio::task::spawn_blocking(move || self_signed::ensure(&dir, &host, now));
+    let work = rubelet_engine::blocking::CREDENTIALS
+        .spawn("serving certificate", move || self_signed::ensure(&dir, &host, now));
     let (certificate, key) = work.await.unwrap_or(Err(SelfSignError::Panicked))?;
     Ok(Files { certificate, key })
 }
@@ -157,7 +158,7 @@ async fn follow(
     tasks: &mut TaskGroup,
 ) -> Result<(), ServingError> {
     let first = files.clone();
-    let loaded = tokio::task::spawn_blocking(move || first.load()).await;
+    let loaded = rubelet_engine::blocking::CREDENTIALS.spawn("serving certificate", move || first.load()).await;
     let pair = loaded.unwrap_or(Err(StoreError::Panicked)).map_err(|source| ServingError::Files {
         certificate: files.certificate.clone(),
         key: files.key.clone(),

@@ -33,7 +33,7 @@ impl DockerFiles {
 
     pub(super) async fn read(&self) -> Keyring {
         let files = self.clone();
-        let work = tokio::task::spawn_blocking(move || files.read_now());
+        let work = rubelet_engine::blocking::CREDENTIALS.spawn("logins", move || files.read_now());
         work.await.unwrap_or_default()
     }
 

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rubelet_engine::blocking::CGROUPS;
 use rubelet_engine::ports::{CgroupError, CgroupVersion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{Inner, dir_names, error, values};
-use crate::blocking::blocking;
 
 /// Rounds of SIGKILL. A process may fork while we list its siblings, so one is not always enough.
 /// upstream: pod_container_manager_linux.go tryKillingCgroupProcesses (v1.36)
@@ -38,7 +38,8 @@ pub(super) async fn destroy(inner: Arc<Inner>, spelt: PathBuf) -> Result<(), Cgr
     let dirs = Arc::new(dirs);
     let kill_all = inner.layout.version() == CgroupVersion::V2;
     let killing = Arc::clone(&dirs);
-    let left = blocking(move || kill(&killing, kill_all)).await.map_err(error("kill processes in", &*path))?;
+    let left =
+        CGROUPS.run(&path, move || kill(&killing, kill_all)).await.map_err(error("kill processes in", &*path))?;
     if left > 0 {
         return Err(CgroupError::Busy { path, left });
     }
@@ -49,7 +50,7 @@ pub(super) async fn destroy(inner: Arc<Inner>, spelt: PathBuf) -> Result<(), Cgr
         }
         let dirs = Arc::clone(&dirs);
         // Goes on after a failure: what can be removed is.
-        result = blocking(move || dirs.iter().map(|dir| remove(dir)).fold(Ok(()), Result::and)).await;
+        result = CGROUPS.run(&path, move || dirs.iter().map(|dir| remove(dir)).fold(Ok(()), Result::and)).await;
         match &result {
             Err(CgroupError::Io { source, .. }) if source.kind() == io::ErrorKind::ResourceBusy => {}
             _ => break,

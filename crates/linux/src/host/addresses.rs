@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
+use rubelet_engine::blocking::HOST;
+
 use super::netlink;
-use crate::blocking::blocking;
 
 /// How long the name service may take to tell the node's own name. Without an answer the default route decides.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -68,7 +69,7 @@ pub enum AddressError {
 
 /// The interfaces of this machine.
 pub async fn interfaces() -> io::Result<Vec<Interface>> {
-    blocking(netlink::interfaces).await
+    HOST.run("interfaces", netlink::interfaces).await
 }
 
 /// The node's addresses: those asked for, else the one that its name resolves to if it is ours, else the one of the
@@ -91,7 +92,7 @@ pub async fn node_addresses(wanted: &[IpAddr], name: &str, proc: &Path) -> Resul
         return Ok(vec![address]);
     }
     let proc = proc.to_path_buf();
-    let routes = blocking(move || default_routes(&proc)).await;
+    let routes = HOST.run("routes", move || default_routes(&proc)).await;
     match choose(&interfaces, routes.as_deref(), prefer) {
         Some(address) => Ok(vec![address]),
         None => Err(AddressError::None { name: name.to_owned() }),
@@ -128,7 +129,7 @@ fn pick(prefer: Family, addresses: &[IpAddr], interfaces: &[Interface]) -> Optio
 
 async fn resolve(name: &str) -> Vec<IpAddr> {
     let name = name.to_owned();
-    let asked = blocking(move || (&*name, 0).to_socket_addrs());
+    let asked = HOST.run("name of the node", move || (&*name, 0).to_socket_addrs());
     match tokio::time::timeout(LOOKUP_TIMEOUT, asked).await {
         Ok(Ok(found)) => found.map(|address| address.ip()).collect(),
         Ok(Err(_)) | Err(_) => Vec::new(),

@@ -4,11 +4,11 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
+use rubelet_engine::blocking::HOST;
 use rubelet_engine::ports::NodeFacts;
 
 use super::KernelFiles;
 use super::addresses::{AddressError, node_addresses};
-use crate::blocking::blocking;
 use crate::cgroups::Layout;
 
 /// What the facts depend on besides the machine.
@@ -60,32 +60,33 @@ pub async fn node_facts(request: FactsRequest) -> Result<Facts, FactsError> {
         Ok(ips) => (ips, None),
         Err(err) => (Vec::new(), Some(err)),
     };
-    let node = blocking(move || {
-        let files = &request.files;
-        let meminfo = files.proc.join("meminfo");
-        let memory = read("memory", &meminfo)?;
-        let size = |key: &'static str| kilobytes(&memory, key).ok_or_else(|| nonsense(key, &meminfo));
-        let cpus = files.sys.join("devices/system/cpu/online");
-        let count = parse_cpus(&read("CPUs", &cpus)?).ok_or_else(|| nonsense("CPUs", &cpus))?;
-        let layout = Layout::discover(&files.proc).map_err(|source| FactsError::Unreadable {
-            what: "mounts",
-            path: files.proc.join("self/mountinfo").display().to_string(),
-            source,
-        })?;
-        Ok(NodeFacts {
-            hostname: name.clone(),
-            name,
-            ips,
-            cpu_millis: count.saturating_mul(1000),
-            memory_bytes: size("MemTotal")?,
-            swap_bytes: kilobytes(&memory, "SwapTotal").unwrap_or_default(),
-            hugepage_sizes: hugepage_sizes(&files.sys),
-            cgroups: layout.version(),
-            resolv_conf: request.resolv_conf,
-            apparmor: apparmor(&files.sys),
+    let node = HOST
+        .run("facts", move || {
+            let files = &request.files;
+            let meminfo = files.proc.join("meminfo");
+            let memory = read("memory", &meminfo)?;
+            let size = |key: &'static str| kilobytes(&memory, key).ok_or_else(|| nonsense(key, &meminfo));
+            let cpus = files.sys.join("devices/system/cpu/online");
+            let count = parse_cpus(&read("CPUs", &cpus)?).ok_or_else(|| nonsense("CPUs", &cpus))?;
+            let layout = Layout::discover(&files.proc).map_err(|source| FactsError::Unreadable {
+                what: "mounts",
+                path: files.proc.join("self/mountinfo").display().to_string(),
+                source,
+            })?;
+            Ok(NodeFacts {
+                hostname: name.clone(),
+                name,
+                ips,
+                cpu_millis: count.saturating_mul(1000),
+                memory_bytes: size("MemTotal")?,
+                swap_bytes: kilobytes(&memory, "SwapTotal").unwrap_or_default(),
+                hugepage_sizes: hugepage_sizes(&files.sys),
+                cgroups: layout.version(),
+                resolv_conf: request.resolv_conf,
+                apparmor: apparmor(&files.sys),
+            })
         })
-    })
-    .await?;
+        .await?;
     Ok(Facts { node, no_address })
 }
 

@@ -9,12 +9,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rubelet_engine::blocking::HOST;
 use rustix::fs::{FlockOperation, flock, inotify};
 use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-
-use crate::blocking::blocking;
 
 /// How often a lock that another process holds is tried again.
 const PACE: Duration = Duration::from_millis(100);
@@ -112,7 +111,7 @@ impl RootLock {
     /// Takes the lock, or says who holds it. The directory must exist.
     pub async fn take(root: impl Into<PathBuf>) -> Result<Self, LockError> {
         let root = root.into();
-        blocking(move || {
+        HOST.run("lock", move || {
             let path = root.join(ROOT_LOCK);
             let mut file = open(&path).map_err(failed("open", &path))?;
             if try_lock(&file).map_err(failed("take", &path))? {

@@ -4,10 +4,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use rubelet_engine::blocking::HOST;
 use rubelet_engine::ports::{FileError, HostFiles};
 
 use crate::beneath::failed;
-use crate::blocking::blocking;
 
 /// The most that is read of either. A hosts file of a blocklist may be large; it still has to fit into memory once per
 /// pod that starts.
@@ -46,7 +46,8 @@ impl HostFiles for NodeFiles {
 }
 
 async fn read(path: PathBuf) -> Result<String, FileError> {
-    blocking(move || read_text(&path).map_err(failed("read", path))).await
+    let key = path.display().to_string();
+    HOST.run(&key, move || read_text(&path).map_err(failed("read", path))).await
 }
 
 fn read_text(path: &Path) -> io::Result<String> {

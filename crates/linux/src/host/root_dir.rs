@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use rubelet_engine::blocking::HOST;
 use rubelet_engine::ports::FileError;
 use rustix::fs::Mode;
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
 use crate::beneath::{self, failed};
-use crate::blocking::blocking;
 use crate::kernel_mounts::{MountLine, mount_table};
 use crate::logs::LogDirs;
 use crate::pod_dirs::PODS;
@@ -33,7 +33,7 @@ pub enum Sharing {
 #[doc(alias = "setupDataDirs")]
 pub async fn prepare(root: &Path, logs: &LogDirs, sharing: Sharing) -> Result<(), FileError> {
     let (root, logs) = (root.to_path_buf(), logs.clone());
-    blocking(move || {
+    HOST.run("root directory", move || {
         let plain: PathBuf = root.components().collect();
         if !root.is_absolute() || plain.as_os_str() != root.as_os_str() {
             let why = format!("not in canonical form: expected {}", plain.display());

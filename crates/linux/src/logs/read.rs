@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rubelet_engine::blocking::LOG_READS;
 use rubelet_engine::ports::{FileError, LogReader, LogText, LogWish};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{AtFlags, OFlags};
@@ -19,9 +20,8 @@ use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
 use super::lines::Lines;
-use super::{DiskLogs, LogDirs};
+use super::{DiskLogs, LogDirs, pod_of_log};
 use crate::beneath::{self, failed};
-use crate::blocking::blocking;
 use crate::host::lock_file::register;
 
 /// What is read of a log at a time.
@@ -31,11 +31,14 @@ const PIECE: usize = 64 * 1024;
 impl LogReader for DiskLogs {
     async fn open(&self, path: &str, wish: &LogWish) -> Result<Box<dyn LogText>, FileError> {
         let (dirs, path, wish) = (Arc::clone(&self.dirs), PathBuf::from(path), wish.clone());
-        blocking(move || {
-            let opened = open(&dirs, &path, &wish).map_err(failed("open log", &path));
-            opened.map(|(place, file, offset)| Box::new(DiskLog::new(path, place, file, offset, wish)) as Box<_>)
-        })
-        .await
+        let key = pod_of_log(&dirs, &path);
+        LOG_READS
+            .run(&key.clone(), move || {
+                let opened = open(&dirs, &path, &wish).map_err(failed("open log", &path));
+                opened
+                    .map(|(place, file, offset)| Box::new(DiskLog::new(path, key, place, file, offset, wish)) as Box<_>)
+            })
+            .await
     }
 }
 
@@ -83,6 +86,8 @@ fn tail_start(file: &File, lines: u64) -> io::Result<u64> {
 
 struct DiskLog {
     path: PathBuf,
+    /// The pod, whose share of blocking calls its reads count against.
+    key: String,
     place: Arc<Place>,
     file: Arc<File>,
     offset: u64,
@@ -106,10 +111,11 @@ enum Mode {
 }
 
 impl DiskLog {
-    fn new(path: PathBuf, place: Place, file: File, offset: u64, wish: LogWish) -> Self {
+    fn new(path: PathBuf, key: String, place: Place, file: File, offset: u64, wish: LogWish) -> Self {
         let mode = if wish.follow { Mode::Follow } else { Mode::ToTheEnd };
         Self {
             path,
+            key,
             place: Arc::new(place),
             file: Arc::new(file),
             offset,
@@ -124,20 +130,21 @@ impl DiskLog {
     /// The next bytes of the file; none at its end. What was read counts only once it is here: a drop loses nothing.
     async fn read(&mut self) -> io::Result<Vec<u8>> {
         let (file, offset) = (Arc::clone(&self.file), self.offset);
-        let piece = blocking(move || {
-            let mut piece = vec![0; PIECE];
-            loop {
-                match file.read_at(&mut piece, offset) {
-                    Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
-                    Err(err) => return Err(err),
-                    Ok(size) => {
-                        piece.truncate(size);
-                        return Ok(piece);
+        let piece = LOG_READS
+            .run(&self.key, move || {
+                let mut piece = vec![0; PIECE];
+                loop {
+                    match file.read_at(&mut piece, offset) {
+                        Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+                        Err(err) => return Err(err),
+                        Ok(size) => {
+                            piece.truncate(size);
+                            return Ok(piece);
+                        }
                     }
                 }
-            }
-        })
-        .await?;
+            })
+            .await?;
         self.offset += piece.len() as u64;
         Ok(piece)
     }
@@ -182,20 +189,21 @@ impl DiskLog {
     /// The file that has the log's name now, if it is another one.
     async fn renewed(&self) -> io::Result<Option<Arc<File>>> {
         let (place, file) = (Arc::clone(&self.place), Arc::clone(&self.file));
-        blocking(move || {
-            let named = match rustix::fs::statat(&place.dir, &place.name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(named) => named,
-                // Between two files: the runtime has not begun the next one.
-                Err(Errno::NOENT) => return Ok(None),
-                Err(err) => return Err(err.into()),
-            };
-            let open = file.metadata()?;
-            if (named.st_dev, named.st_ino) == (open.dev(), open.ino()) {
-                return Ok(None);
-            }
-            beneath::open_file(&place.dir, &place.name, OFlags::RDONLY).map(|file| Some(Arc::new(file)))
-        })
-        .await
+        LOG_READS
+            .run(&self.key, move || {
+                let named = match rustix::fs::statat(&place.dir, &place.name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(named) => named,
+                    // Between two files: the runtime has not begun the next one.
+                    Err(Errno::NOENT) => return Ok(None),
+                    Err(err) => return Err(err.into()),
+                };
+                let open = file.metadata()?;
+                if (named.st_dev, named.st_ino) == (open.dev(), open.ino()) {
+                    return Ok(None);
+                }
+                beneath::open_file(&place.dir, &place.name, OFlags::RDONLY).map(|file| Some(Arc::new(file)))
+            })
+            .await
     }
 }
 

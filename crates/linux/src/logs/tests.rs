@@ -191,3 +191,52 @@ async fn rt_110_the_end_of_a_log_is_read_and_nothing_but_logs() {
     rustix::fs::mknodat(&parent, "2.log", FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o666), 0).unwrap();
     assert!(logs.tail(log.with_file_name("2.log").to_str().unwrap(), 80, 2048).await.is_err());
 }
+
+/// A link that leads into a mount is not followed there: a server that does not answer would end housekeeping.
+#[tokio::test]
+async fn hostile_links_that_lead_elsewhere_are_neither_followed_nor_removed() {
+    let (dir, logs) = logs();
+    logs.make(&pod("u1"), "c").await.unwrap();
+    let log = logs.dir(&pod("u1")).join("c/0.log");
+    // The log itself is a link, as some runtimes make it; where that leads is not asked.
+    symlink("/nowhere/docker.log", &log).unwrap();
+    logs.link(&pod("u1"), "c", "id", 0).await.unwrap();
+    symlink("/nowhere/else.log", dir.path().join("containers/else.log")).unwrap();
+    symlink("../../../nowhere.log", dir.path().join("containers/up.log")).unwrap();
+    symlink(dir.path().join("pods/ns_web_u1/c/../../../gone.log"), dir.path().join("containers/dots.log")).unwrap();
+    logs.prune_links().await.unwrap();
+    let left = ["dots.log", "else.log", "up.log", "web_ns_c-id.log"].map(str::to_owned);
+    assert_eq!(names(&dir.path().join("containers")), BTreeSet::from(left));
+}
+
+/// Hung calls of one pod leave the logs of others alone, and hung log reads of clients the starts of pods.
+#[tokio::test]
+async fn hostile_hung_calls_of_one_pod_delay_no_other() {
+    use rubelet_engine::blocking::{LOG_READS, POD_FILES};
+    use rubelet_engine::ports::{LogReader, LogWish, PodDirs};
+
+    let (dir, logs) = logs();
+    let pods = crate::pod_dirs::RootPods::new(dir.path());
+    let (release, hung) = (std::sync::Mutex::new(Vec::new()), std::time::Duration::from_millis(20));
+    let hang = |pool: &'static rubelet_engine::blocking::Pool, key: &'static str| {
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        release.lock().unwrap().push(hold);
+        tokio::time::timeout(hung, pool.run(key, move || held.recv().is_err()))
+    };
+    for _ in 0..8 {
+        let _late = hang(&POD_FILES, "u1").await;
+        let _late = hang(&LOGS, "u1").await;
+        let _late = hang(&LOG_READS, "u1").await;
+    }
+    let work = async {
+        pods.make(&"u2".into()).await.unwrap();
+        logs.make(&pod("u2"), "c").await.unwrap();
+        let log = logs.dir(&pod("u2")).join("c/0.log");
+        fs::write(&log, "2026-01-01T00:00:00Z stdout F hello\n").unwrap();
+        let mut text = logs.open(log.to_str().unwrap(), &LogWish::default()).await.unwrap();
+        text.next().await.unwrap()
+    };
+    let read = tokio::time::timeout(std::time::Duration::from_secs(5), work).await.expect("nobody is waited for");
+    assert!(read.is_some_and(|text| text.ends_with(b"hello\n")));
+    drop(release);
+}

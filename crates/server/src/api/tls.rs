@@ -153,7 +153,7 @@ impl Tls {
             state.stamp
         };
         let provider = Arc::clone(&self.provider);
-        let read = tokio::task::spawn_blocking(move || {
+        let read = rubelet_engine::blocking::CREDENTIALS.spawn("client authorities", move || {
             let changed = stamp_of(&path).map_or(true, |found| Some(found) != stamp);
             changed.then(|| load(&path, &provider))
         });
