@@ -3,34 +3,41 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rubelet_engine::blocking::CLOSES;
 use rubelet_engine::ports::NetError;
 use rustix::net::sockopt::set_socket_linger;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
+
+use crate::names::Names;
 
 /// How long a close waits for the peer to take what was sent. upstream: `probe/dialer_others.go` (v1.36)
 const LINGER: Duration = Duration::from_secs(1);
 
+/// What is read from one connection at most. A probe wants a few kilobytes; a server that sends this much sends without
+/// end, be it answers, headers or pings.
+const MOST_READ: usize = 1 << 20;
+
 /// Connects to `host`, an address or a name.
-pub(crate) async fn dial(host: &str, port: u16) -> Result<Socket, NetError> {
-    let addresses: Vec<SocketAddr> = match host.parse::<IpAddr>() {
-        Ok(ip) => vec![SocketAddr::new(ip, port)],
-        Err(_) => match lookup_host((host, port)).await {
-            Ok(found) => found.collect(),
-            Err(_) => Vec::new(),
-        },
+pub(crate) async fn dial(names: &Names, host: &str, port: u16) -> Result<Socket, NetError> {
+    let addresses: Arc<[IpAddr]> = match host.parse::<IpAddr>() {
+        Ok(ip) => [ip].into(),
+        Err(_) => names.look_up(host).await.map_err(|err| {
+            NetError::Connect(format!("dial tcp: lookup {host}: too many names are being looked up: {err}"))
+        })?,
     };
     let mut last = NetError::Connect(format!("dial tcp: lookup {host}: no such host"));
-    for address in addresses {
+    for address in addresses.iter().map(|ip| SocketAddr::new(*ip, port)) {
         match TcpStream::connect(address).await {
             Ok(stream) => {
                 if let Err(err) = set_socket_linger(&stream, Some(LINGER)) {
                     tracing::debug!(%err, "Could not set SO_LINGER");
                 }
-                return Ok(Socket(Some(stream)));
+                return Ok(Socket { stream: Some(stream), left: MOST_READ });
             }
             Err(err) => last = NetError::Connect(format!("dial tcp {address}: connect: {}", words(&err))),
         }
@@ -47,29 +54,44 @@ pub(crate) fn words(err: &io::Error) -> String {
 }
 
 /// A TCP connection. With `SO_LINGER` a close may wait, even on a socket that does not block: so it is closed on a
-/// thread where that harms nobody.
-pub(crate) struct Socket(Option<TcpStream>);
+/// thread where that harms nobody. Reading fails once the server has sent too much.
+pub(crate) struct Socket {
+    stream: Option<TcpStream>,
+    left: usize,
+}
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let Some(stream) = self.0.take().and_then(|stream| stream.into_std().ok()) else { return };
-        match tokio::runtime::Handle::try_current() {
-            // Nobody waits for it: the thread is given back when the close is done.
-            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(stream))),
-            Err(_) => drop(stream),
+        let Some(stream) = self.stream.take().and_then(|stream| stream.into_std().ok()) else { return };
+        match CLOSES.free_place("probes") {
+            // Nobody waits for it.
+            Some(place) => drop(place.begin(move || drop(stream))),
+            // Too many peers do not take what was sent: this close waits for none, and the kernel does the rest.
+            None => {
+                if let Err(err) = set_socket_linger(&stream, None) {
+                    tracing::debug!(%err, "Could not unset SO_LINGER");
+                }
+            }
         }
     }
 }
 
 impl Socket {
     fn stream(self: Pin<&mut Self>) -> io::Result<Pin<&mut TcpStream>> {
-        self.get_mut().0.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+        self.get_mut().stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.stream()?.poll_read(cx, buf)
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = self.as_mut().stream()?.poll_read(cx, buf);
+        let taken = buf.filled().len().saturating_sub(before);
+        match self.left.checked_sub(taken) {
+            Some(left) => self.left = left,
+            None => return Poll::Ready(Err(io::Error::other(format!("the server sent more than {MOST_READ} bytes")))),
+        }
+        read
     }
 }
 

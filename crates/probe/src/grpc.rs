@@ -9,23 +9,34 @@ use bytes::{BufMut, Bytes, BytesMut};
 use h2::RecvStream;
 use http::{HeaderMap, Request};
 use prost::Message;
-use rubelet_core::probe::{MAX_OUTPUT, PROBE_AGENT};
+use rubelet_core::probe::PROBE_AGENT;
 use rubelet_engine::ports::{GrpcError, GrpcTarget, NetError, Serving};
 use rubelet_proto::health::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::dial::dial;
 use crate::drive::drive;
+use crate::limits::{GRPC_HEADER_BYTES, GRPC_MESSAGE, http2};
+use crate::names::Names;
 
 /// Before each message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
-pub(crate) async fn check(target: &GrpcTarget, timeout: Duration, connected: &mut bool) -> Result<Serving, GrpcError> {
-    let socket = dial(&target.host, target.port).await.map_err(|err| match err {
+/// Numbers of gRPC's statuses.
+const RESOURCE_EXHAUSTED: i32 = 8;
+const INTERNAL: i32 = 13;
+
+pub(crate) async fn check(
+    names: &Names,
+    target: &GrpcTarget,
+    timeout: Duration,
+    connected: &mut bool,
+) -> Result<Serving, GrpcError> {
+    let socket = dial(names, &target.host, target.port).await.map_err(|err| match err {
         NetError::Connect(detail) => GrpcError::Connect(detail),
         other => GrpcError::Connect(other.to_string()),
     })?;
     let (sender, connection) =
-        h2::client::handshake(socket).await.map_err(|err| GrpcError::Connect(err.to_string()))?;
+        http2(GRPC_HEADER_BYTES).handshake(socket).await.map_err(|err| GrpcError::Connect(err.to_string()))?;
     *connected = true;
     drive(connection, call(sender, target, timeout)).await
 }
@@ -54,7 +65,7 @@ async fn call(
     }
     let early = status_of(response.headers());
     let mut body = response.into_body();
-    let data = read_some(&mut body).await.map_err(broken)?;
+    let data = read_message(&mut body).await?;
     let trailers = match early {
         Some(_) => None,
         None => body.trailers().await.map_err(broken)?,
@@ -75,21 +86,33 @@ fn message(service: &str) -> Bytes {
     framed.freeze()
 }
 
-/// All data up to the limit; a longer answer is none that we asked for.
-async fn read_some(body: &mut RecvStream) -> Result<Vec<u8>, h2::Error> {
+/// The one message of the answer; none if the server sends only a status. A longer answer is none that we asked for, and
+/// is not read to its end. upstream: google.golang.org/grpc rpc_util.go recvMsg
+async fn read_message(body: &mut RecvStream) -> Result<Vec<u8>, GrpcError> {
     let mut read = Vec::new();
     while let Some(chunk) = body.data().await {
-        let chunk = chunk?;
+        let chunk = chunk.map_err(|err| GrpcError::Broken(err.to_string()))?;
         let _released = body.flow_control().release_capacity(chunk.len());
-        let room = MAX_OUTPUT.saturating_sub(read.len());
-        read.extend(chunk.iter().take(room));
+        read.extend(chunk.iter().take(PREFIX + GRPC_MESSAGE + 1));
+        let length = match read.as_slice() {
+            [_compressed, a, b, c, d, ..] => u32::from_be_bytes([*a, *b, *c, *d]),
+            _ => continue,
+        };
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > GRPC_MESSAGE {
+            let message = format!("grpc: received message larger than max ({length} vs. {GRPC_MESSAGE})");
+            return Err(GrpcError::Status { code: RESOURCE_EXHAUSTED, message });
+        }
+        if read.len() > PREFIX + length {
+            let message = "cardinality violation: received more than one message".to_owned();
+            return Err(GrpcError::Status { code: INTERNAL, message });
+        }
     }
-    Ok(read)
+    Ok(read.split_off(PREFIX.min(read.len())))
 }
 
 fn serving(data: &[u8]) -> Result<Serving, GrpcError> {
-    let body = data.get(PREFIX..).unwrap_or_default();
-    let answer = HealthCheckResponse::decode(body).map_err(|err| GrpcError::Broken(err.to_string()))?;
+    let answer = HealthCheckResponse::decode(data).map_err(|err| GrpcError::Broken(err.to_string()))?;
     Ok(if answer.status == 1 { Serving::Serving } else { Serving::Not(answer.status) })
 }
 

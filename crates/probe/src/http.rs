@@ -1,10 +1,11 @@
-//! GET, on a connection of its own, with the redirects that `core::probe` allows.
+//! GET, on a connection of its own, with the redirects that `core::probe` allows, in HTTP/1.1 or, if a server chooses it
+//! over TLS, HTTP/2.
 
 use std::io;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, LOCATION};
-use http::{HeaderName, HeaderValue, Method, Request};
+use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -16,7 +17,9 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::dial::{dial, words};
 use crate::drive::drive;
-use crate::tls::Connector;
+use crate::limits::{HEADER_BYTES, HEADERS, http2};
+use crate::names::Names;
+use crate::tls::{Connector, H2};
 
 /// How far a question has come: decides what running out of time means.
 #[derive(Default)]
@@ -42,12 +45,17 @@ struct OneReply {
     body: String,
 }
 
-pub(crate) async fn get(tls: &Connector, first: &HttpTarget, progress: &mut Progress) -> Result<HttpReply, NetError> {
+pub(crate) async fn get(
+    tls: &Connector,
+    names: &Names,
+    first: &HttpTarget,
+    progress: &mut Progress,
+) -> Result<HttpReply, NetError> {
     let mut at = first.clone();
     let mut hops = 0;
     loop {
         progress.answering = false;
-        let reply = get_one(tls, &at, progress).await?;
+        let reply = get_one(tls, names, &at, progress).await?;
         match next_hop(first, &at, reply.status, reply.location.as_deref(), hops) {
             Hop::Take => return Ok(HttpReply { status: reply.status, body: reply.body }),
             Hop::TooMany => return Err(NetError::TooManyRedirects),
@@ -59,14 +67,22 @@ pub(crate) async fn get(tls: &Connector, first: &HttpTarget, progress: &mut Prog
     }
 }
 
-async fn get_one(tls: &Connector, target: &HttpTarget, progress: &mut Progress) -> Result<OneReply, NetError> {
-    let socket = dial(&target.host, target.port).await?;
+async fn get_one(
+    tls: &Connector,
+    names: &Names,
+    target: &HttpTarget,
+    progress: &mut Progress,
+) -> Result<OneReply, NetError> {
+    let socket = dial(names, &target.host, target.port).await?;
     match target.scheme {
         Scheme::Http => exchange(socket, target, progress).await,
         Scheme::Https => {
             let name = ServerName::try_from(target.host.clone()).map_err(|err| NetError::Broken(err.to_string()))?;
             let secure = tls.connect(name, socket).await.map_err(|err| handshake_error(&err))?;
-            exchange(secure, target, progress).await
+            match secure.get_ref().1.alpn_protocol() {
+                Some(H2) => exchange_http2(secure, target, progress).await,
+                _ => exchange(secure, target, progress).await,
+            }
         }
     }
 }
@@ -88,7 +104,7 @@ where
     let request = request(target)?;
     let mut http = http1::Builder::new();
     // As upstream's library writes them, for servers that care though they should not.
-    http.title_case_headers(true);
+    http.title_case_headers(true).max_headers(HEADERS).max_buf_size(HEADER_BYTES);
     let broken = |err: hyper::Error| NetError::Broken(reason(&err));
     let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let work = async {
@@ -100,6 +116,59 @@ where
         Ok(OneReply { status, location, body })
     };
     drive(connection, work).await
+}
+
+/// The same with a server that chose HTTP/2.
+async fn exchange_http2<S>(stream: S, target: &HttpTarget, progress: &mut Progress) -> Result<OneReply, NetError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let request = request_http2(target)?;
+    let broken = |err: h2::Error| NetError::Broken(reason_http2(&err));
+    let (sender, connection) = http2(HEADER_BYTES).handshake::<_, Bytes>(stream).await.map_err(broken)?;
+    let work = async {
+        let mut sender = sender.ready().await.map_err(broken)?;
+        let (response, _) = sender.send_request(request, true).map_err(broken)?;
+        let response = response.await.map_err(broken)?;
+        progress.answering = true;
+        let (head, mut body) = response.into_parts();
+        let location = head.headers.get(LOCATION).and_then(|l| l.to_str().ok()).map(str::to_owned);
+        let mut read = Vec::new();
+        while read.len() < MAX_OUTPUT
+            && let Some(chunk) = body.data().await
+        {
+            let chunk = chunk.map_err(|err| NetError::Body(reason_http2(&err)))?;
+            let _released = body.flow_control().release_capacity(chunk.len());
+            let room = MAX_OUTPUT - read.len();
+            read.extend(chunk.iter().take(room));
+        }
+        let body = String::from_utf8_lossy(&read).into_owned();
+        Ok(OneReply { status: head.status.as_u16(), location, body })
+    };
+    drive(connection, work).await
+}
+
+fn reason_http2(err: &h2::Error) -> String {
+    err.get_io().map_or_else(|| err.to_string(), words)
+}
+
+/// What HTTP/2 has no place for: it says the same in other ways, or does not do it.
+const NOT_IN_HTTP2: [HeaderName; 5] =
+    [HOST, CONNECTION, http::header::UPGRADE, http::header::TRANSFER_ENCODING, http::header::TE];
+
+fn request_http2(target: &HttpTarget) -> Result<Request<()>, NetError> {
+    let (mut head, _) = request(target)?.into_parts();
+    let host = target.host_header.clone().unwrap_or_else(|| target.address());
+    let uri = Uri::builder().scheme("https").authority(host).path_and_query(target.path.as_str()).build();
+    head.uri = uri.map_err(|err| NetError::Broken(err.to_string()))?;
+    head.version = Version::HTTP_2;
+    for name in NOT_IN_HTTP2 {
+        head.headers.remove(name);
+    }
+    for name in ["keep-alive", "proxy-connection"] {
+        head.headers.remove(name);
+    }
+    Ok(Request::from_parts(head, ()))
 }
 
 fn reason(err: &hyper::Error) -> String {

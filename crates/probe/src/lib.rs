@@ -7,6 +7,8 @@ mod dial;
 mod drive;
 mod grpc;
 mod http;
+mod limits;
+mod names;
 mod tls;
 
 use std::time::Duration;
@@ -19,6 +21,7 @@ pub use tls::TlsUnavailable;
 /// Asks over the node's own network, whatever proxy the environment names.
 pub struct NetworkProbes {
     tls: tls::Connector,
+    names: names::Names,
 }
 
 impl NetworkProbes {
@@ -27,7 +30,7 @@ impl NetworkProbes {
     /// # Errors
     /// If the TLS library cannot be set up.
     pub fn new() -> Result<Self, TlsUnavailable> {
-        Ok(Self { tls: tls::connector()? })
+        Ok(Self { tls: tls::connector()?, names: names::Names::of_this_machine() })
     }
 }
 
@@ -35,7 +38,7 @@ impl NetworkProbes {
 impl Probes for NetworkProbes {
     async fn http(&self, target: &HttpTarget, timeout: Option<Duration>) -> Result<HttpReply, NetError> {
         let mut progress = http::Progress::default();
-        let asked = http::get(&self.tls, target, &mut progress);
+        let asked = http::get(&self.tls, &self.names, target, &mut progress);
         match timeout {
             None => asked.await,
             Some(timeout) => match tokio::time::timeout(timeout, asked).await {
@@ -46,13 +49,13 @@ impl Probes for NetworkProbes {
     }
 
     async fn tcp(&self, target: &TcpTarget, timeout: Duration) -> Result<(), NetError> {
-        let connected = tokio::time::timeout(timeout, dial::dial(&target.host, target.port)).await;
+        let connected = tokio::time::timeout(timeout, dial::dial(&self.names, &target.host, target.port)).await;
         connected.unwrap_or(Err(NetError::Timeout)).map(drop)
     }
 
     async fn grpc(&self, target: &GrpcTarget, timeout: Duration) -> Result<Serving, GrpcError> {
         let mut connected = false;
-        let asked = tokio::time::timeout(timeout, grpc::check(target, timeout, &mut connected)).await;
+        let asked = tokio::time::timeout(timeout, grpc::check(&self.names, target, timeout, &mut connected)).await;
         match asked {
             Ok(answer) => answer,
             Err(_) if connected => Err(GrpcError::Timeout),

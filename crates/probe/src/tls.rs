@@ -15,13 +15,20 @@ pub(crate) type Connector = TlsConnector;
 #[error("set up TLS for probes")]
 pub struct TlsUnavailable(#[source] Error);
 
+/// HTTP/2, for servers that speak nothing else, and HTTP/1.1. upstream: apimachinery `util/net/http.go`
+/// `SetTransportDefaults` (v1.36)
+pub(crate) const H2: &[u8] = b"h2";
+const HTTP_1_1: &[u8] = b"http/1.1";
+
 /// A connector that trusts every server.
 pub(crate) fn connector() -> Result<Connector, TlsUnavailable> {
     let provider = Arc::new(ring::default_provider());
     let verifier = Arc::new(TrustAll(Arc::clone(&provider)));
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(TlsUnavailable)?.dangerous();
-    Ok(TlsConnector::from(Arc::new(config.with_custom_certificate_verifier(verifier).with_no_client_auth())))
+    let mut config = config.with_custom_certificate_verifier(verifier).with_no_client_auth();
+    config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 #[derive(Debug)]

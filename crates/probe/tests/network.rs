@@ -273,3 +273,167 @@ async fn a_grpc_server_is_asked_for_its_health() {
     let silent = GrpcTarget { host: "127.0.0.1".into(), port, service: String::new() };
     assert_eq!(probes().grpc(&silent, SHORT).await, Err(GrpcError::Timeout));
 }
+
+/// A server that speaks HTTP/2 with one client and leaves the answer to `answer`.
+async fn http2_server<A, F>(tls: Option<TlsAcceptor>, answer: A) -> (u16, JoinSet<()>)
+where
+    A: FnOnce(http::Request<h2::RecvStream>, h2::server::SendResponse<Bytes>) -> F + Send + 'static,
+    F: Future<Output = ()> + Send,
+{
+    async fn serve<S, A, F>(stream: S, answer: A)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        A: FnOnce(http::Request<h2::RecvStream>, h2::server::SendResponse<Bytes>) -> F,
+        F: Future<Output = ()>,
+    {
+        let mut connection = h2::server::handshake(stream).await.expect("HTTP/2");
+        let Some(Ok((request, respond))) = connection.accept().await else { return };
+        let answer = async {
+            answer(request, respond).await;
+            std::future::pending().await
+        };
+        // Ends with the connection, which the client closes.
+        tokio::select! {
+            () = async { while connection.accept().await.is_some_and(|next| next.is_ok()) {} } => {}
+            () = answer => {}
+        }
+    }
+    let (listener, port) = listen().await;
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        let (stream, _) = listener.accept().await.expect("a client");
+        match tls {
+            Some(tls) => serve(tls.accept(stream).await.expect("TLS"), answer).await,
+            None => serve(stream, answer).await,
+        }
+    });
+    (port, task)
+}
+
+fn only_http2() -> TlsAcceptor {
+    let mut config = (**acceptor().config()).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
+}
+
+// PRB-12
+#[tokio::test]
+async fn a_server_that_speaks_only_http2_is_asked_in_http2() {
+    let (port, mut task) = http2_server(Some(only_http2()), |request, mut respond| async move {
+        let head = |name: &str| request.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+        assert_eq!(request.uri().path_and_query().map(ToString::to_string).as_deref(), Some("/healthz?full"));
+        assert_eq!(request.uri().authority().map(ToString::to_string).as_deref(), Some("a.example"));
+        assert_eq!((head("user-agent").as_deref(), head("connection")), (Some("kube-probe/1.36"), None));
+        let response = http::Response::builder().status(503).body(()).expect("head");
+        let mut stream = respond.send_response(response, false).expect("sent");
+        stream.send_data(Bytes::from_static(b"not yet"), true).expect("sent");
+    })
+    .await;
+    let asked = HttpTarget { host_header: Some("a.example".into()), ..target(Scheme::Https, port) };
+    let reply = probes().http(&asked, Some(PATIENCE)).await.expect("an answer");
+    assert_eq!((reply.status, reply.body.as_str()), (503, "not yet"));
+    task.join_next().await.expect("one").expect("as it should be asked");
+}
+
+#[tokio::test]
+async fn hostile_an_http2_answer_without_end_is_read_in_part() {
+    let (port, mut task) = http2_server(Some(only_http2()), |_, mut respond| async move {
+        let response = http::Response::builder().body(()).expect("head");
+        let mut stream = respond.send_response(response, false).expect("sent");
+        without_end(&mut stream, b"x").await;
+    })
+    .await;
+    let reply = probes().http(&target(Scheme::Https, port), Some(PATIENCE)).await.expect("an answer");
+    assert_eq!((reply.status, reply.body.len()), (200, MAX_OUTPUT));
+    assert!(tokio::time::timeout(PATIENCE, task.join_next()).await.is_ok(), "the connection was closed");
+}
+
+/// Sends `data` over and over, until the client breaks it off.
+async fn without_end(stream: &mut h2::SendStream<Bytes>, data: &'static [u8]) {
+    let piece = Bytes::from(data.repeat(1024));
+    loop {
+        stream.reserve_capacity(piece.len());
+        match std::future::poll_fn(|cx| stream.poll_capacity(cx)).await {
+            Some(Ok(room)) => {
+                let sent = stream.send_data(piece.slice(..room.min(piece.len())), false);
+                if sent.is_err() {
+                    return;
+                }
+            }
+            _ => return,
+        }
+    }
+}
+
+fn grpc_target(port: u16) -> GrpcTarget {
+    GrpcTarget { host: "127.0.0.1".into(), port, service: String::new() }
+}
+
+#[tokio::test]
+async fn hostile_grpc_headers_of_megabytes_are_not_taken() {
+    let (port, _task) = http2_server(None, |_, mut respond| async move {
+        let head = http::Response::builder().header("content-type", "application/grpc").header("grpc-status", 2);
+        let head = head.header("grpc-message", "x".repeat(8 << 20));
+        let _refused = respond.send_response(head.body(()).expect("head"), true);
+        std::future::pending::<()>().await;
+    })
+    .await;
+    match probes().grpc(&grpc_target(port), PATIENCE).await {
+        Err(GrpcError::Broken(text)) => assert!(text.len() < 1024, "{}", text.len()),
+        other => panic!("{:.200}", format!("{other:?}")),
+    }
+}
+
+#[tokio::test]
+async fn hostile_grpc_data_without_end_is_left_at_once() {
+    for (data, code) in [(&b"\0\xff\xff\xff\xff"[..], 8), (&b"\0\0\0\0\x02\x08\x01"[..], 13)] {
+        let (port, mut task) = http2_server(None, move |_, mut respond| async move {
+            let head = http::Response::builder().header("content-type", "application/grpc");
+            let mut stream = respond.send_response(head.body(()).expect("head"), false).expect("sent");
+            without_end(&mut stream, data).await;
+        })
+        .await;
+        let answer = probes().grpc(&grpc_target(port), PATIENCE).await;
+        assert!(matches!(&answer, Err(GrpcError::Status { code: found, .. }) if *found == code), "{answer:?}");
+        assert!(tokio::time::timeout(PATIENCE, task.join_next()).await.is_ok(), "the connection was closed");
+    }
+}
+
+/// A server that answers nothing and sends a frame of HTTP/2 over and over.
+#[tokio::test]
+async fn hostile_a_server_that_only_pings_is_left_after_a_megabyte() {
+    let (listener, port) = listen().await;
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a client");
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        // An acknowledgement that nobody asked for: the client has nothing to answer.
+        let ping = [&[0, 0, 8, 6, 1, 0, 0, 0, 0][..], &[7; 8]].concat();
+        let _gone = stream.write_all(&settings).await;
+        let pings = ping.repeat(512);
+        let (mut read, mut write) = stream.split();
+        let write = async { while write.write_all(&pings).await.is_ok() {} };
+        let read = async { while read.read(&mut [0; 4096]).await.is_ok_and(|n| n > 0) {} };
+        tokio::join!(write, read);
+    });
+    let answer = probes().grpc(&grpc_target(port), PATIENCE).await;
+    assert!(matches!(&answer, Err(GrpcError::Broken(_))), "{answer:?}");
+    assert!(tokio::time::timeout(PATIENCE, task.join_next()).await.is_ok(), "the connection was closed");
+}
+
+#[tokio::test]
+async fn hostile_http_headers_without_end_are_not_taken() {
+    let one_long = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(256 << 10));
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "X: y\r\n".repeat(600));
+    let informs = "HTTP/1.1 100 Continue\r\n\r\n".repeat(100_000);
+    for answer in [one_long, many, informs] {
+        let server = server([answer.leak().as_bytes()], None).await;
+        let broken = probes().http(&target(Scheme::Http, server.port), Some(PATIENCE)).await;
+        assert!(matches!(broken, Err(NetError::Broken(_))), "{broken:?}");
+    }
+    // Four times as many as hyper takes by itself: upstream takes them.
+    let fine = format!("HTTP/1.1 204 No Content\r\n{}\r\n", "X: y\r\n".repeat(400));
+    let server = server([fine.leak().as_bytes()], None).await;
+    let reply = probes().http(&target(Scheme::Http, server.port), Some(PATIENCE)).await.expect("an answer");
+    assert_eq!(reply.status, 204);
+}

@@ -1,0 +1,75 @@
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use rubelet_core::probe::{NetError, TcpTarget};
+use rubelet_engine::blocking::{CGROUPS, LOGS, POD_FILES};
+use rubelet_engine::ports::Probes;
+
+use super::*;
+use crate::NetworkProbes;
+
+const TIMEOUT: Duration = Duration::from_millis(50);
+
+/// A name server that answers no name until this is dropped, and counts how often each is asked for.
+#[derive(Default)]
+struct Silent {
+    asked: Mutex<BTreeMap<String, usize>>,
+    held: Mutex<Vec<Sender<()>>>,
+}
+
+fn silent() -> (Arc<Silent>, Arc<NetworkProbes>) {
+    let server = Arc::new(Silent::default());
+    let asked = Arc::clone(&server);
+    let resolver: Resolver = Arc::new(move |name| {
+        *asked.asked.lock().expect("unpoisoned").entry(name.to_owned()).or_default() += 1;
+        let (hold, held) = channel::<()>();
+        asked.held.lock().expect("unpoisoned").push(hold);
+        let _released = held.recv();
+        vec![Ipv4Addr::LOCALHOST.into()]
+    });
+    let probes = NetworkProbes { tls: crate::tls::connector().expect("TLS"), names: Names::new(resolver) };
+    (server, Arc::new(probes))
+}
+
+fn target(name: &str) -> TcpTarget {
+    TcpTarget { host: name.to_owned(), port: 1 }
+}
+
+#[tokio::test]
+async fn hostile_names_that_are_never_answered_take_their_own_threads_and_nobody_elses() {
+    let (server, probes) = silent();
+    let names: Vec<_> = (0..30).map(|n| target(&format!("{n}.example"))).collect();
+    // Three probes of each, as of a container with all kinds.
+    let asked = names.iter().chain(&names).chain(&names).map(|name| probes.tcp(name, TIMEOUT));
+    let answers = futures_util::future::join_all(asked).await;
+    assert!(answers.iter().all(|answer| *answer == Err(NetError::Timeout)), "the timeout holds for the lookup, too");
+    let others = async {
+        POD_FILES.run("another-pod", || ()).await;
+        CGROUPS.run("/kubepods", || ()).await;
+        LOGS.run("another-pod", || ()).await;
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(5), others).await.is_ok());
+    // They are asked again at each period; those in flight are not asked beside themselves.
+    let again = names.iter().map(|name| probes.tcp(name, TIMEOUT));
+    futures_util::future::join_all(again).await;
+    let asked = server.asked.lock().expect("unpoisoned").clone();
+    assert!(asked.len() <= 16 && asked.values().all(|times| *times == 1), "{asked:?}");
+    server.held.lock().expect("unpoisoned").clear();
+}
+
+#[tokio::test]
+async fn hostile_more_names_than_may_be_pending_are_refused_at_once() {
+    let (server, probes) = silent();
+    let names: Vec<_> = (0..PENDING + 10).map(|n| target(&format!("{n}.example"))).collect();
+    let asked = names.iter().map(|name| probes.tcp(name, TIMEOUT));
+    let answers = futures_util::future::join_all(asked).await;
+    let refused = answers.iter().filter(|answer| matches!(answer, Err(NetError::Connect(_)))).count();
+    assert_eq!(refused, 10);
+    let expected = "dial tcp: lookup 64.example: too many names are being looked up: 64 others are pending";
+    assert_eq!(answers[PENDING], Err(NetError::Connect(expected.to_owned())));
+    // What waits is begun as others return, and nobody waits for it any more.
+    server.held.lock().expect("unpoisoned").clear();
+}
