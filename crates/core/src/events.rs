@@ -20,6 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use crate::manifest::is_dns_subdomain;
+use crate::status::cut;
 use crate::time::{Instant, Now};
 use lru::Lru;
 
@@ -39,6 +40,10 @@ const BURST: f64 = 25.0;
 #[doc(alias = "defaultSpamQPS")]
 const REFILL: Duration = Duration::from_secs(300);
 /// Namespace of events about what has none: the node.
+/// The longest message of an event, in bytes: room for the output of a probe (10 KiB) and a few words around it. Runtimes
+/// and registries may answer with pages.
+const LONGEST_MESSAGE: usize = 12 << 10;
+
 const DEFAULT_NAMESPACE: &str = "default";
 /// The component that tells events.
 #[doc(alias = "ComponentKubelet")]
@@ -98,7 +103,7 @@ pub fn new_event(node: &str, subject: ObjectReference, words: &Words<'_>, at: Ti
         },
         involved_object: subject,
         reason: Some(words.reason.to_owned()),
-        message: Some(words.message.to_owned()),
+        message: Some(cut(words.message, LONGEST_MESSAGE).to_owned()),
         type_: Some(words.kind.to_owned()),
         source: Some(EventSource { component: Some(COMPONENT.to_owned()), host: Some(node.to_owned()) }),
         reporting_component: Some(COMPONENT.to_owned()),

@@ -180,3 +180,11 @@ proptest! {
         prop_assert!(heard.iter().all(|n| *n <= most), "{heard:?} of {most} in {second} s");
     }
 }
+
+#[test]
+fn a_message_of_pages_is_cut() {
+    let message = "\u{e4}".repeat(1 << 20);
+    let words = Words { kind: "Warning", reason: "Failed", message: &message };
+    let event = new_event("node-a", node_reference("node-a"), &words, at(0).wall, [0, 0]);
+    assert_eq!(event.message.map(|text| text.len()), Some(LONGEST_MESSAGE));
+}

@@ -57,6 +57,25 @@ impl Answer {
     }
 }
 
+/// Servers, commands and runtimes choose these texts, and events and timelines keep them: no more than [`MAX_OUTPUT`] of
+/// any goes on from here.
+fn brief(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_OUTPUT));
+    text
+}
+
+fn warn(text: String) -> Answer {
+    Answer::Warn(brief(text))
+}
+
+fn fail(text: String) -> Answer {
+    Answer::Fail(brief(text))
+}
+
+fn error(state: &'static str, detail: String) -> Answer {
+    Answer::Error { state, detail: brief(detail) }
+}
+
 /// A server's answer to the last request of an HTTP probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpReply {
@@ -94,19 +113,17 @@ pub enum NetError {
 pub fn http_answer(target: &HttpTarget, got: Result<HttpReply, NetError>) -> Answer {
     match got {
         Ok(HttpReply { status: 200..=299, .. }) => Answer::Pass,
-        Ok(HttpReply { status: 300..=399, body }) => {
-            Answer::Warn(format!("Probe terminated redirects, Response body: {body}"))
-        }
+        Ok(HttpReply { status: 300..=399, body }) => warn(format!("Probe terminated redirects, Response body: {body}")),
         // The body is not told: it may hold secrets.
-        Ok(HttpReply { status, .. }) => Answer::Fail(format!("HTTP probe failed with statuscode: {status}")),
-        Err(NetError::Body(detail)) => Answer::Error { state: "failure", detail },
+        Ok(HttpReply { status, .. }) => fail(format!("HTTP probe failed with statuscode: {status}")),
+        Err(NetError::Body(detail)) => error("failure", detail),
         Err(NetError::Timeout) => {
             let url = target.url();
             let how = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-            Answer::Fail(format!("Get \"{url}\": {how}"))
+            fail(format!("Get \"{url}\": {how}"))
         }
         Err(err @ (NetError::Connect(_) | NetError::Broken(_) | NetError::PlainHttp | NetError::TooManyRedirects)) => {
-            Answer::Fail(format!("Get \"{}\": {err}", target.url()))
+            fail(format!("Get \"{}\": {err}", target.url()))
         }
     }
 }
@@ -115,8 +132,8 @@ pub fn http_answer(target: &HttpTarget, got: Result<HttpReply, NetError>) -> Ans
 pub fn tcp_answer(address: &str, got: Result<(), NetError>) -> Answer {
     match got {
         Ok(()) => Answer::Pass,
-        Err(NetError::Timeout) => Answer::Fail(format!("dial tcp {address}: i/o timeout")),
-        Err(err) => Answer::Fail(err.to_string()),
+        Err(NetError::Timeout) => fail(format!("dial tcp {address}: i/o timeout")),
+        Err(err) => fail(err.to_string()),
     }
 }
 
@@ -169,22 +186,20 @@ pub fn grpc_answer(target: &GrpcTarget, timeout: Duration, got: Result<Serving, 
                 3 => "SERVICE_UNKNOWN".to_owned(),
                 other => other.to_string(),
             };
-            Answer::Fail(format!("service unhealthy (responded with \"{word}\")"))
+            fail(format!("service unhealthy (responded with \"{word}\")"))
         }
-        Err(GrpcError::ConnectTimeout) => Answer::Fail(format!(
+        Err(GrpcError::ConnectTimeout) => fail(format!(
             "timeout: failed to connect service \"{address}\" within {timeout}: context deadline exceeded"
         )),
-        Err(GrpcError::Connect(detail)) => {
-            Answer::Fail(format!("error: failed to connect service at \"{address}\": {detail}"))
-        }
+        Err(GrpcError::Connect(detail)) => fail(format!("error: failed to connect service at \"{address}\": {detail}")),
         Err(GrpcError::Timeout | GrpcError::Status { code: 4, .. }) => {
-            Answer::Fail(format!("timeout: health rpc did not complete within {timeout}"))
+            fail(format!("timeout: health rpc did not complete within {timeout}"))
         }
-        Err(GrpcError::Status { code: 12, message }) => Answer::Fail(format!(
+        Err(GrpcError::Status { code: 12, message }) => fail(format!(
             "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {message}"
         )),
         Err(err @ (GrpcError::Status { .. } | GrpcError::Broken(_))) => {
-            Answer::Fail(format!("error: health rpc probe failed: {err}"))
+            fail(format!("error: health rpc probe failed: {err}"))
         }
     }
 }
@@ -240,17 +255,17 @@ pub fn exec_answer(command: &[String], timeout: Duration, got: Result<ExecResult
         Ok(ExecResult { code: 0, .. }) => Answer::Pass,
         Ok(ExecResult { stdout, stderr, .. }) => {
             let output: Vec<u8> = stdout.iter().chain(stderr).take(MAX_OUTPUT).copied().collect();
-            Answer::Fail(String::from_utf8_lossy(&output).into_owned())
+            fail(String::from_utf8_lossy(&output).into_owned())
         }
         Err(ExecFault::Timeout) => {
             let (command, timeout) = (command.join(" "), GoDuration::from(timeout));
-            Answer::Fail(format!("command timed out: {command:?} timed out after {timeout}"))
+            fail(format!("command timed out: {command:?} timed out after {timeout}"))
         }
-        Err(ExecFault::Failed(detail)) => Answer::Error { state: "unknown", detail },
+        Err(ExecFault::Failed(detail)) => error("unknown", detail),
     }
 }
 
 /// A probe whose target is not known cannot be asked.
 pub fn unresolved(err: &TargetError) -> Answer {
-    Answer::Error { state: "unknown", detail: err.to_string() }
+    error("unknown", err.to_string())
 }

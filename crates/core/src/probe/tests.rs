@@ -441,3 +441,40 @@ fn answers_prb_12_prb_13() {
 fn verdict_words_are_complete() {
     assert_eq!(Answer::Warn(String::new()).result(), Some(Verdict::Success));
 }
+
+/// A server, a command or a runtime that says pages: what is kept of it, for events and timelines, has a bound.
+#[test]
+fn hostile_answers_are_cut() {
+    let pages = "\u{e4}".repeat(1 << 20);
+    let bytes = vec![0xff; 1 << 20];
+    let http = HttpTarget {
+        scheme: Scheme::Http,
+        host: "10.0.0.1".into(),
+        port: 80,
+        path: format!("/{pages}"),
+        headers: Vec::new(),
+        host_header: None,
+    };
+    let grpc = GrpcTarget { host: "10.0.0.1".into(), port: 80, service: String::new() };
+    let second = Duration::from_secs(1);
+    let command = [pages.clone()];
+    let answers = [
+        http_answer(&http, Err(NetError::Timeout)),
+        http_answer(&http, Err(NetError::Body(pages.clone()))),
+        http_answer(&http, Ok(HttpReply { status: 302, body: pages.clone() })),
+        tcp_answer("10.0.0.1:80", Err(NetError::Connect(pages.clone()))),
+        grpc_answer(&grpc, second, Err(GrpcError::Connect(pages.clone()))),
+        grpc_answer(&grpc, second, Err(GrpcError::Broken(pages.clone()))),
+        grpc_answer(&grpc, second, Err(GrpcError::Status { code: 12, message: pages.clone() })),
+        grpc_answer(&grpc, second, Err(GrpcError::Status { code: 2, message: pages.clone() })),
+        exec_answer(&command, second, Ok(ExecResult { code: 1, stdout: &bytes, stderr: &bytes })),
+        exec_answer(&command, second, Err(ExecFault::Timeout)),
+        exec_answer(&command, second, Err(ExecFault::Failed(pages.clone()))),
+    ];
+    for answer in answers {
+        let (Answer::Warn(text) | Answer::Fail(text) | Answer::Error { detail: text, .. }) = &answer else {
+            panic!("it does not pass: {answer:?}")
+        };
+        assert!(text.len() <= MAX_OUTPUT && text.len() > MAX_OUTPUT - 4, "{}", text.len());
+    }
+}
