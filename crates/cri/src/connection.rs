@@ -15,6 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::dial::Dialler;
 use crate::endpoint::Endpoint;
 use crate::error::{foreign, from_status, rpc_error};
+use crate::exec_answer::CutOutputs;
 use crate::first_words::FirstWords;
 use crate::metrics::{Operation, OperationMetrics};
 
@@ -82,6 +83,11 @@ impl Connection {
 
     pub(crate) fn runtime(&self) -> RuntimeServiceClient<Channel> {
         RuntimeServiceClient::new(self.channel.clone()).max_decoding_message_size(LARGEST_MESSAGE)
+    }
+
+    /// The runtime, for `ExecSync` alone: of its answers only the beginning of the outputs is kept.
+    pub(crate) fn cut_outputs(&self) -> RuntimeServiceClient<CutOutputs> {
+        RuntimeServiceClient::new(CutOutputs { channel: self.channel.clone(), most: LARGEST_MESSAGE })
     }
 
     pub(crate) fn images(&self) -> ImageServiceClient<Channel> {

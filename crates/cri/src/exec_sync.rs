@@ -20,7 +20,7 @@ pub(crate) async fn exec_sync(
 ) -> Result<ExecOutput, RpcError> {
     let request =
         cri::ExecSyncRequest { container_id: id.to_string(), cmd: command.to_vec(), timeout: whole_seconds(timeout) };
-    let mut client = connection.runtime();
+    let mut client = connection.cut_outputs();
     let deadline = (!timeout.is_zero()).then(|| connection.timeout().saturating_add(timeout));
     let answer = connection
         .call(Operation::ExecSync, deadline, request, |request| async move { client.exec_sync(request).await })

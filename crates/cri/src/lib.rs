@@ -18,6 +18,7 @@ mod container_stop;
 mod dial;
 mod endpoint;
 mod error;
+mod exec_answer;
 mod exec_sync;
 mod first_words;
 mod from_wire;

@@ -194,6 +194,20 @@ async fn an_answer_above_the_limit_is_refused_cri_01() {
 }
 
 #[tokio::test]
+async fn hostile_of_an_output_of_megabytes_the_beginning_is_kept_and_the_exit_code_prb_13() {
+    let setup = Setup::up();
+    let stdout = [&b"first"[..], &vec![b'x'; 8 << 20]].concat();
+    setup.change(|world| world.exec = cri::ExecSyncResponse { stdout, stderr: vec![b'e'; 4 << 20], exit_code: 3 });
+    let output = setup.runtime.exec_sync(&"c".into(), &["yes".to_owned()], Duration::from_secs(1)).await.expect("runs");
+    assert_eq!((output.stdout.len(), output.stderr.len(), output.exit_code), (10 << 10, 10 << 10, 3));
+    assert!(output.stdout.starts_with(b"firstx"));
+    setup.change(|world| world.exec = cri::ExecSyncResponse { exit_code: -1, ..Default::default() });
+    let output =
+        setup.runtime.exec_sync(&"c".into(), &["false".to_owned()], Duration::from_secs(1)).await.expect("runs");
+    assert_eq!((output.stdout.len(), output.exit_code), (0, -1));
+}
+
+#[tokio::test]
 async fn images_come_and_go() {
     let setup = Setup::up();
     let spec = ImageSpec { image: "busybox".to_owned(), ..Default::default() };
