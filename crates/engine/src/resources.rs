@@ -1,11 +1,17 @@
 //! The cgroups of pods and QoS classes (section 19).
 
+use std::io::ErrorKind;
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::PodUid;
 use rubelet_core::qos::{PodCgroupPolicy, QosClass, QosValues, pod_values};
 
 use crate::node::Node;
 use crate::ports::CgroupError;
+
+/// How long the QoS levels may take to be set: a few writes to the kernel. What hangs is tried again later.
+const LEVELS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Makes the pod's cgroup and sets its values (SYNC-07, CG-11).
 pub(crate) async fn ensure_pod(node: &Node, pod: &Pod) -> Result<(), CgroupError> {
@@ -32,8 +38,17 @@ pub(crate) async fn ensure_levels(node: &Node, values: &QosValues) -> Result<(),
     if !tree.per_qos() {
         return Ok(());
     }
-    node.ports.cgroups.ensure(&tree.level(QosClass::Burstable), &values.burstable).await?;
-    node.ports.cgroups.ensure(&tree.level(QosClass::BestEffort), &values.best_effort).await
+    let set = async {
+        node.ports.cgroups.ensure(&tree.level(QosClass::Burstable), &values.burstable).await?;
+        node.ports.cgroups.ensure(&tree.level(QosClass::BestEffort), &values.best_effort).await
+    };
+    match tokio::time::timeout(LEVELS_WITHIN, set).await {
+        Ok(done) => done,
+        Err(_) => {
+            let path = tree.root().cgroupfs();
+            Err(CgroupError::Io { action: "set the QoS levels below", path, source: ErrorKind::TimedOut.into() })
+        }
+    }
 }
 
 /// Removes the pod's cgroup (CG-13). Of a pod that is known only by its UID, every class is tried.

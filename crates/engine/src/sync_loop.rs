@@ -381,6 +381,7 @@ impl SyncLoop {
         match end {
             ChoreEnd::Surveyed(survey) => self.surveyed(&survey),
             ChoreEnd::LevelsSet(values) => self.housekeeping.levels_set(values, &self.node),
+            ChoreEnd::Collected => self.housekeeping.collected(),
             ChoreEnd::Done => {}
         }
     }
@@ -393,7 +394,7 @@ impl SyncLoop {
             self.workers.relapsed(uid, survey.began);
         }
         let garbage = survey.garbage(&self.node, &self.workers);
-        self.housekeeping.surveyed(&self.node);
+        self.housekeeping.surveyed(survey, &self.node);
         if !garbage.is_empty() {
             self.housekeeping.start(Chore::Collect(garbage), &self.node);
         }

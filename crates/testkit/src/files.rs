@@ -18,6 +18,7 @@ struct Dirs {
     pods: BTreeMap<PodUid, BTreeMap<PathBuf, Vec<u8>>>,
     blocked: BTreeSet<PodUid>,
     full: bool,
+    hung: bool,
 }
 
 impl FakePodDirs {
@@ -37,6 +38,12 @@ impl FakePodDirs {
     /// Makes every further write fail for want of space, or succeed again.
     pub fn set_full(&self, full: bool) {
         self.dirs().full = full;
+    }
+
+    /// Makes `list` never return, as when it meets a file system whose server does not answer, or return again. A call
+    /// that hangs stays so.
+    pub fn set_list_hung(&self, hung: bool) {
+        self.dirs().hung = hung;
     }
 
     /// Writes a file as a container would, such as a termination message.
@@ -102,6 +109,10 @@ impl PodDirs for FakePodDirs {
     }
 
     async fn list(&self) -> Result<Vec<PodUid>, FileError> {
+        let hung = self.dirs().hung;
+        if hung {
+            std::future::pending::<()>().await;
+        }
         Ok(self.dirs().pods.keys().cloned().collect())
     }
 

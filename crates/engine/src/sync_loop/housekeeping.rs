@@ -4,7 +4,7 @@
 //! them with what it knows, so that a pod that arrives meanwhile is never taken for a leftover (HK-01). A leftover of any
 //! kind gets a life as an orphan: the same machine that ends every pod stops it, unmounts it and removes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use rubelet_core::pod::OrphanPod;
 use rubelet_core::qos::{QosValues, qos_values};
 use rubelet_core::time::Instant;
 use tokio::task::JoinSet;
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::chain::Chain;
 use crate::node::Node;
@@ -30,6 +30,10 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// After a change, how long others are waited for, so that a hundred pods that end together cost one survey.
 const GATHER: Duration = Duration::from_secs(2);
 
+/// How long one part of a survey, or the removal of one container's logs, may take. A directory may be on a disk, or
+/// lead to a server, that does not answer: what hangs is left out, logged once, and asked again by the next survey.
+const PART: Duration = Duration::from_secs(10);
+
 /// So many jobs leave enough behind that was freed to be worth giving back, once all of them rest.
 const JOBS_TO_GIVE_BACK: u32 = 32;
 /// How long after that: what jobs leave to others is over by then, too; events of 100 pods take the longest.
@@ -41,6 +45,9 @@ pub(super) struct Housekeeping {
     due: Instant,
     chores: JoinSet<ChoreEnd>,
     surveying: bool,
+    collecting: bool,
+    /// Parts of the last survey that did not answer in time.
+    hung: BTreeSet<&'static str>,
     levels: Levels,
     /// Jobs that ended since memory was last given back.
     jobs: u32,
@@ -67,6 +74,8 @@ pub(super) enum Chore {
 /// How a chore ended.
 pub(super) enum ChoreEnd {
     Surveyed(Survey),
+    /// What was dead is removed, or will be tried again.
+    Collected,
     /// These are the values of the QoS levels now; `None` if they could not be set.
     LevelsSet(Option<QosValues>),
     Done,
@@ -79,9 +88,26 @@ pub(super) struct Survey {
     runtime: BTreeMap<PodUid, PodSummary>,
     /// UIDs with a directory, a log directory or a cgroup, and the names they are known by, if any.
     on_disk: BTreeMap<PodUid, Option<PodRef>>,
+    /// Parts that did not answer in time.
+    hung: BTreeSet<&'static str>,
 }
 
 impl Survey {
+    /// What one part of the survey comes to; `None` if it does not answer in time.
+    async fn part<T, E>(
+        &mut self,
+        name: &'static str,
+        look: impl Future<Output = Result<T, E>>,
+    ) -> Result<Option<T>, E> {
+        match tokio::time::timeout(PART, look).await {
+            Ok(found) => found.map(Some),
+            Err(_) => {
+                self.hung.insert(name);
+                Ok(None)
+            }
+        }
+    }
+
     /// Pods that have something here and are nobody's.
     pub(super) fn strangers(&self, is_stranger: impl Fn(&PodUid) -> bool) -> Vec<OrphanPod> {
         let running = self.runtime.iter().map(|(uid, pod)| (uid, Some(&pod.pod)));
@@ -119,7 +145,8 @@ impl Survey {
 
 impl Housekeeping {
     pub(super) fn new(now: Instant) -> Self {
-        Self { due: now, chores: JoinSet::new(), surveying: false, levels: Levels::default(), jobs: 0 }
+        let (chores, hung, levels) = (JoinSet::new(), BTreeSet::new(), Levels::default());
+        Self { due: now, chores, surveying: false, collecting: false, hung, levels, jobs: 0 }
     }
 
     /// When the loop has to wake for it; never while a survey is under way.
@@ -140,8 +167,16 @@ impl Housekeeping {
         self.due = now + GATHER;
     }
 
-    pub(super) fn surveyed(&mut self, node: &Arc<Node>) {
+    pub(super) fn surveyed(&mut self, survey: &Survey, node: &Arc<Node>) {
         self.surveying = false;
+        for part in survey.hung.difference(&self.hung) {
+            warn!(part, after = ?PART, "A survey of the node leaves out a part that does not answer: a disk or a mounted \
+                file system may hang. What of it is nobody's is not cleaned up until it answers");
+        }
+        for part in self.hung.difference(&survey.hung) {
+            info!(part, "A part of the node that did not answer is surveyed again");
+        }
+        self.hung.clone_from(&survey.hung);
         self.due = self.due.max(node.clock.mono() + GATHER);
         self.set_levels(node);
     }
@@ -154,10 +189,13 @@ impl Housekeeping {
                 self.due = node.clock.mono() + PERIOD;
                 self.chores.spawn(timed("survey", async move { ChoreEnd::Surveyed(survey(&node).await) }));
             }
+            // The next survey finds what is left.
+            Chore::Collect(_) if self.collecting => {}
             Chore::Collect(garbage) => {
+                self.collecting = true;
                 self.chores.spawn(timed("container-gc", async move {
                     collect(&node, garbage).await;
-                    ChoreEnd::Done
+                    ChoreEnd::Collected
                 }));
             }
             Chore::GiveBack => {
@@ -169,6 +207,10 @@ impl Housekeeping {
                 }));
             }
         }
+    }
+
+    pub(super) fn collected(&mut self) {
+        self.collecting = false;
     }
 
     /// A job has ended; `resting` if no other is in flight.
@@ -221,6 +263,7 @@ impl Housekeeping {
             Some(Err(err)) => {
                 error!(%err, "A housekeeping chore was lost");
                 self.surveying = false;
+                self.collecting = false;
                 self.levels.setting = false;
                 ChoreEnd::Done
             }
@@ -234,23 +277,23 @@ impl Housekeeping {
 #[doc(alias = "cleanupOrphanedPodCgroups")]
 async fn survey(node: &Node) -> Survey {
     let mut survey = Survey { began: node.clock.mono(), ..Survey::default() };
-    match node.ports.dirs.list().await {
-        Ok(uids) => survey.on_disk.extend(uids.into_iter().map(|uid| (uid, None))),
+    match survey.part("pod directories", node.ports.dirs.list()).await {
+        Ok(uids) => survey.on_disk.extend(uids.into_iter().flatten().map(|uid| (uid, None))),
         Err(err) => warn!(err = %Chain(&err), "Could not list pod directories"),
     }
-    match node.ports.cgroups.pods().await {
-        Ok(pods) => survey.on_disk.extend(pods.into_iter().map(|(uid, _)| (uid, None))),
+    match survey.part("pod cgroups", node.ports.cgroups.pods()).await {
+        Ok(pods) => survey.on_disk.extend(pods.into_iter().flatten().map(|(uid, _)| (uid, None))),
         Err(err) => warn!(err = %Chain(&err), "Could not list pod cgroups"),
     }
-    match node.ports.log_cleaner.list().await {
-        Ok(pods) => survey.on_disk.extend(pods.into_iter().map(|pod| (pod.uid.clone(), Some(pod)))),
+    match survey.part("pod log directories", node.ports.log_cleaner.list()).await {
+        Ok(pods) => survey.on_disk.extend(pods.into_iter().flatten().map(|pod| (pod.uid.clone(), Some(pod)))),
         Err(err) => warn!(err = %Chain(&err), "Could not list pod log directories"),
     }
     match node.ports.runtime.list().await {
         Ok(pods) => survey.runtime = pods.into_iter().map(|pod| (pod.pod.uid.clone(), pod)).collect(),
         Err(err) => debug!(%err, "Could not list pods"),
     }
-    if let Err(err) = node.ports.log_cleaner.prune_links().await {
+    if let Err(err) = survey.part("links to logs", node.ports.log_cleaner.prune_links()).await {
         debug!(err = %Chain(&err), "Could not prune links to logs");
     }
     survey
@@ -271,10 +314,15 @@ async fn collect(node: &Node, garbage: GcPlan) {
             warn!(pod = %dead.pod, container = %dead.name, %err, "Could not remove a dead container");
             continue;
         }
-        let removed =
-            node.ports.log_cleaner.remove_container(&dead.pod, &dead.name, dead.id.as_str(), dead.restart_count).await;
-        if let Err(err) = removed {
-            warn!(pod = %dead.pod, container = %dead.name, err = %Chain(&err), "Could not remove a dead container's log");
+        let remove =
+            node.ports.log_cleaner.remove_container(&dead.pod, &dead.name, dead.id.as_str(), dead.restart_count);
+        match tokio::time::timeout(PART, remove).await {
+            Ok(Ok(())) => {}
+            Ok(Err(err)) => {
+                warn!(pod = %dead.pod, container = %dead.name, err = %Chain(&err), "Could not remove a dead container's log");
+            }
+            Err(_) => warn!(pod = %dead.pod, container = %dead.name, after = ?PART,
+                "A dead container's log is left behind: the disk that it is on does not answer"),
         }
     }
     for sandbox in garbage.sandboxes {

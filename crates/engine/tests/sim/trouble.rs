@@ -194,3 +194,27 @@ async fn a_runtime_class_that_names_no_handler_harms_that_pod_alone() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn hostile_a_survey_that_hangs_ends_neither_housekeeping_nor_what_it_can_see() {
+    let mut sim = Sim::seeded(29).await;
+    sim.files.put(static_pod("web").build());
+    sim.files.put(static_pod("other").build());
+    sim.until_ready(&["web", "other"], 5).await;
+    sim.kill();
+    sim.dirs.set_list_hung(true);
+    sim.files = rubelet_testkit::FakeSource::new(rubelet_core::pod::Source::File);
+    sim.files.push([static_pod("other").build()]);
+    sim.start().await;
+    // Found in the runtime, and by its cgroup and logs, though its directory cannot be listed.
+    sim.until_gone("web", 120).await;
+    sim.dirs.set_list_hung(false);
+    let leftover = "left-behind".into();
+    rubelet_engine::ports::PodDirs::make(&sim.dirs, &leftover).await.expect("made");
+    sim.dirs.write(&leftover, "/var/lib/kubelet/pods/left-behind/etc-hosts", b"x");
+    sim.until(150, "the directory to be found and removed", async |sim| {
+        sim.dirs.read(&"left-behind".into(), "/var/lib/kubelet/pods/left-behind/etc-hosts").is_none()
+    })
+    .await;
+    sim.check_laws();
+}
