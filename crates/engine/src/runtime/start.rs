@@ -60,8 +60,9 @@ impl PodRuntime<'_> {
                 return Err(self.failed(container, WaitingReason::CreateContainerConfigError, problem).await);
             }
         };
-        let id = self.create(container, sandbox, &config).await?;
+        // Before the create, whose answer may be lost (RT-44). upstream: kuberuntime_container.go startContainer (v1.36)
         Arc::make_mut(memory.told.get_or_insert_default()).set(container);
+        let id = self.create(container, sandbox, &config).await?;
         self.run(container, &id, &config).await?;
         // A hook has no deadline, so it must not keep others from starting.
         slot.give_back();

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ContainerResizePolicy, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use rubelet_testkit::{FakeApi, pod};
+use rubelet_testkit::{Behaviour, FakeApi, pod};
 
 use crate::sim::{Sim, is_ready};
 
@@ -250,4 +250,21 @@ async fn one_container_gets_its_memory_and_cpu_at_once() {
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains("quota=20000 memory=134217728"), "{lines:#?}");
     sim.check_laws();
+}
+
+// RT-44
+#[tokio::test(start_paused = true)]
+async fn actuated_resources_are_recorded_before_the_create_whatever_comes_of_it() {
+    let (sim, api) = Sim::in_cluster(9).await;
+    sim.runtime.script("app", [Behaviour::runs(), Behaviour::fails_to_create("no space left on device")]);
+    api.put(&cpu("web", "100m").build());
+    until_ready(&sim, &api, "web").await;
+    sim.runtime.end_container("web", "app", 1);
+    set(&api, "web", "cpu", "200m");
+    sim.until(60, "the create to fail", async |sim| {
+        sim.events.lines("web").iter().any(|line| line.contains("no space left on device"))
+    })
+    .await;
+    sim.pass(12).await;
+    assert!(sim.checkpoints.text("actuated_pods_state").is_some_and(|text| text.contains("200m")));
 }
