@@ -17,10 +17,12 @@ use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPoli
 use rubelet_core::lifecycle::Pace;
 use rubelet_core::node::{first_labels, node_allocatable, node_capacity};
 use rubelet_core::plan::PlanGates;
-use rubelet_core::qos::{CgroupTree, CgroupValues, CpuPolicy, QosClass, node_values, qos_values};
+use rubelet_core::qos::{CgroupTree, CpuPolicy, QosClass, node_values, qos_values};
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Settings};
 use rubelet_engine::ports::{CgroupError, Cgroups, NodeFacts, RuntimeStatus, RuntimeVersion};
+use rubelet_linux::host::KernelFiles;
+use rubelet_linux::host::facts::swap_can_be_limited;
 
 use crate::config_load::Loaded;
 
@@ -83,7 +85,7 @@ fn launch_context(
         swap: SwapPolicy {
             limited: config.memory_swap.swap_behavior == Some(SwapBehavior::LimitedSwap),
             bytes: facts.swap_bytes,
-            controller: swap_can_be_limited(),
+            controller: swap_can_be_limited(&KernelFiles::default(), facts.cgroups),
         },
         cpu: CpuPolicy { quota: config.cpu_cfs_quota, period: u32::try_from(period).context("cpuCFSQuotaPeriod")? },
         single_process_oom_kill: config.single_process_oom_kill,
@@ -130,12 +132,9 @@ pub(crate) async fn prepare_cgroups(
     if !tree.per_qos() {
         return Ok(());
     }
-    let enforced = config.enforce_node_allocatable.iter().any(|what| what == "pods");
     // What cannot be read has been refused before.
     let limit = node::cgroup_limit(config, facts).unwrap_or_else(|_| settings.admission.allocatable.clone());
-    let all = node_values(&limit, &facts.hugepage_sizes);
-    let values = if enforced { all } else { CgroupValues::default() };
-    cgroups.ensure(&tree.root(), &values).await?;
+    cgroups.ensure(&tree.root(), &node_values(&limit, &facts.hugepage_sizes)).await?;
     let levels = qos_values([], &facts.hugepage_sizes);
     cgroups.ensure(&tree.level(QosClass::Burstable), &levels.burstable).await?;
     cgroups.ensure(&tree.level(QosClass::BestEffort), &levels.best_effort).await
@@ -153,12 +152,6 @@ pub(crate) fn pull_limits(config: &KubeletConfiguration) -> PullLimits {
 
 fn kernel_version() -> (u32, u32) {
     rubelet_linux::host::facts::running_kernel().unwrap_or((0, 0))
-}
-
-/// Where the kernel counts swap per cgroup, so that it can be limited (RT-94).
-fn swap_can_be_limited() -> bool {
-    let files = ["/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", "/sys/fs/cgroup/cgroup.controllers"];
-    files.iter().any(|file| Path::new(file).exists())
 }
 
 /// Directories that tell of other tenants' load (RT-98). upstream: pkg/kubelet defaultMaskedPaths (v1.36)

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use rubelet_engine::blocking::HOST;
-use rubelet_engine::ports::NodeFacts;
+use rubelet_engine::ports::{CgroupVersion, NodeFacts};
 
 use super::KernelFiles;
 use super::addresses::{AddressError, node_addresses};
@@ -113,6 +113,23 @@ pub fn swap_is_on(files: &KernelFiles) -> io::Result<bool> {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(err) => Err(err),
     }
+}
+
+/// Whether the kernel can limit the swap of a cgroup, so that something can be said about it (RT-94). On v2 the root has
+/// no such limit, so our own cgroup is asked.
+/// upstream: kuberuntime/kuberuntime_container_linux.go swapControllerAvailable (v1.36)
+#[doc(alias = "swapControllerAvailable")]
+pub fn swap_can_be_limited(files: &KernelFiles, version: CgroupVersion) -> bool {
+    let cgroups = files.sys.join("fs/cgroup");
+    let file = match version {
+        CgroupVersion::V1 => cgroups.join("memory/memory.memsw.limit_in_bytes"),
+        CgroupVersion::V2 => {
+            let own = std::fs::read_to_string(files.proc.join("self/cgroup")).unwrap_or_default();
+            let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::/")) else { return false };
+            cgroups.join(path).join("memory.swap.max")
+        }
+    };
+    file.exists()
 }
 
 /// Whether tmpfs can be kept out of swap: from kernel 6.4 on, outside of user namespaces (BOOT-09).

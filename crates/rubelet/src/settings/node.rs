@@ -150,7 +150,9 @@ fn reserved(loaded: &Loaded, machine: &Machine, pods: i64) -> anyhow::Result<Amo
     Ok(reserved)
 }
 
-/// What pods may use together (CG-21).
+/// What pods may use together (CG-21): without `pods` in `enforceNodeAllocatable` all that the node has, as a new cgroup's
+/// share of the CPUs would starve them.
+/// upstream: cm/node_container_manager_linux.go createNodeAllocatableCgroups (v1.36)
 pub(super) fn cgroup_limit(config: &KubeletConfiguration, facts: &NodeFacts) -> Result<Amounts, ThresholdError> {
     let files = MachineFiles { host: "/".into(), root_dir: "/".into() };
     let machine = Machine { storage_bytes: None, ..machine(&files, facts) };
@@ -158,7 +160,9 @@ pub(super) fn cgroup_limit(config: &KubeletConfiguration, facts: &NodeFacts) -> 
     let none = BTreeMap::new();
     let reservations =
         Reservations { system: &config.system_reserved, kube: &config.kube_reserved, eviction_hard: &none };
-    Ok(pods_limit(&capacity, &reservations.for_daemons(&capacity)?))
+    let enforced = config.enforce_node_allocatable.iter().any(|what| what == "pods");
+    let kept = if enforced { reservations.for_daemons(&capacity)? } else { Amounts::default() };
+    Ok(pods_limit(&capacity, &kept))
 }
 
 #[cfg(test)]

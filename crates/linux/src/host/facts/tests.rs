@@ -124,3 +124,21 @@ fn kernel_versions() {
         assert_eq!(kernel_version(release), version, "{release}");
     }
 }
+
+#[test]
+fn rt_94_swap_is_limited_where_our_own_cgroup_has_the_file() {
+    let (_dir, files) = fake_host();
+    let own = files.sys.join("fs/cgroup/system.slice/kubelet.service");
+    fs::create_dir_all(&own).unwrap();
+    fs::create_dir_all(files.sys.join("fs/cgroup/memory")).unwrap();
+    fs::write(files.sys.join("fs/cgroup/cgroup.controllers"), "cpu memory").unwrap();
+    fs::write(files.proc.join("self/cgroup"), "0::/system.slice/kubelet.service\n").unwrap();
+    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "a kernel that does not count swap");
+    fs::write(own.join("memory.swap.max"), "max").unwrap();
+    assert!(swap_can_be_limited(&files, CgroupVersion::V2));
+    fs::write(files.proc.join("self/cgroup"), "0::/\n").unwrap();
+    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "the root never has it");
+    assert!(!swap_can_be_limited(&files, CgroupVersion::V1));
+    fs::write(files.sys.join("fs/cgroup/memory/memory.memsw.limit_in_bytes"), "0").unwrap();
+    assert!(swap_can_be_limited(&files, CgroupVersion::V1));
+}

@@ -66,3 +66,16 @@ fn cg_23_more_reserved_than_there_is_is_refused() {
     let text = err.to_string();
     assert_eq!(text, "invalid node allocatable configuration: 5Gi of memory is reserved, but the node has only 4Gi");
 }
+
+#[test]
+fn cg_21_without_enforcement_all_pods_may_use_all_that_the_node_has() {
+    let line = "--system-reserved=cpu=500m --kube-reserved=memory=1Gi";
+    let limit = |enforce: &str| {
+        let loaded = loaded(&format!("{line} --enforce-node-allocatable={enforce}"));
+        let limit = cgroup_limit(&loaded.config, &facts()).expect("it can be read");
+        (limit["cpu"].millis(), limit["memory"].value())
+    };
+    let (cpu, memory) = limit("none");
+    assert_eq!((cpu, memory), (facts().cpu_millis, facts().memory_bytes));
+    assert_eq!(limit("pods"), (cpu - 500, memory - (1 << 30)));
+}
