@@ -3,7 +3,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::testing::{TempDir, node_tests, temp_dir};
+use crate::testing::{TempDir, apart, node_tests, temp_dir};
 
 fn request(dir: &TempDir, subpath: &str) -> SubpathRequest {
     let volume_path = dir.path().join("pods/u1/volumes/kubernetes.io~empty-dir/v");
@@ -157,4 +157,41 @@ fn cve_2021_25741_node_a_swapped_link_never_reaches_the_host() {
         assert!(reached > 0, "the race was never run");
     });
     assert!(!host.join("b/b").exists());
+}
+
+/// What was left in the place of a binding is somebody's data: the binding goes, the data stays, and is named.
+#[test]
+fn hk_06_what_is_in_the_place_of_a_binding_is_not_removed() {
+    apart(|| {
+        let dir = temp_dir();
+        let place = dir.path().join("pods/u1/volume-subpaths/v/web");
+        fs::create_dir_all(place.join("0/sub")).unwrap();
+        fs::create_dir_all(place.join("1")).unwrap();
+        fs::write(place.join("0/sub/precious"), "x").unwrap();
+        fs::write(place.join("2"), "").unwrap();
+        unbind_all(dir.path(), &"u1".into()).unwrap_err();
+        assert!(place.join("0/sub/precious").exists());
+        fs::remove_file(place.join("0/sub/precious")).unwrap();
+        unbind_all(dir.path(), &"u1".into()).unwrap();
+        assert!(!dir.path().join("pods/u1/volume-subpaths").exists());
+    });
+}
+
+/// Two mounts on top of one another, as a restart in the middle leaves them, are both undone.
+#[test]
+fn stacked_bindings_are_all_undone() {
+    apart(|| {
+        let dir = temp_dir();
+        let target = dir.path().join("pods/u1/volume-subpaths/v/web/0");
+        let volume = dir.path().join("volume");
+        fs::create_dir_all(&target).unwrap();
+        fs::create_dir(&volume).unwrap();
+        fs::write(volume.join("precious"), "x").unwrap();
+        for _ in 0..2 {
+            bind(beneath::open_root(&volume).unwrap(), beneath::open_root(&target).unwrap()).unwrap();
+        }
+        unbind_all(dir.path(), &"u1".into()).unwrap();
+        assert!(!target.exists());
+        assert!(volume.join("precious").exists());
+    });
 }

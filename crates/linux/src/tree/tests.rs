@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::beneath::open_root;
-use crate::testing::{node_tests, temp_dir};
+use crate::testing::{apart, temp_dir};
 
 fn remove_in(dir: &Path, name: &str, what: Remove) -> Result<(), InTheWay> {
     remove(open_root(dir).unwrap(), name, what)
@@ -118,9 +118,10 @@ fn a_group_gets_files_and_directories_but_nothing_behind_a_link() {
 
 #[test]
 fn node_a_mount_in_the_tree_is_named_and_not_entered() {
-    if !node_tests() {
-        return;
-    }
+    apart(a_mount_in_the_tree);
+}
+
+fn a_mount_in_the_tree() {
     let dir = temp_dir();
     let inner = dir.path().join("tree/a/mnt");
     fs::create_dir_all(&inner).unwrap();
@@ -136,4 +137,36 @@ fn node_a_mount_in_the_tree_is_named_and_not_entered() {
         assert_eq!(err.source.to_string(), "another file system is mounted on it");
     }
     assert!(source.join("precious").exists());
+}
+
+/// A group gets what is in the volume, never what another mounts on it.
+#[test]
+fn a_group_gets_nothing_of_a_mount_in_the_tree() {
+    apart(|| {
+        let dir = temp_dir();
+        let (inner, source) = (dir.path().join("tree/mnt"), dir.path().join("source"));
+        fs::create_dir_all(&inner).unwrap();
+        fs::create_dir(&source).unwrap();
+        fs::write(source.join("precious"), "x").unwrap();
+        crate::kernel_mounts::bind(open_root(&source).unwrap(), open_root(&inner).unwrap()).unwrap();
+        give_to_group(open_root(dir.path()).unwrap(), "tree", 4321, GroupMay::Write).unwrap();
+        assert_eq!(fs::metadata(dir.path().join("tree")).unwrap().gid(), 4321);
+        assert_ne!(fs::metadata(source.join("precious")).unwrap().gid(), 4321);
+    });
+}
+
+/// A mount or a link that takes a directory's place after the kernel refused to remove that directory. `/proc` stands for
+/// the mount: every machine has it, and it is only opened.
+#[test]
+fn what_takes_the_place_of_a_directory_between_two_steps_is_not_entered() {
+    let dir = temp_dir();
+    symlink("/", dir.path().join("link")).unwrap();
+    for (at, name) in [(Path::new("/"), c"proc"), (dir.path(), c"link")] {
+        let at = open_root(at).unwrap();
+        let mut remover =
+            Remover { at: at.as_fd(), what: Remove::EmptyDirs, levels: Vec::new(), moved: 0, first_error: None };
+        remover.descend(name);
+        assert!(remover.levels.is_empty(), "{name:?}");
+        assert!(remover.first_error.is_some(), "{name:?}");
+    }
 }
