@@ -206,6 +206,44 @@ fn core_and_engine_hold_no_lock() {
     }
 }
 
+/// What may hang or takes long, and the places that know how to call it: in a pool of `engine::blocking`, before there is
+/// a runtime, or on a path that cannot hang.
+const MAY_BLOCK: [(&str, &[&str]); 5] = [
+    (
+        "std::fs",
+        &[
+            "crates/linux/src/",
+            "crates/volume/src/host_path.rs",
+            "crates/cluster/src/api/credentials.rs",
+            "crates/cluster/src/api/kubeconfig.rs",
+            "crates/cluster/src/certs/",
+            "crates/cluster/src/file/",
+            "crates/cluster/src/logins",
+            "crates/cluster/src/pod_cache/",
+            "crates/server/src/api/tls.rs",
+            "crates/server/src/local/socket.rs",
+            "crates/rubelet/src/",
+        ],
+    ),
+    ("Command::new", &["crates/cluster/src/", "crates/linux/src/", "crates/rubelet/src/"]),
+    ("lookup_host", &[]),
+    (
+        "to_socket_addrs",
+        &["crates/probe/src/names.rs", "crates/linux/src/host/addresses.rs", "crates/cluster/src/api/"],
+    ),
+    ("spawn_blocking", &["crates/engine/src/blocking.rs"]),
+];
+
+#[test]
+fn what_may_block_is_called_where_it_may_be() {
+    for (place, line) in code_lines().iter().filter(|(place, _)| place.contains("/src/") && !is_test_file(place)) {
+        for (word, places) in MAY_BLOCK {
+            let may = !line.contains(word) || places.iter().any(|may| place.starts_with(may));
+            assert!(may, "{place}: {word} has no place here; see engine::blocking: {line}");
+        }
+    }
+}
+
 #[test]
 fn no_file_names_a_machine_or_a_package_registry() {
     // In two halves, so that this file does not name what it forbids.
