@@ -10,7 +10,7 @@ use crate::metrics::Operation;
 /// `None` from a runtime that does not know the call, or has nothing to say (BOOT-05).
 pub(crate) async fn cgroup_driver(connection: &Connection) -> Result<Option<CgroupDriver>, RpcError> {
     let operation = Operation::RuntimeConfig;
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(operation);
     let answer = connection
         .call(operation, Some(connection.timeout()), cri::RuntimeConfigRequest {}, |request| async move {
             client.runtime_config(request).await

@@ -17,6 +17,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{foreign, from_status, rpc_error};
 use crate::exec_answer::CutOutputs;
 use crate::first_words::FirstWords;
+use crate::kept::KeptCalls;
 use crate::metrics::{Operation, OperationMetrics};
 
 /// The largest answer taken: a runtime gone mad must not take the node's memory with it (CRI-01).
@@ -38,6 +39,8 @@ pub struct ConnectionOptions {
     pub metrics: Arc<OperationMetrics>,
     /// For durations and for the pauses between attempts to connect.
     pub now: Monotonic,
+    /// Has calls that change something carried to their end when this process dies; `None`: they end with it.
+    pub kept: Option<Arc<KeptCalls>>,
 }
 
 /// How lists are fetched.
@@ -51,24 +54,34 @@ pub enum ListMode {
     Streamed,
 }
 
-/// A connection to a runtime's socket. It is made when the first call needs it and made anew when it broke.
+/// The way to a runtime's socket. A connection is made when the first call needs it and made anew when it broke.
+///
+/// Calls that change something have a connection of their own if they are kept: what only looks, or listens to events,
+/// is to end with this process. A runtime may give each event to one listener only, and one that lives on after our end
+/// would take them from the next agent.
 #[derive(Clone)]
 pub struct Connection {
-    channel: Channel,
+    looks: Line,
+    changes: Line,
     shared: Arc<Shared>,
 }
 
 struct Shared {
     options: ConnectionOptions,
     stream_lists: AtomicBool,
+}
+
+/// One socket.
+#[derive(Clone)]
+struct Line {
+    channel: Channel,
     first_words: FirstWords,
 }
 
-impl Connection {
-    /// A connection that dials on the first call. Must be called within a tokio runtime.
-    pub fn lazy(endpoint: &Endpoint, options: ConnectionOptions) -> Self {
+impl Line {
+    fn lazy(endpoint: &Endpoint, options: &ConnectionOptions, kept: Option<Arc<KeptCalls>>) -> Self {
         let first_words = FirstWords::default();
-        let dialler = Dialler::new(endpoint.path().to_owned(), first_words.clone(), Arc::clone(&options.now));
+        let dialler = Dialler::new(endpoint.path().to_owned(), first_words.clone(), Arc::clone(&options.now), kept);
         let dialler = Arc::new(dialler);
         // The address only names the authority, for which Go's servers want a plain host.
         let channel = tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector_lazy(
@@ -77,21 +90,38 @@ impl Connection {
                 async move { dialler.dial().await }
             }),
         );
+        Self { channel, first_words }
+    }
+}
+
+impl Connection {
+    /// A connection that dials on the first call. Must be called within a tokio runtime.
+    pub fn lazy(endpoint: &Endpoint, options: ConnectionOptions) -> Self {
+        let looks = Line::lazy(endpoint, &options, None);
+        let changes = match &options.kept {
+            Some(kept) => Line::lazy(endpoint, &options, Some(Arc::clone(kept))),
+            None => looks.clone(),
+        };
         let stream_lists = AtomicBool::new(options.list_mode == ListMode::Streamed);
-        Self { channel, shared: Arc::new(Shared { options, stream_lists, first_words }) }
+        Self { looks, changes, shared: Arc::new(Shared { options, stream_lists }) }
     }
 
-    pub(crate) fn runtime(&self) -> RuntimeServiceClient<Channel> {
-        RuntimeServiceClient::new(self.channel.clone()).max_decoding_message_size(LARGEST_MESSAGE)
+    fn line(&self, operation: Operation) -> &Line {
+        if operation.changes_something() { &self.changes } else { &self.looks }
     }
 
     /// The runtime, for `ExecSync` alone: of its answers only the beginning of the outputs is kept.
     pub(crate) fn cut_outputs(&self) -> RuntimeServiceClient<CutOutputs> {
-        RuntimeServiceClient::new(CutOutputs { channel: self.channel.clone(), most: LARGEST_MESSAGE })
+        let channel = self.line(Operation::ExecSync).channel.clone();
+        RuntimeServiceClient::new(CutOutputs { channel, most: LARGEST_MESSAGE })
     }
 
-    pub(crate) fn images(&self) -> ImageServiceClient<Channel> {
-        ImageServiceClient::new(self.channel.clone()).max_decoding_message_size(LARGEST_MESSAGE)
+    pub(crate) fn runtime(&self, operation: Operation) -> RuntimeServiceClient<Channel> {
+        RuntimeServiceClient::new(self.line(operation).channel.clone()).max_decoding_message_size(LARGEST_MESSAGE)
+    }
+
+    pub(crate) fn images(&self, operation: Operation) -> ImageServiceClient<Channel> {
+        ImageServiceClient::new(self.line(operation).channel.clone()).max_decoding_message_size(LARGEST_MESSAGE)
     }
 
     /// The deadline of an ordinary call.
@@ -127,6 +157,8 @@ impl Connection {
             _ => tracing::trace!(operation = operation.as_str(), request = ?message, "Calling the runtime"),
         }
         let deadline = deadline.map(|deadline| deadline.min(LONGEST_DEADLINE));
+        let kept = self.shared.options.kept.as_ref().filter(|_| operation.changes_something());
+        let _in_flight = kept.map(|kept| kept.begin(deadline));
         let mut request = Request::new(message);
         if let Some(deadline) = deadline {
             // It also travels with the request, so that the runtime gives up when we do.
@@ -176,7 +208,7 @@ impl Connection {
             },
         };
         self.record(operation, self.now().since(started), outcome.is_err());
-        outcome.map_err(|err| if self.shared.first_words.were_foreign() { foreign(err) } else { err })
+        outcome.map_err(|err| if self.line(operation).first_words.were_foreign() { foreign(err) } else { err })
     }
 }
 

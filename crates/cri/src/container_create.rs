@@ -22,7 +22,7 @@ pub(crate) async fn create_container(
         config: Some(Box::new(container_config(config))),
         sandbox_config: Some(Box::new(sandbox_config(of_sandbox))),
     };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(operation);
     let answer = connection
         .call(operation, Some(connection.timeout()), request, |request| async move {
             client.create_container(request).await

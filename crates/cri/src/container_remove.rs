@@ -10,7 +10,7 @@ use crate::metrics::Operation;
 
 pub(crate) async fn remove_container(connection: &Connection, id: &ContainerId) -> Result<(), RpcError> {
     let request = cri::RemoveContainerRequest { container_id: id.to_string() };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::RemoveContainer);
     let answer = connection
         .call(Operation::RemoveContainer, Some(connection.timeout()), request, |request| async move {
             client.remove_container(request).await

@@ -19,7 +19,7 @@ pub(crate) async fn resize_container(
         linux: Some(linux_resources(resources)),
         ..Default::default()
     };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::UpdateContainer);
     let answer = connection
         .call(Operation::UpdateContainer, Some(connection.timeout()), request, |request| async move {
             client.update_container_resources(request).await

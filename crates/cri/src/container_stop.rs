@@ -14,7 +14,7 @@ use crate::to_wire::whole_seconds;
 /// The deadline leaves the usual time on top of `grace`, for the kill that follows it (CRI-02).
 pub(crate) async fn stop_container(connection: &Connection, id: &ContainerId, grace: Duration) -> Result<(), RpcError> {
     let request = cri::StopContainerRequest { container_id: id.to_string(), timeout: whole_seconds(grace) };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::StopContainer);
     let deadline = connection.timeout().saturating_add(grace);
     let answer = connection
         .call(Operation::StopContainer, Some(deadline), request, |request| async move {

@@ -6,7 +6,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -15,6 +15,7 @@ use tokio::net::UnixStream;
 
 use crate::connection::Monotonic;
 use crate::first_words::{FirstWords, Heard};
+use crate::kept::{KeptCalls, KeptStream};
 
 /// Pause after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -47,12 +48,14 @@ pub(crate) struct Dialler {
     path: PathBuf,
     first_words: FirstWords,
     now: Monotonic,
+    /// Keeps the connection open when this process dies, if calls on it are to outlive us.
+    kept: Option<Arc<KeptCalls>>,
     pause: Mutex<Pause>,
 }
 
 impl Dialler {
-    pub(crate) fn new(path: PathBuf, first_words: FirstWords, now: Monotonic) -> Self {
-        Self { path, first_words, now, pause: Mutex::new(Pause::default()) }
+    pub(crate) fn new(path: PathBuf, first_words: FirstWords, now: Monotonic, kept: Option<Arc<KeptCalls>>) -> Self {
+        Self { path, first_words, now, kept, pause: Mutex::new(Pause::default()) }
     }
 
     pub(crate) async fn dial(&self) -> Result<TokioIo<Heard>, DialError> {
@@ -66,6 +69,10 @@ impl Dialler {
         match outcome {
             Ok(stream) => {
                 *self.pause() = Pause::default();
+                let stream = match &self.kept {
+                    Some(kept) => kept.keep(stream),
+                    None => KeptStream::plain(stream),
+                };
                 Ok(TokioIo::new(self.first_words.of(stream)))
             }
             Err(source) => {
@@ -111,7 +118,6 @@ impl Pause {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
@@ -139,7 +145,7 @@ mod tests {
         let millis = Arc::new(AtomicU64::new(0));
         let clock = Arc::clone(&millis);
         let now = Arc::new(move || Instant::from_millis(clock.load(Ordering::Relaxed)));
-        let dialler = Dialler::new(path.clone(), FirstWords::default(), now);
+        let dialler = Dialler::new(path.clone(), FirstWords::default(), now, None);
 
         let missing = dialler.dial().await.expect_err("no socket yet").to_string();
         assert_eq!(

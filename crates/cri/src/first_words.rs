@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
+
+use crate::kept::KeptStream;
 
 /// Where a frame says what kind it is.
 const KIND_AT: usize = 3;
@@ -34,7 +35,7 @@ impl FirstWords {
     }
 
     /// Listens to a connection that has just been made.
-    pub(crate) fn of(&self, stream: UnixStream) -> Heard {
+    pub(crate) fn of(&self, stream: KeptStream) -> Heard {
         Heard { stream, heard: 0, first: self.clone() }
     }
 }
@@ -42,7 +43,7 @@ impl FirstWords {
 /// A connection whose first words are listened to.
 #[derive(Debug)]
 pub(crate) struct Heard {
-    stream: UnixStream,
+    stream: KeptStream,
     /// How many bytes have come, up to the one that tells.
     heard: usize,
     first: FirstWords,

@@ -24,7 +24,7 @@ const TIME_TO_REFUSE: Duration = Duration::from_millis(100);
 pub(crate) async fn hints(connection: &Connection) -> Result<BoxStream<'static, Result<Hint, RpcError>>, RpcError> {
     let operation = Operation::GetContainerEvents;
     let started = connection.now();
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(operation);
     let mut opening = Box::pin(async move { client.get_container_events(cri::GetEventsRequest {}).await });
     let first = tokio::time::timeout(TIME_TO_REFUSE, &mut opening).await;
     connection.record(operation, connection.now().since(started), matches!(first, Ok(Err(_))));

@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::metrics::Operation;
 
 pub(crate) async fn image_fs_info(connection: &Connection) -> Result<Vec<FsUsage>, RpcError> {
-    let mut client = connection.images();
+    let mut client = connection.images(Operation::ImageFsInfo);
     let answer = connection
         .call(Operation::ImageFsInfo, Some(connection.timeout()), cri::ImageFsInfoRequest {}, |request| async move {
             client.image_fs_info(request).await

@@ -8,7 +8,8 @@ use crate::from_wire::image;
 use crate::metrics::Operation;
 
 pub(crate) async fn list_images(connection: &Connection) -> Result<Vec<Image>, RpcError> {
-    let (mut streaming, mut plain) = (connection.images(), connection.images());
+    let (mut streaming, mut plain) =
+        (connection.images(Operation::ListImages), connection.images(Operation::ListImages));
     let images = connection
         .list(
             Operation::ListImages,

@@ -22,7 +22,7 @@ pub(crate) async fn pull_image(
         auth: auth.map(auth_config),
         sandbox_config: sandbox.map(|config| Box::new(sandbox_config(config))),
     };
-    let mut client = connection.images();
+    let mut client = connection.images(operation);
     let answer =
         connection.call(operation, None, request, |request| async move { client.pull_image(request).await }).await?;
     if answer.image_ref.is_empty() {

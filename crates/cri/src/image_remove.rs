@@ -11,7 +11,7 @@ use crate::to_wire::image_spec;
 
 pub(crate) async fn remove_image(connection: &Connection, image: &ImageSpec) -> Result<(), RpcError> {
     let request = cri::RemoveImageRequest { image: Some(image_spec(image)) };
-    let mut client = connection.images();
+    let mut client = connection.images(Operation::RemoveImage);
     let answer = connection
         .call(Operation::RemoveImage, Some(connection.timeout()), request, |request| async move {
             client.remove_image(request).await

@@ -14,7 +14,7 @@ use crate::to_wire::image_spec;
 pub(crate) async fn image_status(connection: &Connection, spec: &ImageSpec) -> Result<Option<Image>, RpcError> {
     let operation = Operation::ImageStatus;
     let request = cri::ImageStatusRequest { image: Some(image_spec(spec)), verbose: false };
-    let mut client = connection.images();
+    let mut client = connection.images(operation);
     let answer =
         connection
             .call(operation, Some(connection.timeout()), request, |request| async move {

@@ -65,7 +65,7 @@ fn newest_container(seen: &ContainerObservation) -> impl Ord + '_ {
 /// `None` if it has been removed since it was listed.
 async fn sandbox_status(connection: &Connection, id: String) -> Result<Option<SandboxObservation>, RpcError> {
     let operation = Operation::PodSandboxStatus;
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(operation);
     let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.clone(), verbose: false };
     let answer = connection
         .call(operation, Some(connection.timeout()), request, |request| async move {
@@ -85,7 +85,7 @@ async fn container_status(
     sandbox: SandboxId,
 ) -> Result<Option<ContainerObservation>, RpcError> {
     let operation = Operation::ContainerStatus;
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(operation);
     let request = cri::ContainerStatusRequest { container_id: id.clone(), verbose: false };
     let answer = connection
         .call(operation, Some(connection.timeout()), request, |request| async move {

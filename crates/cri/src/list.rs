@@ -21,7 +21,8 @@ pub(crate) async fn list(connection: &Connection) -> Result<Vec<PodSummary>, Rpc
 
 pub(crate) async fn sandboxes(connection: &Connection, uid: Option<&PodUid>) -> Result<Vec<cri::PodSandbox>, RpcError> {
     let filter = Some(cri::PodSandboxFilter { label_selector: selector(uid), ..Default::default() });
-    let (mut streaming, mut plain) = (connection.runtime(), connection.runtime());
+    let (mut streaming, mut plain) =
+        (connection.runtime(Operation::ListPodSandbox), connection.runtime(Operation::ListPodSandbox));
     let (stream_request, request) =
         (cri::StreamPodSandboxesRequest { filter: filter.clone() }, cri::ListPodSandboxRequest { filter });
     connection
@@ -38,7 +39,8 @@ pub(crate) async fn sandboxes(connection: &Connection, uid: Option<&PodUid>) -> 
 
 pub(crate) async fn containers(connection: &Connection, uid: Option<&PodUid>) -> Result<Vec<cri::Container>, RpcError> {
     let filter = Some(cri::ContainerFilter { label_selector: selector(uid), ..Default::default() });
-    let (mut streaming, mut plain) = (connection.runtime(), connection.runtime());
+    let (mut streaming, mut plain) =
+        (connection.runtime(Operation::ListContainers), connection.runtime(Operation::ListContainers));
     let (stream_request, request) =
         (cri::StreamContainersRequest { filter: filter.clone() }, cri::ListContainersRequest { filter });
     connection

@@ -55,6 +55,43 @@ operations! {
     ImageFsInfo = "image_fs_info",
 }
 
+impl Operation {
+    /// The call leaves something behind in the runtime, so that one cut off halfway matters.
+    pub(crate) const fn changes_something(self) -> bool {
+        match self {
+            Self::UpdateRuntimeConfig
+            | Self::RunPodSandbox
+            | Self::StopPodSandbox
+            | Self::RemovePodSandbox
+            | Self::CreateContainer
+            | Self::StartContainer
+            | Self::StopContainer
+            | Self::RemoveContainer
+            | Self::UpdateContainer
+            | Self::UpdatePodsandboxResources
+            | Self::ReopenContainerLog
+            | Self::PullImage
+            | Self::RemoveImage => true,
+            // A command in a container ends with the agent that waits for its answer: the next agent runs it again.
+            Self::ExecSync
+            | Self::Exec
+            | Self::Attach
+            | Self::PortForward
+            | Self::Version
+            | Self::Status
+            | Self::RuntimeConfig
+            | Self::GetContainerEvents
+            | Self::PodSandboxStatus
+            | Self::ListPodSandbox
+            | Self::ListContainers
+            | Self::ContainerStatus
+            | Self::ListImages
+            | Self::ImageStatus
+            | Self::ImageFsInfo => false,
+        }
+    }
+}
+
 /// Upper bounds of the duration buckets in microseconds: 5 ms, then 2.5 times the one before, 14 of them.
 /// upstream: metrics.go RuntimeOperationsDuration (v1.36)
 pub const BUCKETS_MICROS: [u64; 14] = [

@@ -9,7 +9,7 @@ use crate::metrics::Operation;
 pub(crate) async fn set_pod_cidr(connection: &Connection, cidr: &str) -> Result<(), RpcError> {
     let network_config = Some(cri::NetworkConfig { pod_cidr: cidr.to_owned() });
     let request = cri::UpdateRuntimeConfigRequest { runtime_config: Some(cri::RuntimeConfig { network_config }) };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::UpdateRuntimeConfig);
     let answer = connection
         .call(Operation::UpdateRuntimeConfig, Some(connection.timeout()), request, |request| async move {
             client.update_runtime_config(request).await

@@ -19,7 +19,7 @@ pub(crate) async fn resize_sandbox(
         overhead: None,
         resources: Some(linux_resources(resources)),
     };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::UpdatePodsandboxResources);
     let answer = connection
         .call(Operation::UpdatePodsandboxResources, Some(connection.timeout()), request, |request| async move {
             client.update_pod_sandbox_resources(request).await

@@ -19,7 +19,7 @@ pub(crate) async fn run_sandbox(connection: &Connection, config: &SandboxConfig)
         config: Some(Box::new(sandbox_config(config))),
         runtime_handler: config.runtime_handler.clone(),
     };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(operation);
     let deadline = connection.timeout().saturating_mul(TIMES_TIMEOUT);
     let answer = connection
         .call(operation, Some(deadline), request, |request| async move { client.run_pod_sandbox(request).await })

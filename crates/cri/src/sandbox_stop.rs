@@ -10,7 +10,7 @@ use crate::metrics::Operation;
 
 pub(crate) async fn stop_sandbox(connection: &Connection, id: &SandboxId) -> Result<(), RpcError> {
     let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_string() };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::StopPodSandbox);
     let answer = connection
         .call(Operation::StopPodSandbox, Some(connection.timeout()), request, |request| async move {
             client.stop_pod_sandbox(request).await

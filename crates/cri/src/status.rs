@@ -8,7 +8,7 @@ use crate::error::garbage;
 use crate::metrics::Operation;
 
 pub(crate) async fn status(connection: &Connection) -> Result<RuntimeStatus, RpcError> {
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::Status);
     let request = cri::StatusRequest { verbose: false };
     let answer =
         connection

@@ -17,7 +17,7 @@ pub(crate) async fn exec(
 ) -> Result<String, RpcError> {
     let StdStreams { stdin, stdout, stderr, tty } = wanted;
     let request = cri::ExecRequest { container_id: id.to_string(), cmd: command.to_vec(), tty, stdin, stdout, stderr };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::Exec);
     let send = |request| async move { client.exec(request).await };
     let answer = connection.call(Operation::Exec, Some(connection.timeout()), request, send).await?;
     address(Operation::Exec, answer.url)
@@ -26,7 +26,7 @@ pub(crate) async fn exec(
 pub(crate) async fn attach(connection: &Connection, id: &ContainerId, wanted: StdStreams) -> Result<String, RpcError> {
     let StdStreams { stdin, stdout, stderr, tty } = wanted;
     let request = cri::AttachRequest { container_id: id.to_string(), stdin, tty, stdout, stderr };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::Attach);
     let send = |request| async move { client.attach(request).await };
     let answer = connection.call(Operation::Attach, Some(connection.timeout()), request, send).await?;
     address(Operation::Attach, answer.url)
@@ -35,7 +35,7 @@ pub(crate) async fn attach(connection: &Connection, id: &ContainerId, wanted: St
 pub(crate) async fn port_forward(connection: &Connection, id: &SandboxId, ports: &[u16]) -> Result<String, RpcError> {
     let port = ports.iter().map(|port| i32::from(*port)).collect();
     let request = cri::PortForwardRequest { pod_sandbox_id: id.to_string(), port };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(Operation::PortForward);
     let send = |request| async move { client.port_forward(request).await };
     let answer = connection.call(Operation::PortForward, Some(connection.timeout()), request, send).await?;
     address(Operation::PortForward, answer.url)

@@ -41,7 +41,7 @@ impl VersionCache {
 async fn version(connection: &Connection) -> Result<RuntimeVersion, RpcError> {
     let operation = Operation::Version;
     let request = cri::VersionRequest { version: API_VERSION.to_owned() };
-    let mut client = connection.runtime();
+    let mut client = connection.runtime(operation);
     let answer = connection
         .call(operation, Some(connection.timeout()), request, |request| async move { client.version(request).await })
         .await

@@ -14,6 +14,7 @@ mod kernel_mounts;
 pub mod logs;
 pub mod pod_dirs;
 pub mod probe;
+pub mod socket_holder;
 pub mod subpaths;
 #[cfg(test)]
 mod testing;

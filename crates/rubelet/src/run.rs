@@ -10,7 +10,9 @@ use rubelet_cluster::api::Client;
 use rubelet_cluster::logins::{DiskLogins, DockerFiles};
 use rubelet_core::config::node_ips;
 use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion};
-use rubelet_cri::{Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, ListMode, OperationMetrics};
+use rubelet_cri::{
+    Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, HandOver, KeptCalls, ListMode, OperationMetrics,
+};
 use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
@@ -32,6 +34,7 @@ use rubelet_linux::host::tunables::TunablePolicy;
 use rubelet_linux::host::{process, tunables};
 use rubelet_linux::logs::{DiskLogs, LogDirs};
 use rubelet_linux::pod_dirs::RootPods;
+use rubelet_linux::socket_holder::HolderProcess;
 use rubelet_linux::subpaths::RootSubpaths;
 use rubelet_linux::volume_dirs::{Payloads, RootVolumes};
 use rubelet_probe::NetworkProbes;
@@ -62,21 +65,41 @@ const RUNTIME_RETRY_MAX: Duration = Duration::from_secs(5);
 /// How often the OOM score is set again (BOOT-06).
 const OOM_SCORE_PERIOD: Duration = Duration::from_secs(300);
 
+/// This program, also when its file was replaced meanwhile.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// Runs until told to stop. No container is stopped then (RST-18).
 pub async fn run(loaded: Loaded, log: &Log) -> anyhow::Result<()> {
     let cancel = CancellationToken::new();
-    let stop = stop_on_signal(cancel.clone())?;
+    let ending = Ending { cancel: cancel.clone(), hand_over: HandOver::default() };
+    let stop = stop_on_signal(ending.clone())?;
     let result = tokio::select! {
         biased;
         // Before the loops run there is nothing to bring to rest: the start is simply given up.
         () = cancel.cancelled() => Ok(()),
-        result = start(&loaded, log, &cancel) => match result {
-            Ok(running) => running.until_stopped(&cancel).await,
+        result = start(&loaded, log, &ending) => match result {
+            Ok(running) => running.until_stopped(&ending).await,
             Err(err) => Err(err),
         },
     };
     stop.abort();
     result
+}
+
+/// The end of this process in good order.
+#[derive(Clone)]
+struct Ending {
+    cancel: CancellationToken,
+    hand_over: HandOver,
+}
+
+impl Ending {
+    /// Calls to the runtime that are in flight go on without us, as after a kill: they are handed over before the jobs
+    /// that wait for them are cancelled.
+    fn begin(&self) {
+        self.hand_over.begin();
+        self.cancel.cancel();
+    }
 }
 
 /// Everything that runs, and what must be held meanwhile.
@@ -91,12 +114,13 @@ struct Running {
 
 impl Running {
     /// Waits for the end; a loop that ends by itself is a failure.
-    async fn until_stopped(mut self, cancel: &CancellationToken) -> anyhow::Result<()> {
+    async fn until_stopped(mut self, ending: &Ending) -> anyhow::Result<()> {
         let lost = tokio::select! {
             biased;
-            () = cancel.cancelled() => None,
+            () = ending.cancel.cancelled() => None,
             ended = self.tasks.next_end() => Some(ended),
         };
+        ending.begin();
         self.servers.stop().await;
         self.tasks.stop().await;
         self.cluster.stop().await;
@@ -112,10 +136,11 @@ impl Running {
     }
 }
 
-async fn start(loaded: &Loaded, log: &Log, cancel: &CancellationToken) -> anyhow::Result<Running> {
+async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Running> {
     let config = &loaded.config;
+    let cancel = &ending.cancel;
     let root = PathBuf::from(&loaded.flags.root_dir);
-    let lock_file = take_lock_file(loaded, cancel).await?;
+    let lock_file = take_lock_file(loaded, ending).await?;
     let logs = LogDirs { pods: (&config.pod_logs_dir).into(), containers: CONTAINER_LOGS.into() };
     prepare(&root, &logs, Sharing::Shared).await.map_err(told)?;
     let root_lock = RootLock::take(&root).await.map_err(told)?;
@@ -128,14 +153,15 @@ async fn start(loaded: &Loaded, log: &Log, cancel: &CancellationToken) -> anyhow
 
     let clock = Clock::real();
     let calls = Arc::new(OperationMetrics::default());
-    let connection = connect(&config.container_runtime_endpoint, loaded, &clock, &calls)?;
+    let kept = kept_calls(&ending.hand_over);
+    let connection = connect(&config.container_runtime_endpoint, loaded, &clock, &calls, kept.clone())?;
     let runtime = Arc::new(CriRuntime::new(connection.clone()));
     let (version, status) = wait_for_runtime(runtime.as_ref(), &config.container_runtime_endpoint).await;
     info!(runtime = %version.name, version = %version.version, "The runtime answers");
     let images = match config.image_service_endpoint.as_str() {
         "" => connection,
         endpoint if endpoint == config.container_runtime_endpoint => connection,
-        endpoint => connect(endpoint, loaded, &clock, &calls)?,
+        endpoint => connect(endpoint, loaded, &clock, &calls, kept)?,
     };
 
     let driver = cgroup_driver(runtime.as_ref(), loaded).await?;
@@ -235,7 +261,7 @@ pub(crate) fn told(err: impl std::error::Error + Send + Sync + 'static) -> anyho
 }
 
 /// SIGTERM and SIGINT end the process; pods go on (RST-18).
-fn stop_on_signal(cancel: CancellationToken) -> anyhow::Result<tokio::task::AbortHandle> {
+fn stop_on_signal(ending: Ending) -> anyhow::Result<tokio::task::AbortHandle> {
     let mut term = signal(SignalKind::terminate()).context("watch for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("watch for SIGINT")?;
     let mut watch = tokio::task::JoinSet::new();
@@ -244,14 +270,14 @@ fn stop_on_signal(cancel: CancellationToken) -> anyhow::Result<tokio::task::Abor
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
-        cancel.cancel();
+        ending.begin();
     });
     watch.detach_all();
     Ok(handle)
 }
 
 /// `--lock-file`, and leaving when somebody else wants it (BOOT-04).
-async fn take_lock_file(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::Result<Option<LockFile>> {
+async fn take_lock_file(loaded: &Loaded, ending: &Ending) -> anyhow::Result<Option<LockFile>> {
     if loaded.flags.lock_file.is_empty() {
         return Ok(None);
     }
@@ -259,14 +285,14 @@ async fn take_lock_file(loaded: &Loaded, cancel: &CancellationToken) -> anyhow::
     let lock = LockFile::acquire(&loaded.flags.lock_file).await.map_err(told)?;
     if loaded.flags.exit_on_lock_contention {
         let contention = lock.watch().map_err(told)?;
-        let cancel = cancel.clone();
+        let ending = ending.clone();
         let mut watch = tokio::task::JoinSet::new();
         watch.spawn(async move {
             match contention.wait().await {
                 Ok(()) => info!("Somebody else wants the lock file: stopping"),
                 Err(err) => warn!(err = %Chain(&err), "Could not watch the lock file: stopping"),
             }
-            cancel.cancel();
+            ending.begin();
         });
         watch.detach_all();
     }
@@ -322,11 +348,27 @@ fn check_host(loaded: &Loaded, facts: &NodeFacts, files: &KernelFiles) -> anyhow
     Ok(())
 }
 
+/// Starts the process that keeps calls to the runtime alive when this one dies (ADR 13). A node works without it.
+fn kept_calls(hand_over: &HandOver) -> Option<Arc<KeptCalls>> {
+    match HolderProcess::start(Path::new(OWN_PROGRAM)) {
+        Ok(holder) => Some(Arc::new(KeptCalls::new(Arc::new(holder), hand_over.clone()))),
+        Err(err) => {
+            warn!(
+                %err,
+                "Could not start the process that keeps runtime calls alive when rubelet dies: a kill of rubelet cuts off \
+                 the calls in flight"
+            );
+            None
+        }
+    }
+}
+
 fn connect(
     endpoint: &str,
     loaded: &Loaded,
     clock: &Clock,
     calls: &Arc<OperationMetrics>,
+    kept: Option<Arc<KeptCalls>>,
 ) -> anyhow::Result<Connection> {
     let endpoint: Endpoint = endpoint.parse().with_context(|| format!("containerRuntimeEndpoint {endpoint:?}"))?;
     let streaming = loaded.gates.enabled(rubelet_core::config::Gate::CRIListStreaming);
@@ -336,6 +378,7 @@ fn connect(
         list_mode: if streaming { ListMode::Streamed } else { ListMode::Whole },
         metrics: Arc::clone(calls),
         now: Arc::new(move || clock.mono()),
+        kept,
     };
     Ok(Connection::lazy(&endpoint, options))
 }

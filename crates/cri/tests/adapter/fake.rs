@@ -408,6 +408,7 @@ impl Setup {
             list_mode,
             metrics: Arc::clone(&metrics),
             now: Arc::new(move || Instant::from_millis(clock.load(std::sync::atomic::Ordering::Relaxed))),
+            kept: None,
         };
         let endpoint: Endpoint = path.to_str().expect("a text").parse().expect("an endpoint");
         let connection = Connection::lazy(&endpoint, options);

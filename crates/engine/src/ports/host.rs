@@ -1,6 +1,8 @@
 //! What the node is.
 
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -47,6 +49,16 @@ pub trait HostFiles: Send + Sync {
 pub trait OwnMemory: Send + Sync {
     /// Gives back to the machine what was freed: after a burst it is not needed again soon.
     async fn give_back(&self);
+}
+
+/// A process beside this one that keeps sockets open when this one dies, so that whoever is at their other end carries
+/// the calls in flight to their end (ADR 13). Neither method waits, and neither fails: without the holder all works, but
+/// calls in flight end with this process.
+pub trait SocketHolder: Send + Sync {
+    /// Keeps a duplicate of a connected socket until either side shuts the connection down.
+    fn hold(&self, socket: BorrowedFd<'_>);
+    /// How long the duplicates are to be kept after the end of this process; zero if nothing is in flight.
+    fn keep_after_end(&self, time: Duration);
 }
 
 /// The node's addresses now: unlike its other facts they may change, and may not be there yet when the node starts.

@@ -57,6 +57,7 @@ pub(crate) async fn run(place: &Place, mut raw: Raw, plan: &Plan) -> anyhow::Res
         list_mode: ListMode::Whole,
         metrics: Arc::new(OperationMetrics::default()),
         now: Arc::new(move || clock.mono()),
+        kept: None,
     };
     let runtime = Arc::new(CriRuntime::new(Connection::lazy(&endpoint, options)));
     let mut floor = Floor { runtime, place: place.clone(), count: 0 };

@@ -231,6 +231,7 @@ fn connect(socket: &Path) -> (Arc<CriRuntime>, Arc<CriImages>, Clock) {
         list_mode: ListMode::Whole,
         metrics: Arc::new(OperationMetrics::default()),
         now: Arc::new(move || now.mono()),
+        kept: None,
     };
     let connection = Connection::lazy(&endpoint, options);
     (Arc::new(CriRuntime::new(connection.clone())), Arc::new(CriImages::new(connection)), clock)

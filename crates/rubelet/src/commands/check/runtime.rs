@@ -24,6 +24,7 @@ pub(super) async fn findings(config: &KubeletConfiguration) -> Vec<Finding> {
         list_mode: ListMode::default(),
         metrics: Arc::new(OperationMetrics::default()),
         now: Arc::new(move || clock.mono()),
+        kept: None,
     };
     let runtime = CriRuntime::new(Connection::lazy(&endpoint, options));
     ask(&runtime, &endpoint.to_string(), config.cgroup_driver).await
