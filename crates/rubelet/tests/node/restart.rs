@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{NONROOT, Node, WAIT, app, container, pod, pod_of, running_ids, with};
 
-/// How often rubelet is killed under churn.
+/// How often rubelet is killed under churn, if `RUBELET_TEST_KILLS` does not say.
 const KILLS: usize = 50;
 /// The longest that it lives between two deaths, in milliseconds: most die in the midst of starting or ending pods, some
 /// get to the end of it.
@@ -86,7 +86,7 @@ fn killed_fifty_times_under_churn_rubelet_loses_and_doubles_nothing() {
         })
         .collect();
 
-    for _ in 0..KILLS {
+    for _ in 0..kills() {
         for _ in 0..churn.dice.below(3) {
             churn.step(&node);
         }
@@ -122,6 +122,13 @@ fn killed_fifty_times_under_churn_rubelet_loses_and_doubles_nothing() {
         left.extend(node.all_pod_cgroups());
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
     });
+}
+
+fn kills() -> usize {
+    match std::env::var("RUBELET_TEST_KILLS") {
+        Ok(text) => text.parse().unwrap_or_else(|err| panic!("RUBELET_TEST_KILLS={text}: {err}")),
+        Err(_) => KILLS,
+    }
 }
 
 fn names_in(dir: &std::path::Path) -> Vec<String> {
