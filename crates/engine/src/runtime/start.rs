@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Container, Secret};
 use rubelet_core::backoff::{crash_event_message, crash_message};
 use rubelet_core::hash::{backoff_key, container_hash};
@@ -28,6 +29,10 @@ use crate::pod_worker::{PodMemory, retry_after, tell};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
 use crate::slots::StartSlot;
 
+/// How old an instance may be for which a start may still be under way in the runtime: the longest that a call outlives
+/// the agent that made it (ADR 13).
+const LONGEST_START: SignedDuration = SignedDuration::from_secs(600);
+
 impl PodRuntime<'_> {
     /// Starts the container, unless it ended too often too soon (RT-60).
     #[doc(alias = "startContainer")]
@@ -45,7 +50,9 @@ impl PodRuntime<'_> {
         if start.role != Role::Ephemeral {
             self.crash_backoff(container, seen.as_deref(), memory).await?;
         }
-        self.clear_unstarted(container, seen.as_deref()).await?;
+        if let Some(made) = self.clear_unstarted(container, sandbox, seen.as_deref()).await? {
+            return self.start_made(container, made, sandbox, memory, slot).await;
+        }
         let image = self.ensure_image(container, &sandbox.config, secrets, memory, slot).await?;
         if let Err(err) = slot.take(self.line).await {
             let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
@@ -63,7 +70,7 @@ impl PodRuntime<'_> {
         // Before the create, whose answer may be lost (RT-44). upstream: kuberuntime_container.go startContainer (v1.36)
         Arc::make_mut(memory.told.get_or_insert_default()).set(container);
         let id = self.create(container, sandbox, &config).await?;
-        self.run(container, &id, &config).await?;
+        self.run(container, &id, config.attempt).await?;
         // A hook has no deadline, so it must not keep others from starting.
         slot.give_back();
         self.post_start(container, &id, sandbox).await?;
@@ -71,16 +78,56 @@ impl PodRuntime<'_> {
         Ok(())
     }
 
-    /// Removes instances that were made and not started: a start was cut off, by our own death or a lost answer.
+    /// Sees to instances that were made and not started: a start was cut off, by our own death or a lost answer.
     ///
-    /// The runtime may be starting one at this moment. It refuses to remove it then, and the next look tells what came of
-    /// it; so the container never runs twice. Upstream leaves it where it is and makes another beside it.
-    async fn clear_unstarted(&self, container: &Container, seen: Option<&PodObservation>) -> Result<(), NotStarted> {
-        for unstarted in seen.iter().flat_map(|s| s.instances(&container.name)).filter(|c| is_unstarted(c)) {
-            if let Err(err) = self.node.ports.runtime.remove_container(&unstarted.id).await {
+    /// The runtime may be starting one at this moment, for the agent before us. Removing it would then kill a container
+    /// that runs, and another would run in its place: removal asks no questions. So an instance that is what is wanted is
+    /// the one to start, and is the answer; to start it a second time is refused. One that is not wanted is removed, and
+    /// so is one that is so old that no call can still be under way for it: what its environment was made from may have
+    /// changed since. Upstream leaves it where it is and makes another beside it.
+    async fn clear_unstarted<'a>(
+        &self,
+        container: &'a Container,
+        sandbox: &LiveSandbox,
+        seen: Option<&'a PodObservation>,
+    ) -> Result<Option<&'a ContainerObservation>, NotStarted> {
+        let now = self.node.clock.wall();
+        let hash = container_hash(container);
+        let mut wanted = None;
+        for unstarted in seen.into_iter().flat_map(|s| s.instances(&container.name)).filter(|c| is_unstarted(c)) {
+            let is_young = now.duration_since(unstarted.created_at) < LONGEST_START;
+            let is_right = unstarted.sandbox == sandbox.id && unstarted.marks.hash == Some(hash);
+            if is_young && is_right && wanted.is_none() {
+                wanted = Some(unstarted);
+            } else if let Err(err) = self.node.ports.runtime.remove_container(&unstarted.id).await {
                 return Err(self.runtime_failed(container, WaitingReason::RunContainerError, err).await);
             }
         }
+        Ok(wanted)
+    }
+
+    /// Starts an instance that an earlier job or agent made.
+    async fn start_made(
+        &self,
+        container: &Container,
+        made: &ContainerObservation,
+        sandbox: &LiveSandbox,
+        memory: &mut PodMemory,
+        slot: &mut StartSlot<'_>,
+    ) -> Result<(), NotStarted> {
+        if let Err(err) = slot.take(self.line).await {
+            let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
+            return Err(NotStarted { failure, retry: err.retry });
+        }
+        // It was created with what was recorded then. Without a record, the agent before us died before it wrote one.
+        let actuated = Arc::make_mut(memory.told.get_or_insert_default());
+        if !actuated.containers.contains_key(&container.name) {
+            actuated.set(container);
+        }
+        self.run(container, &made.id, made.marks.restart_count).await?;
+        slot.give_back();
+        self.post_start(container, &made.id, sandbox).await?;
+        memory.unseen = true;
         Ok(())
     }
 
@@ -241,7 +288,7 @@ impl PodRuntime<'_> {
         }
     }
 
-    async fn run(&self, container: &Container, id: &ContainerId, config: &ContainerConfig) -> Result<(), NotStarted> {
+    async fn run(&self, container: &Container, id: &ContainerId, attempt: u32) -> Result<(), NotStarted> {
         self.line.step(format!("container {} to be started", container.name)).await;
         let starting = self.line.starting().await;
         let began = self.node.clock.mono();
@@ -254,7 +301,7 @@ impl PodRuntime<'_> {
         drop(starting);
         self.line.rest_if_told().await;
         self.line.happened(format!("Container {} started", container.name), Some(took)).await;
-        let linked = self.node.ports.logs.link(&self.line.pod, &container.name, id.as_str(), config.attempt).await;
+        let linked = self.node.ports.logs.link(&self.line.pod, &container.name, id.as_str(), attempt).await;
         if let Err(err) = linked {
             tracing::warn!(container = %container.name, err = %Chain(&err), "Could not link the container's log");
         }

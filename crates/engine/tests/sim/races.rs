@@ -92,6 +92,50 @@ async fn a_pod_deleted_between_create_and_start_is_never_started() {
     }
 }
 
+/// A start may be under way in the runtime that an agent before us asked for, and removing what it starts would kill it.
+#[tokio::test(start_paused = true)]
+async fn a_container_made_by_an_agent_that_died_is_started_and_never_removed() {
+    let mut adopted = 0;
+    for wait in 0..40 {
+        let mut sim = Sim::seeded(wait).await;
+        sim.runtime.set_latency(Duration::from_millis(20));
+        sim.files.put(static_pod("web").build());
+        tokio::time::sleep(Duration::from_millis(wait * 8)).await;
+        let before = sim.runtime.calls("web");
+        sim.kill();
+        sim.start().await;
+        sim.until_ready(&["web"], 60).await;
+        sim.check_laws();
+        let calls = sim.runtime.calls("web");
+        assert!(!calls.iter().any(|call| call.starts_with("remove")), "killed after {} ms: {calls:?}", wait * 8);
+        assert_eq!(calls.iter().filter(|call| *call == "create app").count(), 1, "killed after {} ms", wait * 8);
+        adopted += usize::from(before.contains(&"create app".to_owned()) && !before.contains(&"start app".to_owned()));
+    }
+    assert!(adopted > 0, "some were killed between create and start");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_made_long_ago_and_never_started_is_made_anew() {
+    for wait in 0..40 {
+        let mut sim = Sim::seeded(wait).await;
+        sim.runtime.set_latency(Duration::from_millis(20));
+        sim.files.put(static_pod("web").build());
+        tokio::time::sleep(Duration::from_millis(wait * 8)).await;
+        let before = sim.runtime.calls("web");
+        sim.kill();
+        if !before.contains(&"create app".to_owned()) || before.contains(&"start app".to_owned()) {
+            continue;
+        }
+        sim.pass(3600).await;
+        sim.start().await;
+        sim.until_ready(&["web"], 60).await;
+        sim.check_laws();
+        assert_eq!(sim.runtime.calls("web").iter().filter(|call| *call == "create app").count(), 2);
+        return;
+    }
+    panic!("none was killed between create and start");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_start_that_hangs_holds_up_the_end_of_its_pod_for_seconds_only() {
     let sim = Sim::seeded(57).await;

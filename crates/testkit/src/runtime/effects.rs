@@ -201,7 +201,10 @@ impl World {
             Life::Exited(_) => Some("CONTAINER_EXITED"),
         };
         if let Some(state) = state {
-            self.violations.push(format!("{uid}: an instance is started that is {state}"));
+            // One that runs may be started again by an agent that cannot know of a start still under way: it is refused.
+            if matches!(container.life, Life::Exited(_)) {
+                self.violations.push(format!("{uid}: an instance is started that is {state}"));
+            }
             return Err(fail(OP, RpcErrorKind::Failed, format!("container is in {state} state")));
         }
         let behaviour = container.behaviour.clone();
