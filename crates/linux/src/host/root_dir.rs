@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
     use crate::kernel_mounts::{parse_mountinfo, unmount_at};
-    use crate::testing::{node_tests, temp_dir};
+    use crate::testing::{needs_node_tests, temp_dir};
 
     fn mode(path: impl AsRef<Path>) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o7777
@@ -143,9 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn boot_14_node_mounts_below_the_root_are_shared() {
-        if !node_tests() {
-            return;
-        }
+        needs_node_tests();
         let dir = temp_dir();
         let root = dir.path().join("root");
         let logs = LogDirs { pods: dir.path().join("p"), containers: dir.path().join("c") };

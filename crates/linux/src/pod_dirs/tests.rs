@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use super::*;
-use crate::testing::{TempDir, node_tests, temp_dir};
+use crate::testing::{TempDir, needs_node_tests, temp_dir};
 
 fn pods() -> (TempDir, RootPods) {
     let dir = temp_dir();
@@ -159,9 +159,7 @@ async fn hk_06_a_volume_is_never_emptied_and_the_error_names_what_is_in_it() {
 
 #[tokio::test]
 async fn hk_06_node_a_mounted_volume_keeps_all() {
-    if !node_tests() {
-        return;
-    }
+    needs_node_tests();
     let (_dir, pods) = pods();
     let path = pods.make(&uid("u1")).await.unwrap();
     let volume = path.join("volumes/kubernetes.io~csi/pv");

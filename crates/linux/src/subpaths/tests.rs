@@ -3,7 +3,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::testing::{TempDir, apart, node_tests, temp_dir};
+use crate::testing::{TempDir, apart, needs_node_tests, temp_dir};
 
 fn request(dir: &TempDir, subpath: &str) -> SubpathRequest {
     let volume_path = dir.path().join("pods/u1/volumes/kubernetes.io~empty-dir/v");
@@ -85,9 +85,7 @@ async fn unbinding_what_never_was_succeeds() {
 
 #[tokio::test]
 async fn mnt_02_node_a_part_is_bound_again_and_unbound() {
-    if !node_tests() {
-        return;
-    }
+    needs_node_tests();
     let dir = temp_dir();
     let subpaths = RootSubpaths::new(dir.path());
     let one = request(&dir, "a/b");
@@ -120,9 +118,7 @@ async fn mnt_02_node_a_part_is_bound_again_and_unbound() {
 /// A container swaps a directory and a link to the host as fast as it can, while its subpath is bound again and again.
 #[test]
 fn cve_2021_25741_node_a_swapped_link_never_reaches_the_host() {
-    if !node_tests() {
-        return;
-    }
+    needs_node_tests();
     let dir = temp_dir();
     let request = request(&dir, "a/b");
     let volume = request.volume_path.clone();
@@ -161,7 +157,7 @@ fn cve_2021_25741_node_a_swapped_link_never_reaches_the_host() {
 
 /// What was left in the place of a binding is somebody's data: the binding goes, the data stays, and is named.
 #[test]
-fn hk_06_what_is_in_the_place_of_a_binding_is_not_removed() {
+fn hk_06_node_what_is_in_the_place_of_a_binding_is_not_removed() {
     apart(|| {
         let dir = temp_dir();
         let place = dir.path().join("pods/u1/volume-subpaths/v/web");
@@ -179,7 +175,7 @@ fn hk_06_what_is_in_the_place_of_a_binding_is_not_removed() {
 
 /// Two mounts on top of one another, as a restart in the middle leaves them, are both undone.
 #[test]
-fn stacked_bindings_are_all_undone() {
+fn node_stacked_bindings_are_all_undone() {
     apart(|| {
         let dir = temp_dir();
         let target = dir.path().join("pods/u1/volume-subpaths/v/web/0");

@@ -141,7 +141,7 @@ fn a_mount_in_the_tree() {
 
 /// A group gets what is in the volume, never what another mounts on it.
 #[test]
-fn a_group_gets_nothing_of_a_mount_in_the_tree() {
+fn node_a_group_gets_nothing_of_a_mount_in_the_tree() {
     apart(|| {
         let dir = temp_dir();
         let (inner, source) = (dir.path().join("tree/mnt"), dir.path().join("source"));

@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use super::*;
-use crate::testing::{TempDir, node_tests, temp_dir};
+use crate::testing::{TempDir, needs_node_tests, temp_dir};
 
 fn volumes() -> (TempDir, RootVolumes) {
     let dir = temp_dir();
@@ -79,9 +79,7 @@ async fn a_hostile_volume_name_reaches_nothing() {
 
 #[tokio::test]
 async fn node_memory_is_mounted_seen_and_unmounted() {
-    if !node_tests() {
-        return;
-    }
+    needs_node_tests();
     let (_dir, volumes) = volumes();
     let path = volumes.make(&place("v"), 0o777).await.unwrap();
     volumes.mount(&place("v"), &MemoryFs::Tmpfs { size: Some(64 * 1024) }).await.unwrap();
@@ -98,9 +96,7 @@ async fn node_memory_is_mounted_seen_and_unmounted() {
 
 #[tokio::test]
 async fn node_a_tmpfs_has_its_size() {
-    if !node_tests() {
-        return;
-    }
+    needs_node_tests();
     let (_dir, volumes) = volumes();
     let path = volumes.make(&place("v"), 0o777).await.unwrap();
     volumes.mount(&place("v"), &MemoryFs::Tmpfs { size: Some(64 * 1024) }).await.unwrap();
@@ -113,9 +109,7 @@ async fn node_a_tmpfs_has_its_size() {
 
 #[tokio::test]
 async fn node_someone_elses_mount_is_named_and_kept() {
-    if !node_tests() {
-        return;
-    }
+    needs_node_tests();
     let (dir, volumes) = volumes();
     let host = dir.path().join("host");
     fs::create_dir(&host).unwrap();

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal};
 
 use super::*;
-use crate::testing::node_tests;
+use crate::testing::needs_node_tests;
 
 /// A tree of its own in the real hierarchies. What a failed test leaves in it has no processes.
 struct Node {
@@ -94,12 +94,17 @@ impl Drop for Sleeper {
     }
 }
 
+/// As [`needs_node_tests`], on a kernel with cgroup v2. Such a test has `node_v2_` in its name.
+fn needs_cgroup_v2() {
+    needs_node_tests();
+    let version = Layout::discover(Path::new("/proc")).unwrap().version();
+    assert_eq!(version, CgroupVersion::V2, "this test needs cgroup v2: TIERS=vm make test has it on every machine");
+}
+
 /// No process is put beside a child cgroup: with controllers handed on, v2 does not allow that.
 #[tokio::test]
 async fn cg_13_node_processes_are_killed_frozen_ones_too_and_the_cgroup_removed() {
-    if !node_tests() {
-        return;
-    }
+    needs_node_tests();
     let node = Node::new("kill");
     node.cgroups.check().await.unwrap();
     let pod = node.pod();
@@ -129,9 +134,7 @@ async fn cg_13_node_processes_are_killed_frozen_ones_too_and_the_cgroup_removed(
 /// Each process leaves a child and ends. Listing and killing one by one would lose the race; `cgroup.kill` cannot.
 #[tokio::test]
 async fn cg_13_node_v2_what_forks_and_runs_is_caught() {
-    if !node_tests() || Layout::discover(Path::new("/proc")).unwrap().version() == CgroupVersion::V1 {
-        return;
-    }
+    needs_cgroup_v2();
     let node = Node::new("fork");
     let app = node.pod().child("app");
     node.cgroups.ensure(&app, &CgroupValues::default()).await.unwrap();
@@ -146,9 +149,7 @@ async fn cg_13_node_v2_what_forks_and_runs_is_caught() {
 
 #[tokio::test]
 async fn cg_05_node_v2_the_kernel_takes_every_value() {
-    if !node_tests() || Layout::discover(Path::new("/proc")).unwrap().version() == CgroupVersion::V1 {
-        return;
-    }
+    needs_cgroup_v2();
     let node = Node::new("values");
     let (pod, dir) = (node.pod(), node.dir(&node.pod()));
     node.cgroups.ensure(&pod, &some_values()).await.unwrap();
@@ -197,9 +198,7 @@ async fn cg_05_node_v2_the_kernel_takes_every_value() {
 /// names the first thing that is missing.
 #[tokio::test]
 async fn cg_04_node_v2_a_pod_without_controllers_is_refused() {
-    if !node_tests() || Layout::discover(Path::new("/proc")).unwrap().version() == CgroupVersion::V1 {
-        return;
-    }
+    needs_cgroup_v2();
     let node = Node::new("busy");
     node.cgroups.ensure(&node.root, &CgroupValues::default()).await.unwrap();
     let sleeper = Sleeper::start("exec sleep 300");
@@ -212,9 +211,7 @@ async fn cg_04_node_v2_a_pod_without_controllers_is_refused() {
 
 #[tokio::test]
 async fn node_the_contract_holds() {
-    if !node_tests() {
-        return;
-    }
+    needs_node_tests();
     let node = Node::new("contract");
     rubelet_testkit::contract::check_cgroups(&node.cgroups, &node.tree.level(QosClass::BestEffort)).await;
     node.clean().await;

@@ -3,7 +3,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::testing::{TempDir, node_tests, temp_dir};
+use crate::testing::{TempDir, needs_node_tests, temp_dir};
 use rubelet_engine::ports::VolumeDirs;
 
 struct Case {
@@ -160,9 +160,7 @@ async fn vol_09_a_group_may_read_all_and_write_nothing_more() {
 
 #[tokio::test]
 async fn node_a_token_belongs_to_its_user() {
-    if !node_tests() {
-        return;
-    }
+    needs_node_tests();
     let case = case().await;
     let file = PayloadFile { data: b"x".to_vec(), mode: 0o600, owner: Some(1000) };
     let files = [("token".to_owned(), file)].into();
