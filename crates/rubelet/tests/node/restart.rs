@@ -8,7 +8,7 @@ use rubelet_core::observe::{ContainerState, PodObservation};
 use rubelet_server::documents::PodState;
 use serde_json::{Value, json};
 
-use crate::rig::{NONROOT, Node, WAIT, app, container, pod, pod_of, running_ids, with};
+use crate::rig::{NONROOT, Node, WAIT, app, container, mounts_below, pod, pod_of, running_ids, with};
 
 /// How often rubelet is killed under churn, if `RUBELET_TEST_KILLS` does not say.
 const KILLS: usize = 50;
@@ -120,6 +120,7 @@ fn killed_fifty_times_under_churn_rubelet_loses_and_doubles_nothing() {
         left.extend(names_in(&node.root().join("pods")));
         left.extend(names_in(&node.logs()));
         left.extend(node.all_pod_cgroups());
+        left.extend(mounts_below(&node.root().join("pods")));
         if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
     });
 }
