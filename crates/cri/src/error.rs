@@ -43,7 +43,12 @@ pub(crate) fn foreign(err: RpcError) -> RpcError {
 }
 
 pub(crate) fn from_status(operation: Operation, status: &Status) -> RpcError {
-    let kind = kind_of(status);
+    let kind = match kind_of(status) {
+        RpcErrorKind::Failed if operation == Operation::StartContainer && is_started(status.message()) => {
+            RpcErrorKind::AlreadyExists
+        }
+        kind => kind,
+    };
     rpc_error(operation, kind, detail_of(status, kind))
 }
 
@@ -85,6 +90,14 @@ fn kind_of(status: &Status) -> RpcErrorKind {
 /// containerd and CRI-O report a name that an earlier call still holds with the code `Unknown`.
 fn name_is_taken(message: &str) -> bool {
     message.contains("failed to reserve") && message.contains("is reserved for") || message.contains("name is reserved")
+}
+
+/// containerd and CRI-O refuse with the code `Unknown` to start what an earlier call started or is starting. What has ended
+/// is no such thing.
+fn is_started(message: &str) -> bool {
+    message.ends_with("container is already in starting state")
+        || message.ends_with("container is in CONTAINER_RUNNING state")
+        || message.ends_with("is not in created state: running")
 }
 
 /// Someone answered, but not in HTTP/2.
@@ -155,6 +168,17 @@ mod tests {
             &Status::unknown("error reserving ctr name k8s_app for id 4f2: name is reserved"),
             expect!["AlreadyExists / create_container: error reserving ctr name k8s_app for id 4f2: name is reserved"],
         );
+    }
+
+    #[test]
+    fn a_start_that_an_earlier_call_is_at_is_told_from_one_that_fails() {
+        let kind = |text: &str| from_status(Operation::StartContainer, &Status::unknown(text)).kind;
+        let refused = r#"failed to set starting state for container "4f2": container is"#;
+        assert_eq!(kind(&format!("{refused} already in starting state")), RpcErrorKind::AlreadyExists);
+        assert_eq!(kind(&format!("{refused} in CONTAINER_RUNNING state")), RpcErrorKind::AlreadyExists);
+        assert_eq!(kind(&format!("{refused} in CONTAINER_EXITED state")), RpcErrorKind::Failed);
+        assert_eq!(kind("container 4f2 is not in created state: running"), RpcErrorKind::AlreadyExists);
+        assert_eq!(kind("runc: exec failed"), RpcErrorKind::Failed);
     }
 
     #[test]

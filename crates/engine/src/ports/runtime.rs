@@ -36,7 +36,8 @@ pub enum RpcErrorKind {
     Timeout,
     /// The object is not there.
     NotFound,
-    /// The name is taken: an earlier call whose answer was lost may have succeeded, or may still be at work.
+    /// The name is taken, or the container is started: an earlier call whose answer was lost may have succeeded, or may
+    /// still be at work.
     AlreadyExists,
     /// The runtime does not know this call.
     Unimplemented,

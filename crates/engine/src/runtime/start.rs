@@ -294,6 +294,11 @@ impl PodRuntime<'_> {
         let began = self.node.clock.mono();
         if let Err(err) = self.node.ports.runtime.start_container(id).await {
             drop(starting);
+            if err.kind == RpcErrorKind::AlreadyExists {
+                // An earlier call started it, or is about to: no failure, and the next look shows it.
+                let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: String::new() };
+                return Err(NotStarted { failure, retry: Retry::Soon });
+            }
             return Err(self.runtime_failed(container, WaitingReason::RunContainerError, err).await);
         }
         let took = self.node.clock.mono().since(began);

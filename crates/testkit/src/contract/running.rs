@@ -26,10 +26,12 @@ pub async fn a_container_runs_only_once_started(rig: &Rig) {
 /// A container has one run: the next one is another container.
 pub async fn starting_twice_fails(rig: &Rig) {
     let (_, id) = rig.start(&["sleep", "3600"]).await;
-    rig.runtime.start_container(&id).await.expect_err("it runs already");
+    let error = rig.runtime.start_container(&id).await.expect_err("it runs already");
+    assert_eq!(error.kind, RpcErrorKind::AlreadyExists, "{error}");
     rig.runtime.stop_container(&id, Duration::ZERO).await.expect("stopping a container succeeds");
     rig.until(&id, "ended", |state| state.exit().is_some()).await;
-    rig.runtime.start_container(&id).await.expect_err("it has had its run");
+    let error = rig.runtime.start_container(&id).await.expect_err("it has had its run");
+    assert_eq!(error.kind, RpcErrorKind::Failed, "{error}");
 }
 
 /// Starting or running a command in what is not there says so.

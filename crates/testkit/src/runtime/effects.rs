@@ -202,10 +202,13 @@ impl World {
         };
         if let Some(state) = state {
             // One that runs may be started again by an agent that cannot know of a start still under way: it is refused.
-            if matches!(container.life, Life::Exited(_)) {
+            let kind = if matches!(container.life, Life::Exited(_)) {
                 self.violations.push(format!("{uid}: an instance is started that is {state}"));
-            }
-            return Err(fail(OP, RpcErrorKind::Failed, format!("container is in {state} state")));
+                RpcErrorKind::Failed
+            } else {
+                RpcErrorKind::AlreadyExists
+            };
+            return Err(fail(OP, kind, format!("container is in {state} state")));
         }
         let behaviour = container.behaviour.clone();
         let name = container.config.name.clone();
