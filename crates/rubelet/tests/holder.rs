@@ -340,14 +340,19 @@ async fn be_the_agent(dir: &Path) {
     let endpoint: Endpoint = socket_in(dir).to_str().expect("a text").parse().expect("an endpoint");
     let runtime = CriRuntime::new(Connection::lazy(&endpoint, options));
     let container = ContainerId::from("c1");
-    let stop = tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new()));
+    let asked = tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new()));
+    // As the agent does: the hand-over begins before the job that waits for the call is dropped.
+    let stop = async {
+        let _line = asked.await;
+        hand_over.begin();
+    };
     tokio::select! {
         biased;
         answer = runtime.start_container(&container) => {
             println!("agent: answered {}", answer.is_ok());
             std::future::pending::<()>().await;
         }
-        _ = stop => hand_over.begin(),
+        () = stop => {}
     }
     // The call is dropped now; the connection gets time to cancel it, as during an orderly stop.
     for _ in 0..100 {
