@@ -162,6 +162,10 @@ impl PodLifecycle {
             return Vec::new();
         }
         let deletion = pod.is_deleted().then_some(Cause::Deleted);
+        if let Some(reborn) = &mut self.reborn {
+            // The pod that comes back is the one that has been deleted, or has ended: its life begins with that.
+            *reborn = Arc::clone(&pod);
+        }
         self.subject = Subject::Pod(pod);
         match deletion {
             Some(cause) => self.terminate(cause, None, now),

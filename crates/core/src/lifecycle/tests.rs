@@ -152,6 +152,33 @@ fn a_pod_added_again_while_ending_gets_a_life_of_its_own_work_06() {
 }
 
 #[test]
+fn a_pod_that_comes_back_and_is_deleted_before_its_life_begins_is_begun_deleted_work_06() {
+    let mut ended = pod(8);
+    ended.status = Some(k8s_openapi::api::core::v1::PodStatus { phase: Some("Failed".into()), ..Default::default() });
+    for newer in [deleted(3), Arc::new(ended)] {
+        let mut life = syncing();
+        life.step(synced(0), at(0), 0.0);
+        assert_eq!(life.step(Event::Removed, at(1), 0.0), [terminate(30)]);
+        life.step(Event::Desired { pod: Arc::new(pod(8)), how: Arrival::Added }, at(2), 0.0);
+        life.step(Event::Desired { pod: Arc::clone(&newer), how: Arrival::Updated }, at(3), 0.0);
+        let reborn = life.into_reborn().expect("the API still has the pod: it has to be ended there");
+        assert!(Arc::ptr_eq(&reborn, &newer), "{reborn:?}");
+    }
+}
+
+#[test]
+fn a_deletion_of_the_pod_that_comes_back_shortens_the_grace_of_the_life_before_it() {
+    let mut life = syncing();
+    life.step(synced(0), at(0), 0.0);
+    assert_eq!(life.step(Event::Removed, at(1), 0.0), [terminate(30)]);
+    life.step(Event::Desired { pod: Arc::new(pod(8)), how: Arrival::Added }, at(2), 0.0);
+    let delete = Event::Desired { pod: deleted(3), how: Arrival::Updated };
+    assert_eq!(life.step(delete, at(3), 0.0), [Command::Cancel]);
+    assert!(matches!(life.stage(), Stage::Terminating { cause: Cause::Deleted, .. }));
+    assert_eq!(life.stage().grace_left(at(3)).get().as_secs(), 3);
+}
+
+#[test]
 fn an_orphan_is_ended_at_once_with_the_least_grace_term_10() {
     let orphan = OrphanPod { pod: crate::id::PodRef::of(&pod(30)) };
     let (life, commands) = PodLifecycle::orphan(orphan, Pace::new(Duration::from_secs(60)), at(0));
