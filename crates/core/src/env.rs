@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Container, EnvVarSource, FileKeySelector, Pod, Service};
 
-pub use expand::expand;
+pub use expand::{MAX_EXPANDED, NoRoom, Room, TooLarge, expand};
 pub use fields::{field_value, resource_value, sorted_ips};
 pub use file::{EnvFileError, env_file_value};
 
@@ -145,6 +145,9 @@ pub enum EnvError {
         /// The file.
         path: String,
     },
+    /// It would be larger than anything that can be started.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
 }
 
 /// What has to be fetched before `container`'s environment can be made.
@@ -171,69 +174,113 @@ pub fn container_env(pod: &Pod, container: &Container, view: &EnvView<'_>) -> Re
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let links = pod.pod_spec().and_then(|spec| spec.enable_service_links).ok_or(EnvError::NoServiceLinks)?;
     let services = match view.services {
-        Services::Known(services) => service::service_env(services, namespace, links),
+        Services::Known(services) => service_variables(container, services, namespace, links)?,
         // A static pod may be what brings the API server up.
         Services::Unread if !pod.is_static() => return Err(EnvError::ServicesUnread),
-        Services::Unread | Services::Standalone => Vec::new(),
+        Services::Unread | Services::Standalone => Env::default(),
     };
+    let full = |NoRoom| TooLarge::of(&container.name);
     let mut env = Env::default();
     env_from(container, namespace, view.sources, &mut env)?;
     for var in container.env.iter().flatten() {
         let text = var.value.as_deref().unwrap_or_default();
-        let value = if !text.is_empty() {
-            Some(expand(text, &mut |name| env.get(name).or_else(|| find(&services, name)).map(str::to_owned)))
-        } else if let Some(source) = &var.value_from {
-            value_from(pod, container, view, source)?
-        } else {
-            Some(String::new())
+        if !text.is_empty() {
+            env.expand(&var.name, text, &services).map_err(full)?;
+            continue;
+        }
+        let value = match &var.value_from {
+            Some(source) => value_from(pod, container, view, source)?,
+            None => Some(String::new()),
         };
         if let Some(value) = value {
-            env.set(&var.name, value);
+            env.set(&var.name, value).map_err(full)?;
         }
     }
-    for (name, value) in services {
+    for (name, value) in services.list {
         if env.get(&name).is_none() {
-            env.set(&name, value);
+            env.set(&name, value).map_err(full)?;
         }
     }
-    Ok(env.0)
+    Ok(env.list)
 }
 
-/// Variables in order of definition; a later value takes the place of an earlier one.
-#[derive(Default)]
-struct Env(Vec<(String, String)>);
+/// Variables in order of definition; a later value takes the place of an earlier one. What an earlier value took of the
+/// room is not given back: a list that defines one name again and again must not cost more than its room either.
+struct Env {
+    list: Vec<(String, String)>,
+    /// Where each name is in the list.
+    places: BTreeMap<String, usize>,
+    room: Room,
+}
+
+impl Default for Env {
+    fn default() -> Self {
+        Self { list: Vec::new(), places: BTreeMap::new(), room: Room::new(MAX_EXPANDED) }
+    }
+}
 
 impl Env {
     fn get(&self, name: &str) -> Option<&str> {
-        find(&self.0, name)
+        self.places.get(name).and_then(|place| self.list.get(*place)).map(|(_, value)| value.as_str())
     }
 
-    fn set(&mut self, name: &str, value: String) {
-        match self.0.iter_mut().find(|(key, _)| key == name) {
+    /// Sets a variable to a value that stands as it is.
+    fn set(&mut self, name: &str, value: String) -> Result<(), NoRoom> {
+        self.room.take(value.len())?;
+        self.put(name, value)
+    }
+
+    /// Sets a variable to what `text` says with the variables before it, and those of services where there are none.
+    fn expand(&mut self, name: &str, text: &str, services: &Self) -> Result<(), NoRoom> {
+        let mut room = self.room;
+        let value = expand(text, &mut room, &mut |name| self.get(name).or_else(|| services.get(name)))?;
+        self.room = room;
+        self.put(name, value)
+    }
+
+    fn put(&mut self, name: &str, value: String) -> Result<(), NoRoom> {
+        self.room.variable(name)?;
+        match self.places.get(name).and_then(|place| self.list.get_mut(*place)) {
             Some((_, old)) => *old = value,
-            None => self.0.push((name.to_owned(), value)),
+            None => {
+                self.places.insert(name.to_owned(), self.list.len());
+                self.list.push((name.to_owned(), value));
+            }
         }
+        Ok(())
     }
 }
 
-fn find<'a>(list: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    list.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+/// The variables of services. Those of a namespace with more of them than a program can be started with are not all made.
+fn service_variables(
+    container: &Container,
+    services: &[Service],
+    namespace: &str,
+    links: bool,
+) -> Result<Env, TooLarge> {
+    let mut found = Env::default();
+    for (name, value) in service::service_env(services, namespace, links) {
+        found.set(&name, value).map_err(|NoRoom| TooLarge::of(&container.name))?;
+    }
+    Ok(found)
 }
 
 fn env_from(container: &Container, namespace: &str, sources: &EnvSources, env: &mut Env) -> Result<(), EnvError> {
+    let full = |NoRoom| TooLarge::of(&container.name);
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
         if let Some(wanted) = &from.config_map_ref {
             let object = Object { kind: Kind::ConfigMap, namespace, name: &wanted.name };
             let data = object.data(sources.api, &sources.config_maps, wanted.optional)?;
             for (key, value) in data.into_iter().flatten() {
-                env.set(&format!("{prefix}{key}"), value.clone());
+                env.set(&format!("{prefix}{key}"), value.clone()).map_err(full)?;
             }
         } else if let Some(wanted) = &from.secret_ref {
             let object = Object { kind: Kind::Secret, namespace, name: &wanted.name };
             let data = object.data(sources.api, &sources.secrets, wanted.optional)?;
             for (key, value) in data.into_iter().flatten() {
-                env.set(&format!("{prefix}{key}"), String::from_utf8_lossy(value).into_owned());
+                let value = String::from_utf8_lossy(value).into_owned();
+                env.set(&format!("{prefix}{key}"), value).map_err(full)?;
             }
         }
     }

@@ -3,12 +3,12 @@
 //! The engine mounts volumes and makes sub-paths ready; here it is decided which of them a container sees, where, and
 //! how.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, Pod, Volume, VolumeMount};
 
-use crate::env::expand;
+use crate::env::{NoRoom, Room, expand};
 use crate::launch::{ContainerInputs, Device, ImageSpec, LaunchContext, Mount, MountPropagation};
 use crate::pod::PodExt;
 
@@ -17,6 +17,8 @@ mod tests;
 
 /// Where the hosts file is in a container.
 pub const HOSTS_PATH: &str = "/etc/hosts";
+/// The longest path that the kernel takes. upstream has no limit here, and the kernel refuses the path later.
+const PATH_MAX: usize = 4096;
 
 /// A mount that cannot be made. The text is what people see.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +51,9 @@ pub enum MountError {
     /// MNT-02: variables of `subPathExpr` without a value.
     #[error("missing value for {0}")]
     SubPathUnresolved(String),
+    /// MNT-02: no path is that long.
+    #[error("subPathExpr of volumeMount {0:?} expands to more than {PATH_MAX} bytes")]
+    SubPathTooLong(String),
     /// MNT-02: the engine could not make the sub-path ready. Why is in its log only: it may tell of the host.
     #[error("failed to prepare subPath for volumeMount {volume:?} of container {container:?}")]
     SubPathNotReady {
@@ -100,8 +105,9 @@ pub struct SubPath {
 /// not among them: the runtime sees to them.
 pub fn subpaths(pod: &Pod, container: &Container, envs: &[(String, String)]) -> Result<Vec<SubPath>, MountError> {
     let mut paths = Vec::new();
+    let values = Values::of(container, envs);
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
-        let path = subpath(mount, envs)?;
+        let path = subpath(mount, &values)?;
         let of_image = volume(pod, &mount.name).is_some_and(|volume| volume.image.is_some());
         if !path.is_empty() && !of_image {
             paths.push(SubPath { index, volume: mount.name.clone(), path });
@@ -123,8 +129,10 @@ pub(crate) fn container_mounts(
     for mount in &mut mounts {
         mount.selinux_relabel &= ctx.selinux;
     }
+    let values = Values::of(container, inputs.envs);
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
-        mounts.push(volume_mount(ctx, pod, inputs, index, mount)?);
+        let subpath = subpath(mount, &values)?;
+        mounts.push(volume_mount(ctx, pod, inputs, index, mount, subpath)?);
     }
     // Before the pod has an address there is nothing to write into the file.
     let hosts_wanted = (!inputs.pod_ips.is_empty() || pod.host_network())
@@ -172,10 +180,10 @@ fn volume_mount(
     inputs: &ContainerInputs<'_>,
     index: usize,
     mount: &VolumeMount,
+    subpath: String,
 ) -> Result<Mount, MountError> {
     let place = |path: &Path| path.to_string_lossy().into_owned();
     let source = volume(pod, &mount.name);
-    let subpath = subpath(mount, inputs.envs)?;
     let image: Option<ImageSpec> = inputs.image_volumes.get(&mount.name).cloned();
     let mut made = Mount {
         container_path: absolute_if_not(&mount.mount_path),
@@ -237,15 +245,27 @@ fn is_relabelled(volume: &Volume) -> bool {
         || volume.projected.is_some()
 }
 
-fn subpath(mount: &VolumeMount, envs: &[(String, String)]) -> Result<String, MountError> {
+/// What the variables of a container stand for in its `subPathExpr`s.
+struct Values<'a>(BTreeMap<&'a str, &'a str>);
+
+impl<'a> Values<'a> {
+    /// Nothing is looked up for the many containers without such an expression.
+    fn of(container: &Container, envs: &'a [(String, String)]) -> Self {
+        let mut mounts = container.volume_mounts.iter().flatten();
+        let asked = mounts.any(|mount| mount.sub_path_expr.as_deref().is_some_and(|text| !text.is_empty()));
+        let envs = if asked { envs } else { &[] };
+        Self(envs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect())
+    }
+}
+
+fn subpath(mount: &VolumeMount, values: &Values<'_>) -> Result<String, MountError> {
     let expression = mount.sub_path_expr.as_deref().filter(|text| !text.is_empty());
     let path = match expression {
         None => mount.sub_path.clone().unwrap_or_default(),
         Some(expression) => {
             let mut missing = BTreeSet::new();
-            let path = expand(expression, &mut |name| {
-                let value = envs.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-                let value = value.unwrap_or_default();
+            let path = expand(expression, &mut Room::new(PATH_MAX), &mut |name| {
+                let value = values.0.get(name).copied().unwrap_or_default();
                 if value.is_empty() {
                     missing.insert(name.to_owned());
                 }
@@ -254,7 +274,7 @@ fn subpath(mount: &VolumeMount, envs: &[(String, String)]) -> Result<String, Mou
             if !missing.is_empty() {
                 return Err(MountError::SubPathUnresolved(missing.into_iter().collect::<Vec<_>>().join(", ")));
             }
-            path
+            path.map_err(|NoRoom| MountError::SubPathTooLong(mount.name.clone()))?
         }
     };
     if path.starts_with('/') {

@@ -9,8 +9,12 @@ use k8s_openapi::api::core::v1::Service;
 ///
 /// upstream: kubelet_pods.go getServiceEnvVarMap, envvars/envvars.go FromServices (v1.36)
 #[doc(alias = "FromServices")]
-pub(super) fn service_env(services: &[Service], namespace: &str, links: bool) -> Vec<(String, String)> {
-    let mut visible: BTreeMap<&str, &Service> = BTreeMap::new();
+pub(super) fn service_env<'a>(
+    services: &'a [Service],
+    namespace: &str,
+    links: bool,
+) -> impl Iterator<Item = (String, String)> + use<'a> {
+    let mut visible: BTreeMap<&'a str, &'a Service> = BTreeMap::new();
     for service in services {
         let name = service.metadata.name.as_deref().unwrap_or_default();
         let of = service.metadata.namespace.as_deref().unwrap_or_default();
@@ -23,7 +27,7 @@ pub(super) fn service_env(services: &[Service], namespace: &str, links: bool) ->
             visible.insert(name, service);
         }
     }
-    visible.into_iter().flat_map(|(name, service)| variables(name, service)).collect()
+    visible.into_iter().flat_map(|(name, service)| variables(name, service))
 }
 
 /// Its address, unless it is headless or has none yet.

@@ -9,7 +9,7 @@ use super::linux::container_resources;
 use super::sandbox::{CONTAINER_NAME_LABEL, pod_labels};
 use super::security::container_security;
 use super::{ContainerConfig, ContainerInputs, ImageSpec, LaunchContext, LaunchError};
-use crate::env::expand;
+use crate::env::{MAX_EXPANDED, NoRoom, Room, TooLarge, expand};
 use crate::mounts::{block_devices, container_mounts};
 use crate::plan::StartContainer;
 use crate::pod::{PodExt, Role};
@@ -32,10 +32,7 @@ pub fn container_config(
     let security = container_security(ctx, pod, inputs)?;
     let mut labels = pod_labels(pod);
     labels.insert(CONTAINER_NAME_LABEL.to_owned(), container.name.clone());
-    let expanded = |words: &Option<Vec<String>>| -> Vec<String> {
-        let value = |name: &str| envs.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-        words.iter().flatten().map(|word| expand(word, &mut |name| value(name))).collect()
-    };
+    let (command, args) = command_line(container, &envs).map_err(|NoRoom| TooLarge::of(&container.name))?;
     Ok(ContainerConfig {
         name: container.name.clone(),
         attempt: inputs.restart_count,
@@ -44,8 +41,8 @@ pub fn container_config(
             user_specified_image: container.image.clone().unwrap_or_default(),
             ..ImageSpec::default()
         },
-        command: expanded(&container.command),
-        args: expanded(&container.args),
+        command,
+        args,
         working_dir: container.working_dir.clone().unwrap_or_default(),
         envs,
         mounts,
@@ -61,6 +58,25 @@ pub fn container_config(
         security,
         stop_signal: stop_signal(ctx, container),
     })
+}
+
+/// Command and arguments, which share their room with the environment (ENV-06).
+fn command_line(container: &Container, envs: &[(String, String)]) -> Result<(Vec<String>, Vec<String>), NoRoom> {
+    let mut room = Room::new(MAX_EXPANDED);
+    let mut values: BTreeMap<&str, &str> = BTreeMap::new();
+    for (name, value) in envs {
+        room.take(value.len())?;
+        room.variable(name)?;
+        values.insert(name, value);
+    }
+    let mut expanded = |words: &Option<Vec<String>>| -> Result<Vec<String>, NoRoom> {
+        let word = |word: &String| {
+            room.string()?;
+            expand(word, &mut room, &mut |name| values.get(name).copied())
+        };
+        words.iter().flatten().map(word).collect()
+    };
+    Ok((expanded(&container.command)?, expanded(&container.args)?))
 }
 
 /// The common part of an ephemeral container, as a container.

@@ -117,6 +117,10 @@ fn mnt_02_sub_paths_stay_below_the_volume() {
         refused(json!({"name": "scratch", "mountPath": "/x", "subPathExpr": "$(NOBODY)/$(EMPTY)/$(NAME)"})),
         "missing value for EMPTY, NOBODY"
     );
+    assert_eq!(
+        refused(json!({"name": "scratch", "mountPath": "/x", "subPathExpr": "$(NAME)".repeat(5000)})),
+        "subPathExpr of volumeMount \"scratch\" expands to more than 4096 bytes"
+    );
     let second = json!([{"name": "scratch", "mountPath": "/x"}, {"name": "host", "mountPath": "/y", "subPath": "s"}]);
     assert_eq!(mounts(&node(), second), "failed to prepare subPath for volumeMount \"host\" of container \"app\"");
 }

@@ -1,10 +1,16 @@
 //! What exactly a probe asks: host, port, path, headers, command (PRB-12 … PRB-14).
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::env::expand;
+use crate::env::{NoRoom, Room, expand};
 
+/// The most that the command of a probe may amount to, in bytes. It is made anew for every question, up to once a second
+/// for each container, so that it gets less than a container (`env::MAX_EXPANDED`); no command in a manifest of the API's
+/// comes near it, for the API takes no pod larger than 1.5 MiB.
+const MAX_COMMAND: usize = 1024 * 1024;
 /// How probes call themselves.
 pub const PROBE_AGENT: &str = "kube-probe/1.36";
 /// How lifecycle hooks call themselves.
@@ -118,6 +124,12 @@ pub enum TargetError {
     /// The probe says nothing.
     #[error("missing probe handler for {0}")]
     NoHandler(String),
+    /// Its command is too large.
+    #[error(
+        "the exec probe's command of container {0:?} expands to more than {MAX_COMMAND} bytes: shorten it or the $(NAME) \
+         references in it"
+    )]
+    CommandTooLarge(String),
 }
 
 /// What `probe` of `container` asks; `pod_ip` is who is asked where the probe names no host.
@@ -125,7 +137,9 @@ pub fn resolve(probe: &Probe, container: &Container, pod_ip: Option<&str>) -> Re
     let or_pod = |host: Option<&String>| host_or_pod(host, pod_ip);
     if let Some(exec) = &probe.exec {
         let command = exec.command.as_deref().unwrap_or_default();
-        return Ok(ProbeAction::Exec(command.iter().map(|word| expand_literal(word, container)).collect()));
+        let command = expand_literals(command, container);
+        let too_large = |NoRoom| TargetError::CommandTooLarge(container.name.clone());
+        return command.map(ProbeAction::Exec).map_err(too_large);
     }
     if let Some(http) = &probe.http_get {
         return http_target(http, container, pod_ip, PROBE_AGENT).map(ProbeAction::Http);
@@ -216,10 +230,17 @@ fn valid_port(number: i64) -> Result<u16, TargetError> {
 
 /// Only variables with a value in the spec are known here: a probe does not see the container's environment.
 #[doc(alias = "ExpandContainerCommandOnlyStatic")]
-fn expand_literal(word: &str, container: &Container) -> String {
-    expand(word, &mut |name| {
+fn expand_literals(command: &[String], container: &Container) -> Result<Vec<String>, NoRoom> {
+    let mut literals = BTreeMap::new();
+    if command.iter().any(|word| word.contains("$(")) {
         // Of several with one name the last counts, as in the container itself.
-        let literal = container.env.iter().flatten().rev().find(|env| env.name == name)?;
-        Some(literal.value.clone().unwrap_or_default())
-    })
+        let env = container.env.iter().flatten();
+        literals.extend(env.map(|env| (env.name.as_str(), env.value.as_deref().unwrap_or_default())));
+    }
+    let mut room = Room::new(MAX_COMMAND);
+    let mut word = |word: &String| {
+        room.string()?;
+        expand(word, &mut room, &mut |name| literals.get(name).copied())
+    };
+    command.iter().map(&mut word).collect()
 }

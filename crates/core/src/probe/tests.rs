@@ -347,6 +347,17 @@ fn targets_prb_13_prb_14() {
     check(show(Probe { grpc: Some(grpc), ..Probe::default() }, ip), expect![[r#"10.0.0.7:9000 "s""#]]);
     let exec = ExecAction { command: Some(vec!["cat".into(), "$(DIR)/x".into(), "$(HOME)".into()]) };
     check(show(Probe { exec: Some(exec), ..Probe::default() }, None), expect![[r#"["cat", "/tmp/x", "$(HOME)"]"#]]);
+    // A few KB of references to a value of 100 KB.
+    let exec = ExecAction { command: Some(vec!["$(LARGE)".repeat(1000)]) };
+    let large = EnvVar { name: "LARGE".into(), value: Some("x".repeat(100_000)), value_from: None };
+    let container = Container { env: Some(vec![large]), ..web() };
+    let probe = Probe { exec: Some(exec), ..Probe::default() };
+    check(
+        resolve(&probe, &container, None).expect_err("100 MB").to_string(),
+        expect![[
+            r#"the exec probe's command of container "app" expands to more than 1048576 bytes: shorten it or the $(NAME) references in it"#
+        ]],
+    );
     check(show(Probe::default(), ip), expect!["missing probe handler for app"]);
 }
 

@@ -160,3 +160,34 @@ fn every_kind_of_container_can_be_launched() {
     assert_eq!(name(Role::Ephemeral, 1), None);
     assert_eq!(as_container(&pod.ephemeral()[0]).tty, Some(true));
 }
+
+/// Each of these is a few KB in the manifest. The environment counts, too: it is handed over together with them.
+#[test]
+fn command_and_arguments_that_expand_without_end_are_refused() {
+    let (small, large) = ("x".repeat(1024), "x".repeat(5 * 1024 * 1024));
+    let references = |n: usize| "$(V)".repeat(n);
+    for (what, value, own, fits) in [
+        ("a few references", &small, json!({"command": [references(100)], "args": [references(100)]}), true),
+        ("a command of many", &small, json!({"command": [references(7000)]}), false),
+        ("an argument of many", &small, json!({"args": [references(7000)]}), false),
+        (
+            "many words of few",
+            &small,
+            json!({"command": vec![references(1); 4000], "args": vec![references(1); 4000]}),
+            false,
+        ),
+        ("a large environment", &large, json!({"args": ["x"]}), true),
+        ("one reference to a large variable", &large, json!({"args": [references(1)]}), false),
+    ] {
+        let pod = one(own, json!({}));
+        let given = Given { envs: vec![("V".to_owned(), value.clone())], ..Given::default() };
+        let made = container_config(&node(), &pod, &given.inputs(&pod.regular()[0]));
+        assert_eq!(made.is_ok(), fits, "{what}");
+        if let Err(err) = made {
+            assert!(
+                err.to_string().starts_with("environment, command and arguments of container \"app\" expand"),
+                "{err}"
+            );
+        }
+    }
+}
