@@ -47,6 +47,9 @@ pub enum LaunchError {
     /// RT-97: a profile of the node's is asked for but not named.
     #[error("localhostProfile must be set if seccompProfile type is Localhost.")]
     SeccompProfileUnnamed,
+    /// RT-97: not one of the API's words. Upstream runs such a container unconfined.
+    #[error("unknown seccomp profile type: {0:?}")]
+    SeccompTypeUnknown(String),
     /// RT-97: a profile of the node's is asked for but not named.
     #[error("missing localhost apparmor profile name")]
     AppArmorProfileUnnamed,
@@ -63,7 +66,7 @@ pub enum LaunchError {
     #[error("can't set `spec.hostUsers: false`, RuntimeClass handler {0:?} does not support user namespaces")]
     HandlerUserNamespacesUnsupported(String),
     /// RT-82: a user namespace is asked for, but no ids were set aside.
-    #[error("create user namespace: no ids were set aside for the pod")]
+    #[error("can't set `spec.hostUsers: false`, this node gives pods no user namespaces")]
     UserNamespaceMissing,
     /// The hostname could not be made (HN-01, HN-02).
     #[error(transparent)]

@@ -203,7 +203,9 @@ fn seccomp(
             let path = ctx.seccomp_dir.join(name.trim_start_matches('/'));
             Ok(SecurityProfile::Localhost(path.to_string_lossy().into_owned()))
         }
-        _ => Ok(SecurityProfile::Unconfined),
+        "Unconfined" => Ok(SecurityProfile::Unconfined),
+        // What is not understood must not run unconfined.
+        other => Err(LaunchError::SeccompTypeUnknown(other.to_owned())),
     }
 }
 
@@ -214,10 +216,7 @@ fn apparmor(pod: &Pod, container: &Container) -> Result<Option<SecurityProfile>,
     let field = |profile: &AppArmorProfile| match profile.type_.as_str() {
         "RuntimeDefault" => Ok(SecurityProfile::RuntimeDefault),
         "Unconfined" => Ok(SecurityProfile::Unconfined),
-        "Localhost" => {
-            let name = profile.localhost_profile.clone().ok_or(LaunchError::AppArmorProfileUnnamed)?;
-            Ok(SecurityProfile::Localhost(name))
-        }
+        "Localhost" => local_profile(profile.localhost_profile.as_deref().unwrap_or_default()),
         other => Err(LaunchError::AppArmorTypeUnknown(other.to_owned())),
     };
     let own = container.security_context.as_ref().and_then(|sc| sc.app_armor_profile.as_ref());
@@ -225,17 +224,29 @@ fn apparmor(pod: &Pod, container: &Container) -> Result<Option<SecurityProfile>,
         return field(own).map(Some);
     }
     let annotation = pod.annotation(&format!("{APPARMOR_ANNOTATION}{}", container.name));
-    if let Some(profile) = annotation.and_then(apparmor_annotation) {
-        return Ok(Some(profile));
+    if let Some(annotation) = annotation {
+        return apparmor_annotation(annotation).map(Some);
     }
     let of_pod = pod.pod_spec().and_then(|spec| spec.security_context.as_ref());
     of_pod.and_then(|sc| sc.app_armor_profile.as_ref()).map(field).transpose()
 }
 
-fn apparmor_annotation(value: &str) -> Option<SecurityProfile> {
+/// Upstream passes over an annotation that it does not understand, and the container may run unconfined.
+fn apparmor_annotation(value: &str) -> Result<SecurityProfile, LaunchError> {
     match value {
-        "runtime/default" => Some(SecurityProfile::RuntimeDefault),
-        "unconfined" => Some(SecurityProfile::Unconfined),
-        _ => value.strip_prefix("localhost/").map(|name| SecurityProfile::Localhost(name.to_owned())),
+        "runtime/default" => Ok(SecurityProfile::RuntimeDefault),
+        "unconfined" => Ok(SecurityProfile::Unconfined),
+        _ => match value.strip_prefix("localhost/") {
+            Some(name) => local_profile(name),
+            None => Err(LaunchError::AppArmorTypeUnknown(value.to_owned())),
+        },
     }
+}
+
+/// Runtimes take an empty name for no profile at all.
+fn local_profile(name: &str) -> Result<SecurityProfile, LaunchError> {
+    if name.trim().is_empty() {
+        return Err(LaunchError::AppArmorProfileUnnamed);
+    }
+    Ok(SecurityProfile::Localhost(name.to_owned()))
 }

@@ -96,6 +96,14 @@ fn rt_97_seccomp_of_the_container_then_the_pod_then_the_node() {
     assert_eq!(seccomp(false, json!({}), of("RuntimeDefault")), Ok(RuntimeDefault));
     assert_eq!(seccomp(false, local, json!({})), Ok(Localhost("/var/lib/kubelet/seccomp/a/b.json".to_owned())));
     assert_eq!(seccomp(false, of("Localhost"), json!({})), Err(LaunchError::SeccompProfileUnnamed));
+    let empty = json!({"seccompProfile": {"type": "Localhost", "localhostProfile": ""}});
+    assert_eq!(seccomp(false, empty.clone(), json!({})), Err(LaunchError::SeccompProfileUnnamed), "CVE-2023-2431");
+    assert_eq!(seccomp(true, json!({}), empty), Err(LaunchError::SeccompProfileUnnamed));
+    for unknown in ["", "localhost", "runtimeDefault", "Default", "unconfined", "X"] {
+        let refused = Err(LaunchError::SeccompTypeUnknown(unknown.to_owned()));
+        assert_eq!(seccomp(false, of(unknown), json!({})), refused, "{unknown:?} of the container");
+        assert_eq!(seccomp(true, json!({}), of(unknown)), refused, "{unknown:?} of the pod");
+    }
 }
 
 /// RT-97; upstream: pkg/security/apparmor/helpers_test.go (v1.36)
@@ -114,7 +122,14 @@ fn rt_97_apparmor_fields_before_the_annotation_before_the_pod() {
     assert_eq!(apparmor(of("RuntimeDefault"), Some("unconfined"), json!({})), Ok(Some(RuntimeDefault)));
     assert_eq!(apparmor(json!({}), Some("unconfined"), of("RuntimeDefault")), Ok(Some(Unconfined)));
     assert_eq!(apparmor(json!({}), Some("localhost/p"), json!({})), Ok(Some(Localhost("p".to_owned()))));
-    assert_eq!(apparmor(json!({}), Some("nonsense"), of("Unconfined")), Ok(Some(Unconfined)));
+    for unknown in ["nonsense", "", "localhos/p", "Unconfined"] {
+        let refused = Err(LaunchError::AppArmorTypeUnknown(unknown.to_owned()));
+        assert_eq!(apparmor(json!({}), Some(unknown), of("Unconfined")), refused, "{unknown:?}");
+    }
+    assert_eq!(apparmor(json!({}), Some("localhost/"), json!({})), Err(LaunchError::AppArmorProfileUnnamed));
+    let empty = json!({"appArmorProfile": {"type": "Localhost", "localhostProfile": " "}});
+    assert_eq!(apparmor(empty.clone(), None, json!({})), Err(LaunchError::AppArmorProfileUnnamed));
+    assert_eq!(apparmor(json!({}), None, empty), Err(LaunchError::AppArmorProfileUnnamed));
     assert_eq!(apparmor(local, None, json!({})), Ok(Some(Localhost("k8s-x".to_owned()))));
     assert_eq!(apparmor(of("Localhost"), None, json!({})), Err(LaunchError::AppArmorProfileUnnamed));
     assert_eq!(
