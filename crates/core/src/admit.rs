@@ -10,6 +10,8 @@ use crate::resources::Amounts;
 
 mod affinity;
 mod apparmor;
+mod bounds;
+mod claims;
 mod fit;
 mod preempt;
 mod sysctl;
@@ -87,10 +89,13 @@ impl Admitted {
 
 /// Whether `pod` may run here beside `others`.
 ///
-/// upstream: lifecycle/predicate.go Admit, sysctl/allowlist.go Admit, lifecycle/handlers.go (v1.36)
+/// What a pod asks for in numbers is looked at first, so that none of the other checks is a burden; upstream has no such
+/// bound. upstream: lifecycle/predicate.go Admit, sysctl/allowlist.go Admit, lifecycle/handlers.go (v1.36)
 #[doc(alias = "PodAdmitHandler")]
 pub fn admit(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Result<(), Rejection> {
+    bounds::check(pod)?;
     view.sysctls.check(pod)?;
+    claims::check(pod)?;
     check_os(pod)?;
     check_groups_policy(view, pod)?;
     fit::check(view, pod, others)?;

@@ -10,6 +10,11 @@ use k8s_openapi::api::core::v1::{LocalObjectReference, Pod, Volume};
 use crate::env::references;
 use crate::pod::PodExt;
 
+/// How many objects of a kind are watched for one pod. Each has a watch of its own, and API servers carry 250 on one
+/// connection; a pod that names more is refused at admission, and one that gains more afterwards, by way of ephemeral
+/// containers, has the rest fetched when they are needed.
+pub const MAX_OBJECTS: usize = 500;
+
 /// Names of objects in a pod's namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectNames {
@@ -19,12 +24,23 @@ pub struct ObjectNames {
     pub secrets: BTreeSet<String>,
 }
 
+/// The objects that are watched for `pod`: those that it refers to, up to [`MAX_OBJECTS`] of each kind.
+pub fn objects_of(pod: &Pod) -> ObjectNames {
+    let mut names = all_objects_of(pod);
+    for names in [&mut names.config_maps, &mut names.secrets] {
+        while names.len() > MAX_OBJECTS {
+            names.pop_last();
+        }
+    }
+    names
+}
+
 /// The objects that `pod` refers to: in environments, volumes, and to pull images.
 ///
 /// upstream: pkg/api/v1/pod/util.go VisitPodSecretNames, VisitPodConfigmapNames (v1.36)
 #[doc(alias = "VisitPodSecretNames")]
 #[doc(alias = "VisitPodConfigmapNames")]
-pub fn objects_of(pod: &Pod) -> ObjectNames {
+pub fn all_objects_of(pod: &Pod) -> ObjectNames {
     let mut names = ObjectNames::default();
     let Some(spec) = pod.pod_spec() else { return names };
     names.secrets.extend(spec.image_pull_secrets.iter().flatten().map(|r| r.name.clone()));

@@ -18,6 +18,25 @@ const DEFAULT_MODE: i32 = 0o644;
 const PATH_MAX: usize = 4096;
 const NAME_MAX: usize = 255;
 
+/// The most that the files of one volume may hold together. An object has at most 1 MiB, and a volume that shows more than
+/// this shows some of them again and again: all of it would be in our memory at once, and then in the node's.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// How much the files of a volume hold so far.
+#[derive(Default)]
+pub(crate) struct Weight(usize);
+
+impl Weight {
+    /// Counts a file, before it is copied.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), VolumeError> {
+        self.0 = self.0.saturating_add(bytes);
+        if self.0 <= MAX_BYTES {
+            return Ok(());
+        }
+        Err(VolumeError::Refused(format!("the files of the volume hold more than {MAX_BYTES} bytes together")))
+    }
+}
+
 /// A file of ours with these permissions.
 pub(crate) fn file(data: impl Into<Vec<u8>>, mode: u32) -> PayloadFile {
     PayloadFile { data: data.into(), mode, owner: None }
@@ -84,9 +103,11 @@ fn of_keys(
         return Ok(data.iter().map(|(key, value)| ((*key).to_owned(), file(*value, mode))).collect());
     };
     let mut files = Files::new();
+    let mut weight = Weight::default();
     for item in items {
         match data.get(item.key.as_str()) {
             Some(value) => {
+                weight.add(value.len())?;
                 files.insert(item.path.clone(), file(*value, item.mode.map_or(mode, bits)));
             }
             None if need == Need::Optional => {}
@@ -106,9 +127,11 @@ pub(crate) fn of_pod(
 ) -> Result<Files, VolumeError> {
     let mut files = Files::new();
     let mut problems = Vec::new();
+    let mut weight = Weight::default();
     for item in items.unwrap_or_default() {
         match value(pod, item, allocatable) {
             Ok(value) => {
+                weight.add(value.len())?;
                 files.insert(item.path.clone(), file(value, item.mode.map_or(mode, bits)));
             }
             Err(problem) => problems.push(VolumeError::Refused(problem)),

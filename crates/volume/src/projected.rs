@@ -14,7 +14,7 @@ use rubelet_engine::ports::{
 };
 
 use crate::content::{Content, Medium};
-use crate::files::{Files, all_or, default_mode, file, not_given, of_pod};
+use crate::files::{Files, Weight, all_or, default_mode, file, not_given, of_pod};
 use crate::{config_map, secret};
 
 const NAME: &str = "kubernetes.io/projected";
@@ -59,10 +59,12 @@ impl VolumePlugin for Projected {
         let source = request.volume.projected.clone().unwrap_or_default();
         let mode = default_mode(source.default_mode);
         let (mut files, mut problems, mut renew_at) = (Files::new(), Vec::new(), None);
+        let mut weight = Weight::default();
         for one in source.sources.iter().flatten() {
             match self.source(request, one, mode).await {
                 // Of two files with one path the later counts.
                 Ok((more, renew)) => {
+                    more.values().try_for_each(|file| weight.add(file.data.len()))?;
                     files.extend(more);
                     renew_at = [renew_at, renew].into_iter().flatten().min();
                 }

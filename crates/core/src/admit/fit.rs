@@ -1,5 +1,7 @@
 //! Whether a pod fits: resources, node, ports, taints (ADM-05).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, Taint, Toleration};
 
 use super::affinity::matches_node;
@@ -7,6 +9,9 @@ use super::{AdmitView, Admitted, Rejection};
 use crate::pod::{PodExt, is_sidecar};
 use crate::qos::is_critical;
 use crate::resources::{Amount, Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, pod_requests};
+
+/// A port without an address is taken on all of them.
+const EVERY_ADDRESS: &str = "0.0.0.0";
 
 /// A resource that the node has too little of. CPU in thousandths.
 #[doc(alias = "InsufficientResourceError")]
@@ -103,9 +108,9 @@ fn shortages(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Vec<Shorta
     let rest = wanted.keys().map(String::as_str).filter(|name| ![CPU, MEMORY, EPHEMERAL_STORAGE, PODS].contains(name));
     for name in [CPU, MEMORY, EPHEMERAL_STORAGE].into_iter().chain(rest) {
         let requested = request(&wanted, name);
-        // Resources of the cluster, not of nodes, are nobody's to count here.
-        let unknown = is_extended(name) && !view.allocatable.contains_key(name);
-        if requested == 0 || unknown {
+        // An extended resource that the node does not list is one that nothing serves: its capacity is nothing, and the
+        // pod must not run without it. Upstream lets such a pod pass, for the resource may be one of the whole cluster.
+        if requested == 0 {
             continue;
         }
         let used = others.iter().map(|other| request(&other.requests, name)).fold(0, i64::saturating_add);
@@ -131,12 +136,6 @@ fn in_units(name: &str, amount: Amount) -> i64 {
     if name == CPU { amount.millis() } else { amount.value() }
 }
 
-/// A resource that Kubernetes itself does not define.
-#[doc(alias = "IsExtendedResourceName")]
-fn is_extended(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
-}
-
 /// Why the pod does not belong here, resources aside.
 fn placement(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Option<Rejection> {
     if !matches_node(pod, view.node_name, view.labels) {
@@ -146,9 +145,8 @@ fn placement(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Option<Rej
     if !name.is_empty() && name != view.node_name {
         return Some(Rejection::predicate("NodeName", "node(s) didn't match the requested node name"));
     }
-    let taken =
-        |port: &ContainerPort| others.iter().flat_map(|other| host_ports(&other.pod)).any(|t| conflict(port, t));
-    if host_ports(pod).any(taken) {
+    let wanted = HostPorts::of(pod);
+    if others.iter().flat_map(|other| host_ports(&other.pod)).any(|taken| wanted.conflicts(taken)) {
         return Some(Rejection::predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports"));
     }
     let tolerations = pod.pod_spec().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
@@ -166,16 +164,33 @@ fn host_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
     staying.flat_map(|c| c.ports.iter().flatten()).filter(|port| port.host_port.is_some_and(|port| port > 0))
 }
 
-/// Two ports of one protocol and number, on the same address or one of them on all.
-fn conflict(a: &ContainerPort, b: &ContainerPort) -> bool {
-    fn key(port: &ContainerPort) -> (&str, Option<i32>) {
-        (port.protocol.as_deref().filter(|p| !p.is_empty()).unwrap_or("TCP"), port.host_port)
+/// The ports on the node that a pod wants: by protocol and number, the addresses. Each port of the other pods is looked up
+/// in it once, so that the cost grows with the sum of all ports and not with their product.
+struct HostPorts<'a>(BTreeMap<(&'a str, Option<i32>), BTreeSet<&'a str>>);
+
+impl<'a> HostPorts<'a> {
+    fn of(pod: &'a Pod) -> Self {
+        let mut wanted: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for port in host_ports(pod) {
+            wanted.entry(key(port)).or_default().insert(address(port));
+        }
+        Self(wanted)
     }
-    fn address(port: &ContainerPort) -> &str {
-        port.host_ip.as_deref().filter(|ip| !ip.is_empty()).unwrap_or("0.0.0.0")
+
+    /// The taken port has the protocol and number of one of these, on the same address or one of them on all.
+    fn conflicts(&self, taken: &ContainerPort) -> bool {
+        let there = address(taken);
+        let here = self.0.get(&key(taken));
+        here.is_some_and(|here| there == EVERY_ADDRESS || here.contains(EVERY_ADDRESS) || here.contains(there))
     }
-    let (here, there) = (address(a), address(b));
-    key(a) == key(b) && (here == there || here == "0.0.0.0" || there == "0.0.0.0")
+}
+
+fn key(port: &ContainerPort) -> (&str, Option<i32>) {
+    (port.protocol.as_deref().filter(|p| !p.is_empty()).unwrap_or("TCP"), port.host_port)
+}
+
+fn address(port: &ContainerPort) -> &str {
+    port.host_ip.as_deref().filter(|ip| !ip.is_empty()).unwrap_or(EVERY_ADDRESS)
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {

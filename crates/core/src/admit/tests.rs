@@ -1,6 +1,7 @@
 //! Section 15.
 
 use expect_test::{Expect, expect};
+use k8s_openapi::api::core::v1::ContainerPort;
 use serde_json::{Value, json};
 
 use super::*;
@@ -140,9 +141,105 @@ fn adm_05_what_does_not_fit() {
         .assert_eq(&fits(json!({}), &[pod(spec(json!({}))), pod(spec(json!({}))), pod(spec(json!({})))]));
     expect!["OutOfa.b/gpu: Node didn't have enough resource: a.b/gpu, requested: 2, used: 0, capacity: 1"]
         .assert_eq(&fits(json!({"a.b/gpu": "2"}), &[]));
-    // A resource of the cluster's, unknown to the node, is nobody's to count here.
-    assert_eq!(fits(json!({"c.d/license": "7"}), &[]), "admitted");
     assert!(fits(json!({"hugepages-2Mi": "2Mi"}), &[]).starts_with("OutOfhugepages-2Mi: "));
+}
+
+/// No pod runs without what it asked for; of what nothing serves there is none.
+#[test]
+fn extended_resources_that_nothing_serves_and_resource_claims_are_refused() {
+    let node = node(&[], json!([]));
+    let gpu = || pod(requesting(json!({"nvidia.com/gpu": "1"})));
+    expect![
+        "OutOfnvidia.com/gpu: Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 0, capacity: 0"
+    ]
+    .assert_eq(&answer(&node, &gpu(), &[]));
+    expect!["UnexpectedAdmissionError: Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [(res: nvidia.com/gpu, q: 1), ]"]
+        .assert_eq(&answer(&node, &of_file(gpu()), &[]));
+    let init = json!({"containers": [{"name": "c"}], "initContainers": [{"name": "i", "resources": {"requests": {"c.d/e": "1"}}}]});
+    assert!(answer(&node, &pod(init), &[]).starts_with("OutOfc.d/e: "));
+    assert_eq!(answer(&node, &pod(requesting(json!({"nvidia.com/gpu": "0"}))), &[]), "admitted", "it asks for none");
+    for (more, is_static) in [
+        (json!({"resourceClaims": [{"name": "net", "resourceClaimName": "x"}]}), false),
+        (json!({"resourceClaims": [{"name": "net", "resourceClaimName": "x"}]}), true),
+        (json!({"containers": [{"name": "c", "resources": {"claims": [{"name": "net"}]}}]}), false),
+        (json!({"initContainers": [{"name": "i", "resources": {"claims": [{"name": "net"}]}}]}), false),
+    ] {
+        let plain = pod(spec(more));
+        let claiming = if is_static { of_file(plain) } else { plain };
+        expect![[r#"UnexpectedAdmissionError: Allocate failed due to resource claim "net" cannot be prepared: this node has no dynamic resource allocation, which is unexpected"#]]
+            .assert_eq(&answer(&node, &claiming, &[]));
+    }
+}
+
+#[test]
+fn a_pod_that_asks_for_too_much_is_refused_with_the_number_and_the_limit() {
+    let node = node(&[], json!([]));
+    let list = |n: usize, of: &dyn Fn(usize) -> Value| json!((0..n).map(of).collect::<Vec<_>>());
+    let containers = |key: &'static str| move |n: usize| json!({key: list(n, &|i| json!({"name": format!("x{i}")}))});
+    let own = |key: &'static str, of: fn(usize) -> Value| move |n: usize| json!({"containers": [{"name": "c", key: list(n, &of)}]});
+    let volume = |of: fn(usize) -> Value| move |n: usize| json!({"volumes": list(n, &of)});
+    let items = |i: usize| json!({"key": "k", "path": format!("p{i}")});
+    type Make<'a> = Box<dyn Fn(usize) -> Value + 'a>;
+    let rows: [(&str, usize, usize, Make<'_>); 12] = [
+        ("containers", 256, 0, Box::new(containers("containers"))),
+        // Beside the one container of every pod.
+        ("containers", 256, 1, Box::new(containers("initContainers"))),
+        ("containers", 256, 1, Box::new(containers("ephemeralContainers"))),
+        ("volumes", 512, 0, Box::new(volume(|i| json!({"name": format!("v{i}"), "emptyDir": {}})))),
+        (
+            "volume mounts",
+            2048,
+            0,
+            Box::new(own("volumeMounts", |i| json!({"name": "v", "mountPath": format!("/{i}")}))),
+        ),
+        ("ports", 4096, 0, Box::new(own("ports", |i| json!({"containerPort": i + 1})))),
+        (
+            "files in its volumes",
+            8192,
+            0,
+            Box::new(|n| json!({"volumes": [{"name": "v", "configMap": {"name": "m", "items": list(n, &items)}}]})),
+        ),
+        (
+            "files in its volumes",
+            8192,
+            0,
+            Box::new(|n| json!({"volumes": [{"name": "v", "secret": {"secretName": "m", "items": list(n, &items)}}]})),
+        ),
+        (
+            "files in its volumes",
+            8192,
+            0,
+            Box::new(
+                |n| json!({"volumes": [{"name": "v", "downwardAPI": {"items": list(n, &|i| json!({"path": format!("p{i}"), "fieldRef": {"fieldPath": "metadata.annotations"}}))}}]}),
+            ),
+        ),
+        (
+            "files in its volumes",
+            8192,
+            0,
+            Box::new(
+                |n| json!({"volumes": [{"name": "v", "projected": {"sources": list(n, &|_| json!({"serviceAccountToken": {"path": "t"}}))}}]}),
+            ),
+        ),
+        ("config maps", 500, 0, Box::new(own("envFrom", |i| json!({"configMapRef": {"name": format!("m{i}")}})))),
+        (
+            "secrets",
+            500,
+            0,
+            Box::new(own(
+                "env",
+                |i| json!({"name": format!("E{i}"), "valueFrom": {"secretKeyRef": {"name": format!("s{i}"), "key": "k"}}}),
+            )),
+        ),
+    ];
+    for (what, limit, more, make) in rows {
+        assert_eq!(answer(&node, &pod(spec(make(limit - more))), &[]), "admitted", "{what}");
+        let count = limit + 1;
+        let expected =
+            format!("PodTooLarge: Pod asks for {count} {what}, and this node runs pods with at most {limit}");
+        assert_eq!(answer(&node, &pod(spec(make(count - more))), &[]), expected);
+        assert!(answer(&node, &pod(spec(make(10_000))), &[]).starts_with("PodTooLarge: Pod asks for 1"), "{what}");
+    }
 }
 
 #[test]
@@ -161,6 +258,54 @@ fn adm_05_ports_of_the_node() {
         "admitted"
     );
     assert_eq!(answer(&node, &port(json!({"containerPort": 80})), &taken), "admitted");
+    // On all addresses, on either side, in either notation.
+    for all in [json!({}), json!({"hostIP": ""}), json!({"hostIP": "0.0.0.0"})] {
+        let mut on_all = json!({"containerPort": 2, "hostPort": 80});
+        on_all.as_object_mut().expect("an object").extend(all.as_object().expect("an object").clone());
+        assert_eq!(answer(&node, &port(on_all.clone()), &taken), why, "{on_all}");
+        assert_eq!(answer(&node, &taken[0], &[port(on_all.clone())]), why, "{on_all}");
+        assert_eq!(answer(&node, &port(on_all.clone()), &[port(on_all.clone())]), why, "{on_all}");
+    }
+    assert_eq!(answer(&node, &taken[0], &taken), why, "the same address");
+    assert_eq!(answer(&node, &port(json!({"containerPort": 2, "hostPort": 81})), &taken), "admitted");
+}
+
+/// A hundred pods with 4,000 ports each, and one more: a comparison of each with each would be 10^9 of them.
+#[test]
+fn ports_of_many_pods_are_looked_up_and_not_compared_with_each_other() {
+    let mut node = node(&[], json!([]));
+    node.allocatable.insert("pods".to_owned(), Amount::units(500));
+    let many = |first: i32| {
+        let ports =
+            (0..4000).map(|n| ContainerPort { host_port: Some(first + n), ..ContainerPort::default() }).collect();
+        let mut many = pod(spec(json!({})));
+        many.spec.as_mut().expect("a spec").containers[0].ports = Some(ports);
+        many
+    };
+    let others = vec![Admitted::new(Arc::new(many(1))); 100];
+    assert_eq!(admit(&node.view(), &many(5000), &others), Ok(()));
+    assert_eq!(admit(&node.view(), &many(4000), &others).expect_err("one is taken").reason, "NodePorts");
+}
+
+/// ADM-30; upstream: types/pod_update.go Preemptable (v1.36)
+#[test]
+fn adm_30_only_a_higher_pod_pushes_another_aside() {
+    let with = |priority: Option<i32>| pod(spec(json!({"priority": priority})));
+    let critical = Some(2_000_000_000);
+    for (pod, other, expected) in [
+        (with(Some(5)), with(Some(4)), true),
+        (with(Some(5)), with(Some(5)), false),
+        (with(Some(4)), with(Some(5)), false),
+        (with(None), with(Some(-1)), false),
+        (with(critical), with(Some(1_999_999_999)), true),
+        (with(critical), with(critical), false),
+        (with(Some(2_000_000_001)), with(critical), true),
+        (of_file(with(None)), with(Some(7)), true),
+        (of_file(with(None)), of_file(with(None)), false),
+        (of_file(with(Some(0))), with(critical), false),
+    ] {
+        assert_eq!(fit::can_preempt(&pod, &other), expected, "{:?} {:?}", pod.spec, other.spec);
+    }
 }
 
 #[test]

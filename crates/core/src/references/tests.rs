@@ -47,3 +47,20 @@ fn sec_01_everything_that_a_pod_uses() {
     );
     assert_eq!(objects_of(&Pod::default()), ObjectNames::default());
 }
+
+/// An ephemeral container can be added to a pod that runs, with any number of references.
+#[test]
+fn only_so_many_objects_are_watched_for_one_pod() {
+    let env: Vec<_> = (0..10_000)
+        .flat_map(|n| {
+            let reference = json!({ "name": format!("o{n}"), "key": "k" });
+            [json!({ "configMapKeyRef": reference }), json!({ "secretKeyRef": reference })]
+        })
+        .map(|from| json!({ "name": "A", "valueFrom": from }))
+        .collect();
+    let pod = json!({ "spec": { "containers": [], "ephemeralContainers": [{ "name": "debug", "env": env }] } });
+    let pod: Pod = serde_json::from_value(pod).expect("a pod");
+    let names = objects_of(&pod);
+    assert_eq!((names.config_maps.len(), names.secrets.len()), (MAX_OBJECTS, MAX_OBJECTS));
+    assert_eq!(all_objects_of(&pod).config_maps.len(), 10_000);
+}

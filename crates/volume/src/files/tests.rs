@@ -129,3 +129,26 @@ fn no_secret_is_ever_printed() {
     let text = format!("{:?}", file("hush", 0o400));
     assert_eq!(text, "PayloadFile { bytes: 4, mode: 0o400, owner: None, .. }");
 }
+
+/// A few bytes in the spec of a pod stand for as much as an object holds, each time.
+#[test]
+fn a_volume_that_shows_large_things_over_and_over_is_refused() {
+    let large = "x".repeat(1024 * 1024);
+    let map = ConfigMap { data: Some([("k".to_owned(), large.clone())].into()), ..ConfigMap::default() };
+    let secret = Secret { data: Some([("k".to_owned(), ByteString(large.into()))].into()), ..Secret::default() };
+    let item = |n: usize| KeyToPath { key: "k".to_owned(), path: n.to_string(), mode: None };
+    let annotated = pod("web").annotation("a", &"x".repeat(256 * 1024)).build();
+    let field = |n: usize| DownwardAPIVolumeFile {
+        path: n.to_string(),
+        field_ref: serde_json::from_value(json!({"fieldPath": "metadata.annotations"})).unwrap(),
+        ..DownwardAPIVolumeFile::default()
+    };
+    let weigh = |files: Result<Files, VolumeError>| files.map(|files| files.len()).map_err(|err| err.to_string());
+    let too_much = || Err("the files of the volume hold more than 67108864 bytes together".to_owned());
+    let of_map = |n| weigh(of_config_map(&map, Some(&(0..n).map(item).collect::<Vec<_>>()), 0o644, Need::Required));
+    let of_secret = |n| weigh(of_secret(&secret, Some(&(0..n).map(item).collect::<Vec<_>>()), 0o644, Need::Required));
+    let of_fields = |n| weigh(of_pod(&annotated, Some(&(0..n).map(field).collect::<Vec<_>>()), 0o644, &Amounts::new()));
+    assert_eq!([of_map(64), of_map(65), of_map(8000)], [Ok(64), too_much(), too_much()]);
+    assert_eq!([of_secret(64), of_secret(65)], [Ok(64), too_much()]);
+    assert_eq!([of_fields(200), of_fields(8000)], [Ok(200), too_much()]);
+}

@@ -111,3 +111,16 @@ async fn tok_02_tokens_are_renewed_in_time_and_forgotten_with_their_pod() {
     assert_eq!(case.tokens.forgotten(), ["web-uid".into()]);
     rubelet_testkit::contract::check_volume_plugin(&case.plugin, &request).await;
 }
+
+#[tokio::test]
+async fn sources_that_show_one_large_object_over_and_over_are_refused() {
+    let case = case();
+    case.objects.put_config_map("large", [("k", &"x".repeat(1024 * 1024))]);
+    let source = |n: usize| json!({"configMap": {"name": "large", "items": [{"key": "k", "path": n.to_string()}]}});
+    let sources = |n| json!((0..n).map(source).collect::<Vec<_>>());
+    assert_eq!(case.set_up(pod("web"), sources(64)).await.map(|files| files.len()), Ok(64));
+    assert_eq!(
+        case.set_up(pod("web"), sources(65)).await,
+        Err("the files of the volume hold more than 67108864 bytes together".to_owned())
+    );
+}

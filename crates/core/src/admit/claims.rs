@@ -1,0 +1,18 @@
+//! Resource claims (section 20): a pod that has any is refused, for nothing on this node prepares the devices behind them.
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::Rejection;
+use crate::pod::PodExt;
+
+/// A pod must not run without what it asked for. Upstream prepares claims when the pod is synced; the words are those of
+/// its admission where devices could not be had. upstream: cm/admission/errors.go GetPodAdmitResult (v1.36)
+pub(super) fn check(pod: &Pod) -> Result<(), Rejection> {
+    let claims = pod.pod_spec().and_then(|spec| spec.resource_claims.as_deref()).unwrap_or_default();
+    let of_pod = claims.iter().map(|claim| claim.name.as_str());
+    let containers = pod.init().iter().chain(pod.regular()).filter_map(|c| c.resources.as_ref());
+    let of_containers = containers.flat_map(|r| r.claims.iter().flatten()).map(|claim| claim.name.as_str());
+    let Some(name) = of_pod.chain(of_containers).next() else { return Ok(()) };
+    let why = format!("resource claim {name:?} cannot be prepared: this node has no dynamic resource allocation");
+    Err(Rejection::new("UnexpectedAdmissionError", format!("Allocate failed due to {why}, which is unexpected")))
+}
