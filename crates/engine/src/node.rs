@@ -1,6 +1,6 @@
 //! What every job on a pod needs: the ports, the node's facts and settings, the clock, and the shared limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -95,6 +95,8 @@ pub struct Admission {
     pub taints: Vec<Taint>,
     /// What the node offers to pods.
     pub allocatable: Amounts,
+    /// Extended resources that the API's object may list and that nothing on this node serves.
+    pub unserved: BTreeSet<String>,
     /// Kernel settings that pods may make.
     pub sysctls: SysctlAllowlist,
 }
@@ -141,7 +143,8 @@ impl Node {
         let status = node.status.as_ref();
         for (name, quantity) in status.and_then(|status| status.allocatable.as_ref()).into_iter().flatten() {
             // Of its own resources the node itself knows best.
-            now.allocatable.entry(name.clone()).or_insert_with(|| Amount::of(quantity));
+            let amount = || if own.unserved.contains(name) { Amount::ZERO } else { Amount::of(quantity) };
+            now.allocatable.entry(name.clone()).or_insert_with(amount);
         }
         now
     }

@@ -4,7 +4,7 @@ mod node;
 
 pub(crate) use node::NodeSettings;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use rubelet_core::config::{Gate, KubeletConfiguration, SwapBehavior};
 use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::Pace;
-use rubelet_core::node::{first_labels, node_allocatable, node_capacity};
+use rubelet_core::node::{Unserved, first_labels, node_allocatable, node_capacity};
 use rubelet_core::plan::PlanGates;
 use rubelet_core::qos::{CgroupTree, CpuPolicy, QosClass, node_values, qos_values};
 use rubelet_engine::images::PullLimits;
@@ -64,6 +64,11 @@ pub(crate) fn settings(
             labels: first_labels(&node),
             allocatable: node_allocatable(&node_capacity(&node.machine, node.pods), &node.reserved),
             taints: node.taints,
+            unserved: match node.unserved {
+                Unserved::Named(names) => names,
+                // The object is put right when the node registers.
+                Unserved::All => BTreeSet::new(),
+            },
             sysctls: SysctlAllowlist::new(kernel_version(), &config.allowed_unsafe_sysctls)?,
         },
     })

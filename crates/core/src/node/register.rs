@@ -98,11 +98,9 @@ pub fn reconcile_existing(view: &NodeView<'_>, existing: &Node) -> Node {
     let ours = first.status.unwrap_or_default();
     let capacity = status.capacity.get_or_insert_with(|| ours.capacity.clone().unwrap_or_default());
     let allocatable = status.allocatable.get_or_insert_with(|| ours.allocatable.clone().unwrap_or_default());
-    if view.setup.reset_extended_resources {
-        for (name, amount) in capacity.iter_mut().filter(|(name, _)| is_extended(name)) {
-            *amount = Quantity("0".to_owned());
-            allocatable.insert(name.clone(), amount.clone());
-        }
+    for (name, amount) in capacity.iter_mut().filter(|(name, _)| is_extended(name) && view.setup.unserved.has(name)) {
+        *amount = Quantity("0".to_owned());
+        allocatable.insert(name.clone(), amount.clone());
     }
     for (list, right) in [(capacity, ours.capacity), (allocatable, ours.allocatable)] {
         reconcile_pages(list, &right.unwrap_or_default());

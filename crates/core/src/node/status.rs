@@ -13,7 +13,7 @@ use super::conditions::set_conditions;
 use super::register::{LABEL_ARCH, LABEL_OS, OS};
 use super::resources::{node_allocatable, node_capacity, quantity};
 use super::version::runtime_version;
-use super::view::{Cloud, NodeImage, NodeNews, NodeView};
+use super::view::{Cloud, NodeImage, NodeNews, NodeView, Unserved};
 use crate::resources::{Amount, Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts};
 
 /// Where an external cloud controller reads which addresses were asked for (NODE-04).
@@ -111,6 +111,10 @@ fn set_addresses(status: &mut NodeStatus, view: &NodeView<'_>) {
 /// upstream: nodestatus/setters.go MachineInfo (v1.36)
 fn set_resources(status: &mut NodeStatus, view: &NodeView<'_>) {
     let mut capacity = amounts(status.capacity.as_ref());
+    // Resources of device plugins that an agent before this one served: nothing serves them now (DEV-07).
+    if let Unserved::Named(names) = &view.setup.unserved {
+        capacity.iter_mut().filter(|(name, _)| names.contains(*name)).for_each(|(_, amount)| *amount = Amount::ZERO);
+    }
     capacity.extend(node_capacity(&view.setup.machine, view.setup.pods));
     let allocatable = node_allocatable(&capacity, &view.setup.reserved);
     let mut kept = amounts(status.allocatable.as_ref());
@@ -186,7 +190,8 @@ fn set_runtime(status: &mut NodeStatus, view: &NodeView<'_>) {
             name: Some(name.clone()),
             features: Some(NodeRuntimeHandlerFeatures {
                 recursive_read_only_mounts: Some(features.recursive_read_only_mounts),
-                user_namespaces: Some(features.user_namespaces),
+                // Whatever the runtime can do: no pod is given one here.
+                user_namespaces: None,
             }),
         };
         status.runtime_handlers = list(handlers.iter().map(handler).collect());

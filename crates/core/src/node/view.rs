@@ -1,6 +1,6 @@
 //! What the node object is made from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -76,8 +76,8 @@ pub struct NodeSetup {
     pub local_storage: bool,
     /// Features that the scheduler may count on; `None` with the gate off.
     pub declared_features: Option<Vec<String>>,
-    /// No device plugin of this node is remembered: what the object says of extended resources is stale (NODE-05).
-    pub reset_extended_resources: bool,
+    /// Extended resources that the object may list and that nothing on this node serves (NODE-05, DEV-07).
+    pub unserved: Unserved,
     /// Version that we report, such as `v1.36.4`.
     pub kubelet_version: String,
     /// The machine.
@@ -86,6 +86,47 @@ pub struct NodeSetup {
     pub pods: i64,
     /// What is kept from pods, eviction thresholds included (CG-20).
     pub reserved: Amounts,
+}
+
+/// Extended resources that the node's object may list from before, and that nothing on this node serves.
+///
+/// Those that a device plugin once had are told apart from those that an administrator advertises, by the checkpoint that
+/// upstream's device manager keeps: the latter are counted by the scheduler alone, and stay.
+#[doc(alias = "ShouldResetExtendedResourceCapacity")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// No device manager has run here since the root directory was made: all that the object lists is stale.
+    All,
+    /// What device plugins had registered.
+    Named(BTreeSet<String>),
+}
+
+impl Default for Unserved {
+    fn default() -> Self {
+        Self::Named(BTreeSet::new())
+    }
+}
+
+impl Unserved {
+    /// By the text of `kubelet_internal_checkpoint`, if there is one. One that cannot be read is as good as none.
+    pub fn from_checkpoint(text: Option<&str>) -> Self {
+        let checkpoint = text.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+        let registered = checkpoint.as_ref().and_then(|all| all.get("Data")?.get("RegisteredDevices"));
+        match registered {
+            Some(serde_json::Value::Object(devices)) => Self::Named(devices.keys().cloned().collect()),
+            // None was ever registered.
+            Some(serde_json::Value::Null) => Self::Named(BTreeSet::new()),
+            Some(_) | None => Self::All,
+        }
+    }
+
+    /// Whether nothing serves the extended resource `name`.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.contains(name),
+        }
+    }
 }
 
 /// An image on the node.

@@ -1,6 +1,6 @@
 //! A node that can be killed and started again, while the world it acts on goes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +55,8 @@ pub(crate) struct Sim {
     pub(crate) more: Option<FakeSource>,
     /// The API server, where a test wants one.
     pub(crate) api: Option<FakeApi>,
+    /// How much swap containers get.
+    pub(crate) swap: SwapPolicy,
     /// The node's object and lease, where a test wants them.
     pub(crate) node: Option<Box<dyn Fn() -> NodeParts>>,
     pub(crate) laws: Laws,
@@ -113,6 +115,7 @@ impl Sim {
             probes: FakeProbes::new(clock),
             more: None,
             api: None,
+            swap: SwapPolicy::default(),
             node: None,
             laws: Laws::default(),
             wall: Clock::virtual_from(clock.now().wall),
@@ -137,10 +140,12 @@ impl Sim {
         if let Some(api) = &self.api {
             sources.push(Arc::new(api.clone()));
         }
+        let mut settings = settings();
+        settings.launch.swap = self.swap;
         let parts = Parts {
             ports: self.ports(),
             facts: facts(),
-            settings: settings(),
+            settings,
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             clock: self.wall.clone(),
             sources,
@@ -393,6 +398,7 @@ pub(crate) fn settings() -> Settings {
             labels: BTreeMap::new(),
             taints: Vec::new(),
             allocatable: allocatable.into_iter().collect(),
+            unserved: BTreeSet::from(["example.com/left-behind".to_owned()]),
             sysctls: SysctlAllowlist::new((6, 1), &[]).expect("an empty list"),
         },
     }

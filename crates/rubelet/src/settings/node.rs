@@ -10,8 +10,8 @@ use anyhow::bail;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use rubelet_core::config::{Gate, KubeletConfiguration, node_ips};
 use rubelet_core::node::{
-    Cloud, Machine, NodeSetup, Pressure, Reservations, ThresholdError, declared_features, node_capacity, pods_limit,
-    quantity,
+    Cloud, Machine, NodeSetup, Pressure, Reservations, ThresholdError, Unserved, declared_features, node_capacity,
+    pods_limit, quantity,
 };
 use rubelet_core::resources::Amounts;
 use rubelet_engine::node_reporter::{NodeParts, NodeTiming, Registration};
@@ -100,7 +100,7 @@ pub(super) fn setup(loaded: &Loaded, facts: &NodeFacts) -> anyhow::Result<NodeSe
         max_images: usize::try_from(config.node_status_max_images).ok(),
         local_storage: config.local_storage_capacity_isolation,
         declared_features: declared_features(|gate| loaded.gates.enabled(gate)),
-        reset_extended_resources: !plugins.exists(),
+        unserved: Unserved::from_checkpoint(std::fs::read_to_string(plugins).ok().as_deref()),
         kubelet_version: KUBERNETES_VERSION.to_owned(),
         reserved: reserved(loaded, &machine, pods)?,
         machine,

@@ -145,8 +145,8 @@ fn node_14_images_handlers_and_features() {
     assert_eq!(
         status["runtimeHandlers"],
         json!([
-            { "name": "", "features": { "recursiveReadOnlyMounts": true, "userNamespaces": true } },
-            { "name": "gvisor", "features": { "recursiveReadOnlyMounts": false, "userNamespaces": false } },
+            { "name": "", "features": { "recursiveReadOnlyMounts": true } },
+            { "name": "gvisor", "features": { "recursiveReadOnlyMounts": false } },
         ])
     );
     assert_eq!(status["features"], json!({ "supplementalGroupsPolicy": true }));
@@ -190,7 +190,7 @@ fn node_02_wrong_labels_of_system_and_architecture_are_put_back() {
 #[test]
 fn node_05_registration_puts_right_what_is_stale_and_touches_nothing_else() {
     let (mut setup, health) = (setup(), well());
-    setup.reset_extended_resources = true;
+    setup.unserved = Unserved::All;
     setup.labels = strings(&[("topology.kubernetes.io/zone", "b"), ("node.kubernetes.io/pool", "new")]);
     setup.machine.hugepages = BTreeMap::from([(2 << 20, 4)]);
     let mut existing = Node::default();
@@ -224,12 +224,51 @@ fn node_05_registration_puts_right_what_is_stale_and_touches_nothing_else() {
     assert_eq!(node["status"]["allocatable"], json!({ "example.com/gpu": "0", "hugepages-2Mi": "8Mi" }));
 
     setup.controller_attach_detach = false;
-    setup.reset_extended_resources = false;
+    setup.unserved = Unserved::default();
     let mut again: Node = serde_json::from_value(node).unwrap();
     again.status.as_mut().unwrap().capacity = quantities(&[("example.com/gpu", "2")]);
     let node = value(&reconcile_existing(&view(&setup, &health), &again));
     assert_eq!(node["metadata"]["annotations"], json!({}));
-    assert_eq!(node["status"]["capacity"]["example.com/gpu"], json!("2"), "a device plugin still has them");
+    assert_eq!(node["status"]["capacity"]["example.com/gpu"], json!("2"), "an administrator advertises them");
+}
+
+/// DEV-07: of what device plugins had under another agent there is none, whatever the object says.
+#[test]
+fn dev_07_what_device_plugins_had_before_is_nothing_now_and_what_people_advertise_stays() {
+    let (mut setup, health) = (setup(), well());
+    setup.unserved = Unserved::from_checkpoint(Some(
+        r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{"nvidia.com/gpu":["GPU-1","GPU-2"]}},"Checksum":1}"#,
+    ));
+    let mut node = initial_node(&view(&setup, &health)).node;
+    let status = node.status.get_or_insert_default();
+    for list in [&mut status.capacity, &mut status.allocatable] {
+        list.get_or_insert_default().extend(quantities(&[("nvidia.com/gpu", "2"), ("example.com/foo", "5")]).unwrap());
+    }
+    for updated in [reconcile_existing(&view(&setup, &health), &node), updated_node(&view(&setup, &health), &node).node]
+    {
+        let status = value(&updated)["status"].clone();
+        for list in ["capacity", "allocatable"] {
+            assert_eq!(status[list]["nvidia.com/gpu"], json!("0"), "{list}");
+            assert_eq!(status[list]["example.com/foo"], json!("5"), "{list}");
+        }
+    }
+}
+
+#[test]
+fn the_checkpoint_of_a_device_manager_names_what_nothing_serves() {
+    let named = |names: &[&str]| Unserved::Named(names.iter().map(|name| (*name).to_owned()).collect());
+    for (text, expected) in [
+        (None, Unserved::All),
+        (Some(""), Unserved::All),
+        (Some("{}"), Unserved::All),
+        (Some(r#"{"Data":{"RegisteredDevices":7}}"#), Unserved::All),
+        (Some(r#"{"Data":{"RegisteredDevices":null}}"#), named(&[])),
+        (Some(r#"{"Data":{"RegisteredDevices":{}}}"#), named(&[])),
+        (Some(r#"{"Data":{"RegisteredDevices":{"a.b/c":[],"d.e/f":["1"]}}}"#), named(&["a.b/c", "d.e/f"])),
+    ] {
+        assert_eq!(Unserved::from_checkpoint(text), expected, "{text:?}");
+    }
+    assert!(Unserved::All.has("a.b/c") && named(&["a.b/c"]).has("a.b/c") && !named(&["a.b/c"]).has("a.b/d"));
 }
 
 #[test]
