@@ -81,10 +81,10 @@ pub fn pulled(image: &str, took: Duration, waited: Duration, size: u64) -> Strin
     )
 }
 
-/// What the event `Pulled` says of an image that was there. `verified`: gate `KubeletEnsureSecretPulledImages` (IMG-03).
-pub fn already_present(image: &str, verified: bool) -> String {
-    let more = if verified { " and can be accessed by the pod" } else { "" };
-    format!("Container image {image:?} already present on machine{more}")
+/// What the event `Pulled` says of an image that was there (IMG-03). Upstream goes on, " and can be accessed by the pod",
+/// where it has checked the pod's credentials (gate `KubeletEnsureSecretPulledImages`); nothing checks them here.
+pub fn already_present(image: &str) -> String {
+    format!("Container image {image:?} already present on machine")
 }
 
 /// What the event `Failed` says (IMG-03).

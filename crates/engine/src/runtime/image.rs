@@ -56,7 +56,7 @@ impl PodRuntime<'_> {
         let present = if policy.asks_presence() { self.find(container, &spec).await? } else { None };
         match (should_pull(policy, present.is_some()), present) {
             (PullDecision::UsePresent, Some(image)) => {
-                let message = image::already_present(written, true);
+                let message = image::already_present(written);
                 self.image_event(container, EventKind::Normal, "Pulled", &message).await;
                 Ok(here(image))
             }
