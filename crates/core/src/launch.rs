@@ -16,7 +16,7 @@ mod types;
 pub use container::{as_container, container_config, container_of};
 pub use context::*;
 pub use error::LaunchError;
-pub use linux::{container_resources, oom_score_adj};
+pub use linux::{container_resources, may_swap, oom_score_adj};
 pub use sandbox::{
     CONTAINER_NAME_LABEL, POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL, log_directory, normal_sysctl,
     sandbox_config,

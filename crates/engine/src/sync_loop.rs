@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rubelet_core::desired::{DeltaOp, DesiredPods};
+use rubelet_core::desired::{Delta, DeltaOp, DesiredPods};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Event as PodEventKind;
 use rubelet_core::pod::{PodExt, Source};
@@ -245,6 +245,8 @@ impl SyncLoop {
             self.tell_mirrors();
         }
         let mut door = Door::default();
+        let mut changes = changes;
+        self.who_is_here_goes_first(&mut changes.deltas);
         let trigger = match changes.deltas.iter().map(|delta| delta.op).min_by_key(|op| match op {
             DeltaOp::Add => 0,
             DeltaOp::Update | DeltaOp::Delete | DeltaOp::Reconcile => 1,
@@ -270,6 +272,19 @@ impl SyncLoop {
         if others_count {
             self.housekeeping.pods_changed(&self.node, &self.workers);
         }
+    }
+
+    /// Additions of pods that run here, or were admitted before, go before those of others: after a restart the room that
+    /// they have must not be given to a pod that does not run yet. Stable, so that priority and age decide among equals.
+    fn who_is_here_goes_first(&self, deltas: &mut [Delta]) {
+        let runs = |uid: &PodUid| {
+            let listed = self.listing.as_ref().and_then(|listing| listing.get(uid));
+            listed.is_some_and(|pod| pod.is_running())
+        };
+        deltas.sort_by_cached_key(|delta| {
+            let uid = PodRef::of(&delta.pod).uid;
+            (delta.op, delta.op == DeltaOp::Add && !runs(&uid) && !self.resizes.is_admitted(&uid))
+        });
     }
 
     /// Another source has a pod of the same UID, and comes first. The runtime knows pods by their UID, so only one can be.

@@ -125,21 +125,38 @@ fn swap(ctx: &LaunchContext, pod: &Pod, own: &Own, resources: &mut LinuxResource
         // Memory plus swap: with both limits the same, none is left for swap.
         CgroupVersion::V1 => resources.memory_swap_limit_in_bytes = resources.memory_limit_in_bytes,
         CgroupVersion::V2 => {
-            let bytes = if ctx.swap.limited { limited_swap(ctx, pod, own) } else { 0 };
+            let bytes = limited_swap(ctx, pod, own);
             resources.unified.insert("memory.swap.max".to_owned(), bytes.to_string());
         }
     }
 }
 
-/// The container's share of the node's swap is its share of the node's memory.
-fn limited_swap(ctx: &LaunchContext, pod: &Pod, own: &Own) -> i64 {
+/// Whether the container may use swap: under `LimitedSwap` that is decided container by container.
+///
+/// upstream: kuberuntime_container_linux.go GetContainerSwapBehavior (v1.36)
+#[doc(alias = "GetContainerSwapBehavior")]
+pub fn may_swap(ctx: &LaunchContext, pod: &Pod, container: &Container) -> bool {
+    gets_swap(ctx, pod, &Own::of(pod, container))
+}
+
+fn gets_swap(ctx: &LaunchContext, pod: &Pod, own: &Own) -> bool {
     let amount = |list: &Amounts| list.get(MEMORY).copied().unwrap_or_default();
     let (request, limit) = (amount(&own.requests), amount(&own.limits));
-    let asks_for_none = request.is_zero() && limit.is_zero();
-    if is_critical(pod) || qos_class(pod) != QosClass::Burstable || asks_for_none || request == limit {
+    // Equal amounts, be they nothing at all, are a promise of just that much memory.
+    ctx.swap.limited
+        && ctx.swap.controller
+        && ctx.cgroups == CgroupVersion::V2
+        && !is_critical(pod)
+        && qos_class(pod) == QosClass::Burstable
+        && request != limit
+}
+
+/// The container's share of the node's swap is its share of the node's memory.
+fn limited_swap(ctx: &LaunchContext, pod: &Pod, own: &Own) -> i64 {
+    if !gets_swap(ctx, pod, own) {
         return 0;
     }
-    let request = request.value();
+    let request = own.requests.get(MEMORY).map_or(0, |memory| memory.value());
     if ctx.memory_bytes <= 0 || request > ctx.memory_bytes {
         return 0;
     }

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rubelet_core::admit::admit;
 use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::launch::may_swap;
 use rubelet_core::lifecycle::Arrival;
 use rubelet_core::pod::PodExt;
 use rubelet_core::resize::{
@@ -91,6 +92,11 @@ impl Resizes {
     pub(super) fn given(&self, pod: &Arc<Pod>) -> Arc<Pod> {
         let allocation = self.given.get(&PodRef::of(pod).uid);
         allocation.and_then(|allocation| with_allocation(pod, allocation)).unwrap_or_else(|| Arc::clone(pod))
+    }
+
+    /// The pod was admitted, by this process or by one before it.
+    pub(super) fn is_admitted(&self, uid: &PodUid) -> bool {
+        self.given.contains_key(uid)
     }
 
     /// What the runtime was told of this pod by a process before this one; asked for once.
@@ -177,9 +183,9 @@ impl SyncLoop {
             self.node.metrics.resize_requested(change);
         }
         if Arc::ptr_eq(&given, pod) || pod.is_deleted() || pod.is_terminal() {
-            if self.resizes.waiting.remove(&uid).is_some() {
-                self.workers.set_pending_resize(&uid, None);
-            }
+            // Also of a resize that waits no longer because it can never be: taken back, it is no pending resize.
+            self.resizes.waiting.remove(&uid);
+            self.workers.set_pending_resize(&uid, None);
         } else {
             self.resizes.waiting.insert(uid, Arc::clone(pod));
         }
@@ -219,8 +225,8 @@ impl SyncLoop {
     fn try_resize(&mut self, turn: &Turn, trigger: Trigger) {
         let Turn { uid, desired, given, since } = turn;
         let generation = desired.metadata.generation.unwrap_or_default();
-        let swap = &self.node.settings.launch.swap;
-        let swaps = |_: &Pod, _: &Container| swap.limited && swap.bytes > 0;
+        let launch = &self.node.settings.launch;
+        let swaps = |pod: &Pod, container: &Container| may_swap(launch, pod, container);
         let refused = match feasible(desired, given, swaps) {
             Err(infeasible) => Some((INFEASIBLE, "ResizeInfeasible", infeasible.message)),
             Ok(()) => {
