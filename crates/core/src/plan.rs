@@ -17,7 +17,7 @@ pub use kill::{
     pre_stop_from_marks,
 };
 pub use restart::{restarts_all, restarts_on_exit, should_start};
-pub use sandbox::{SandboxNeed, sandbox_need};
+pub use sandbox::{SandboxNeed, is_abandoned, sandbox_need};
 
 use std::collections::BTreeMap;
 

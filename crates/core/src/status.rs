@@ -28,7 +28,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use crate::observe::PodObservation;
-use crate::plan::{PlanGates, ProbeView, restarts_all};
+use crate::plan::{PlanGates, ProbeView, is_abandoned, restarts_all};
 use crate::qos::qos_class;
 use crate::reason::StartFailure;
 use crate::resize::{PodAllocation, ResizeState};
@@ -136,6 +136,7 @@ fn decide_phase(view: &StatusView<'_>, seen: &PodObservation, status: &mut PodSt
     let facts = PhaseFacts {
         terminal: view.ending == Ending::Terminal,
         initialised: phase::has_active_regular(view.pod, seen),
+        abandoned: is_abandoned(view.pod, seen) && !restarts_all(view.pod, seen, view.gates),
         gates: view.gates,
     };
     let computed = pod_phase(view.pod, status, facts);

@@ -48,7 +48,9 @@ fn plans() {
         let pod = case.pod();
         let seen = case.seen(&pod);
         let probes = case.probes(&seen);
-        let plan = plan_pod(&PodView { pod: &pod, probes: &probes, gates: case.gates(), told: None }, &seen);
+        let told = case.told();
+        let view = PodView { pod: &pod, probes: &probes, gates: case.gates(), told: told.as_ref() };
+        let plan = plan_pod(&view, &seen);
         world::show_plan(&pod, &plan)
     });
 }

@@ -50,10 +50,7 @@ pub fn sandbox_need(pod: &Pod, seen: &PodObservation) -> SandboxNeed {
 pub(super) fn recreate(view: &PodView<'_>, seen: &PodObservation, attempt: u32, replaces: bool) -> PodPlan {
     let kill = PodPlan { kill_pod: true, ..PodPlan::default() };
     let pod = view.pod;
-    // A pod that never restarts and has had a container is over (RT-11). One that was made and never started does not
-    // count: such a pod would wait for it for ever, as upstream's does.
-    let had_one = || seen.containers.iter().any(|c| c.state.kind() != ContainerStateKind::Created);
-    if pod.restart_policy() == RestartPolicy::Never && attempt != 0 && had_one() {
+    if is_abandoned(pod, seen) {
         return kill;
     }
     let open = unfinished(pod, seen, view.gates);
@@ -72,6 +69,14 @@ pub(super) fn recreate(view: &PodView<'_>, seen: &PodObservation, attempt: u32, 
         start,
         ..kill
     }
+}
+
+/// The pod's sandbox is gone, and it gets no other: it never restarts, and has had a container (RT-11). One that was made
+/// and never started does not count: such a pod would wait for it for ever, as upstream's does.
+pub fn is_abandoned(pod: &Pod, seen: &PodObservation) -> bool {
+    let had_one = || seen.containers.iter().any(|c| c.state.kind() != ContainerStateKind::Created);
+    let replaces = matches!(sandbox_need(pod, seen), SandboxNeed::New { attempt, .. } if attempt != 0);
+    pod.restart_policy() == RestartPolicy::Never && replaces && had_one()
 }
 
 /// Regular containers that have not done their work: all but those that ended well under `OnFailure` (RT-12).

@@ -52,6 +52,8 @@ pub struct PhaseFacts {
     pub terminal: bool,
     /// A regular container was made in the current sandbox: a sidecar that restarts does not make the pod pending again.
     pub initialised: bool,
+    /// The pod never restarts and its sandbox is gone: what has not begun never will.
+    pub abandoned: bool,
     /// Feature gates that matter here.
     pub gates: PlanGates,
 }
@@ -106,6 +108,19 @@ struct Count {
 /// The phase of `pod`, given the container statuses in `status`.
 #[doc(alias = "getPhase")]
 pub fn pod_phase(pod: &Pod, status: &PodStatus, facts: PhaseFacts) -> Phase {
+    let phase = phase_of_containers(pod, status, facts);
+    // Upstream's pod waits for ever for a container that no sandbox will be made for.
+    let lost = facts.abandoned && !phase.is_terminal() && !has_running(status);
+    if lost { Phase::Failed } else { phase }
+}
+
+fn has_running(status: &PodStatus) -> bool {
+    let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    let mut all = lists.into_iter().flatten().flatten();
+    all.any(|container| container.state.as_ref().is_some_and(|state| state.running.is_some()))
+}
+
+fn phase_of_containers(pod: &Pod, status: &PodStatus, facts: PhaseFacts) -> Phase {
     let count = count(pod, status, facts.gates);
     if count.init_failed {
         return Phase::Failed;

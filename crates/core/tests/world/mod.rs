@@ -18,7 +18,7 @@ use rubelet_core::observe::{
 use rubelet_core::plan::{PodPlan, ProbeView, SandboxPlan, Verdict};
 use rubelet_core::pod::PodExt;
 use rubelet_core::reason::{StartFailure, WaitingReason};
-use rubelet_core::resize::ResizeState;
+use rubelet_core::resize::{PodAllocation, ResizeContainer, ResizeState};
 use rubelet_core::status::{Ending, StatusView, normalise, pod_status};
 use rubelet_core::time::Instant;
 use serde::Deserialize;
@@ -66,6 +66,8 @@ pub(crate) struct Case {
     pub(crate) host_ips: Vec<String>,
     /// The status before is what this case decides, from the containers named here.
     pub(crate) before: Vec<String>,
+    /// The spec whose resources the runtime was last told of.
+    pub(crate) told: Option<PodSpec>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -106,6 +108,11 @@ impl Case {
             pod.metadata.deletion_timestamp = Some(Time(at(900)));
         }
         pod
+    }
+
+    /// What the runtime was last told of the pod's resources.
+    pub(crate) fn told(&self) -> Option<PodAllocation> {
+        self.told.clone().map(|spec| PodAllocation::of(&pod(spec)))
     }
 
     pub(crate) fn seen(&self, pod: &Pod) -> PodObservation {
@@ -332,6 +339,18 @@ pub(crate) fn show_plan(pod: &Pod, plan: &PodPlan) -> String {
         SandboxPlan::Create { attempt, replaces } => {
             let _ = writeln!(out, "create sandbox.{attempt}{}", if *replaces { ", replacing one" } else { "" });
         }
+    }
+    let resize = |out: &mut String, what: &str, list: &[ResizeContainer]| {
+        for one in list {
+            let lower = one.lower_memory_limit.filter(|_| what == "memory");
+            let lower = lower.map(|bytes| format!(", down to {bytes} bytes")).unwrap_or_default();
+            let _ = writeln!(out, "resize {what} of {}{lower}", one.id);
+        }
+    };
+    resize(&mut out, "memory", &plan.resize.memory);
+    resize(&mut out, "cpu", &plan.resize.cpu);
+    if plan.resize.pod {
+        out.push_str("resize the pod's cgroup\n");
     }
     for start in &plan.start {
         let _ = writeln!(out, "start {} ({:?})", name_at(pod, *start), start.role);

@@ -21,6 +21,7 @@ mod probes;
 mod puller;
 mod pulls;
 mod races;
+mod refusals;
 mod resize;
 mod roles;
 mod rows;
