@@ -144,9 +144,10 @@ async fn a_rejected_pod_that_runs_is_ended_loop_05() {
     sim.files.put(static_pod("small").request("cpu", "40").build());
     sim.until_ready(&["small"], 10).await;
     sim.kill();
-    sim.files.put(static_pod("vital").request("cpu", "40").priority(1000).build());
+    // Its definition no longer fits the node.
+    let elsewhere = Some(rubelet_testkit::map([("disk", "ssd")]));
+    sim.files.put(static_pod("small").request("cpu", "40").edit_spec(|spec| spec.node_selector = elsewhere).build());
     sim.start().await;
-    sim.until_ready(&["vital"], 20).await;
     sim.until(120, "the refused one to be ended", async |sim| sim.runtime.is_still(&"small-uid".into())).await;
     let view = sim.view().await;
     assert_eq!(view.rejected.len(), 1);
