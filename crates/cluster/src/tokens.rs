@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_core::token::{MAX_JITTER, renew_at};
+use rubelet_core::token::{max_jitter, renew_at};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance, Token, TokenWish, Tokens};
 use tracing::warn;
@@ -75,7 +75,7 @@ impl<R: Requests> ApiTokens<R> {
             let detail = "the answer holds no token".to_owned();
             return Err(ApiError { kind: ApiErrorKind::Garbage, detail });
         };
-        let jitter = MAX_JITTER.mul_f64(self.chance.fraction());
+        let jitter = max_jitter(seconds).mul_f64(self.chance.fraction());
         Ok(Token { token, expires, renew_at: renew_at(expires, seconds, jitter) })
     }
 }

@@ -7,9 +7,16 @@ use jiff::{SignedDuration, Timestamp};
 /// A token is replaced when it is this old, however long it is good.
 #[doc(alias = "maxTTL")]
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
-/// The nodes of a cluster must not all ask at once: each asks up to this much earlier.
+/// The nodes of a cluster, and the pods of a node, must not all ask at once: each asks up to this much earlier, …
 #[doc(alias = "maxJitter")]
-pub const MAX_JITTER: Duration = Duration::from_secs(10);
+const LEAST_JITTER: Duration = Duration::from_secs(10);
+/// … or this share of the token's life, if that is longer: pods that started together would ask together otherwise.
+const JITTER_SHARE: u64 = 20;
+
+/// How much earlier than it must a token that is good for `seconds` may be replaced.
+pub fn max_jitter(seconds: i64) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default() / JITTER_SHARE).max(LEAST_JITTER)
+}
 
 /// When a token that was asked for `seconds` and expires at `expires` is to be replaced: at four fifths of its life or
 /// after a day, whichever comes first, `jitter` earlier.
@@ -48,7 +55,14 @@ mod tests {
             let due = renew_at(expires, seconds, Duration::from_secs(jitter));
             assert_eq!(due.as_second() - made.as_second(), expected, "{seconds} s, jitter {jitter} s");
         }
-        renew_at(Timestamp::MIN, i64::MAX, MAX_JITTER);
-        renew_at(Timestamp::MAX, i64::MIN, MAX_JITTER);
+        renew_at(Timestamp::MIN, i64::MAX, max_jitter(i64::MAX));
+        renew_at(Timestamp::MAX, i64::MIN, max_jitter(i64::MIN));
+    }
+
+    #[test]
+    fn tok_01_renewals_are_spread_over_a_share_of_the_life() {
+        for (seconds, jitter) in [(-1, 10), (100, 10), (600, 30), (3607, 180), (86_400, 4_320)] {
+            assert_eq!(max_jitter(seconds).as_secs(), jitter, "{seconds} s");
+        }
     }
 }

@@ -64,9 +64,9 @@ async fn tok_01_it_is_replaced_in_time_and_used_to_its_end_if_it_cannot_be() {
     let rig = rig();
     rig.gives("one");
     assert_eq!(rig.token("a").await, Ok("one".into()));
-    tokio::time::sleep(Duration::from_secs(2860)).await;
-    assert_eq!(rig.token("a").await, Ok("one".into()), "not four fifths of its life");
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    tokio::time::sleep(Duration::from_secs(2690)).await;
+    assert_eq!(rig.token("a").await, Ok("one".into()), "not three quarters of its life");
+    tokio::time::sleep(Duration::from_secs(200)).await;
     rig.server.answer(PATH, Err(error(ApiErrorKind::Failed)));
     assert_eq!(rig.token("a").await, Ok("one".into()), "it could not be replaced, and is still good");
     rig.gives("two");
