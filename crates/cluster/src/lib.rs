@@ -15,6 +15,7 @@ pub mod node_api;
 pub mod objects;
 pub mod pod_api;
 mod pod_cache;
+mod program;
 pub mod requests;
 pub mod reviews;
 mod text;

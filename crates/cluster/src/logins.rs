@@ -19,12 +19,15 @@ use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{NodeLogins, RegistryAuth};
 use tracing::warn;
 
+use crate::program::Programs;
 use crate::text::{self, TextError};
 pub use files::DockerFiles;
 use program::ask;
 
 /// How long what the files say holds.
 const FILES_HOLD: Duration = Duration::from_secs(300);
+/// How many programs are asked at a time: as many as images are pulled at once, more or less.
+const AT_ONCE: usize = 5;
 
 /// The providers cannot be used: the node does not start then.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +72,9 @@ pub enum ProvidersError {
 #[doc(alias = "nodeKeyring")]
 pub struct DiskLogins {
     files: DockerFiles,
-    programs: PathBuf,
+    /// Where the programs are.
+    dir: PathBuf,
+    programs: Programs,
     providers: Vec<Provider>,
     clock: Clock,
     kept: Mutex<Kept>,
@@ -86,7 +91,8 @@ struct Kept {
 impl DiskLogins {
     /// Logins of files alone.
     pub fn new(files: DockerFiles, clock: Clock) -> Self {
-        Self { files, programs: PathBuf::new(), providers: Vec::new(), clock, kept: Mutex::default() }
+        let programs = Programs::new(AT_ONCE);
+        Self { files, dir: PathBuf::new(), programs, providers: Vec::new(), clock, kept: Mutex::default() }
     }
 
     /// And of the programs in `programs` that the file or directory `config` names. Reads the disk: at start-up alone.
@@ -99,7 +105,7 @@ impl DiskLogins {
                 return Err(ProvidersError::Program { name: provider.name.clone(), path });
             }
         }
-        programs.clone_into(&mut self.programs);
+        programs.clone_into(&mut self.dir);
         self.providers = providers;
         Ok(self)
     }
@@ -131,7 +137,7 @@ impl DiskLogins {
                 return keyring.clone();
             }
         }
-        let answer = match ask(provider, &self.programs, repository).await {
+        let answer = match ask(provider, (&self.programs, &self.dir), repository).await {
             Ok(answer) => answer,
             Err(err) => {
                 warn!(provider = %provider.name, image = repository, err = %Chain(&err), "A credential provider failed");

@@ -23,6 +23,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::exec::{Exec, ExecError, Grant};
+use crate::program::Programs;
 
 /// How long a file is believed before it is read again.
 ///
@@ -212,6 +213,7 @@ struct Shared {
     state: Mutex<State>,
     /// One run of the program at a time.
     running: Semaphore,
+    programs: Programs,
 }
 
 #[derive(Default)]
@@ -244,8 +246,8 @@ impl Credentials {
     /// Those of `user`.
     pub fn new(user: User) -> Self {
         let (version, running) = (watch::Sender::new(0), Semaphore::new(1));
-        let refusals = watch::Sender::new(0);
-        Self { shared: Arc::new(Shared { user, version, refusals, state: Mutex::default(), running }) }
+        let (refusals, programs) = (watch::Sender::new(0), Programs::new(1));
+        Self { shared: Arc::new(Shared { user, version, refusals, state: Mutex::default(), running, programs }) }
     }
 
     /// From now on this certificate, whatever the user of the kubeconfig has. Running watches go on.
@@ -364,7 +366,7 @@ impl Credentials {
         if let Some(grant) = valid() {
             return Ok(grant);
         }
-        let grant = Arc::new(Granted::read(exec.run().await?)?);
+        let grant = Arc::new(Granted::read(exec.run(&self.shared.programs).await?)?);
         let before = self.state().grant.replace(Arc::clone(&grant));
         if before.is_some_and(|before| before.fingerprint != grant.fingerprint) {
             self.renew();

@@ -3,21 +3,13 @@
 //! upstream: client-go plugin/pkg/client/auth/exec/exec.go (v1.36).
 
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
-/// How long the program may take.
-const DEADLINE: Duration = Duration::from_secs(60);
-/// Most that it may print.
-const MAX_OUTPUT: u64 = 1 << 20;
-/// Most of its complaints that are shown.
-const MAX_SHOWN: usize = 256;
+use crate::program::{DEADLINE, MAX_OUTPUT, ProgramError, Programs};
 
 /// A program that says who we are. Its `Debug` hides arguments and environment, which may hold secrets.
 #[derive(Clone)]
@@ -56,6 +48,12 @@ pub enum ExecError {
     /// It took too long.
     #[error("the credential plugin {} did not finish within {DEADLINE:?}", command.display())]
     Timeout {
+        /// What.
+        command: PathBuf,
+    },
+    /// It printed too much.
+    #[error("the credential plugin {} printed more than {MAX_OUTPUT} bytes", command.display())]
+    TooMuch {
         /// What.
         command: PathBuf,
     },
@@ -115,19 +113,23 @@ pub(super) struct Grant {
 
 impl Exec {
     /// Runs it.
-    pub(super) async fn run(&self) -> Result<Grant, ExecError> {
-        let work = tokio::time::timeout(DEADLINE, self.output());
-        let (status, output, complaint) =
-            work.await.map_err(|_| ExecError::Timeout { command: self.command.clone() })??;
-        if !status.success() {
-            let complaint = String::from_utf8_lossy(&complaint).trim().chars().take(MAX_SHOWN).collect();
-            return Err(ExecError::Failed { command: self.command.clone(), status, complaint });
+    pub(super) async fn run(&self, programs: &Programs) -> Result<Grant, ExecError> {
+        let finished = programs.run(self.command(), None).await.map_err(|error| {
+            let (command, advice) = (self.command.clone(), self.hint.clone());
+            match error {
+                ProgramError::Run(source) => ExecError::Start { command, advice, source },
+                ProgramError::Timeout => ExecError::Timeout { command },
+                ProgramError::TooMuch => ExecError::TooMuch { command },
+            }
+        })?;
+        if !finished.status.success() {
+            let (command, complaint) = (self.command.clone(), finished.complaint());
+            return Err(ExecError::Failed { command, status: finished.status, complaint });
         }
-        self.read(&output)
+        self.read(&finished.output)
     }
 
-    async fn output(&self) -> Result<(std::process::ExitStatus, Vec<u8>, Vec<u8>), ExecError> {
-        let failed = |source| ExecError::Start { command: self.command.clone(), advice: self.hint.clone(), source };
+    fn command(&self) -> Command {
         let mut spec = json!({ "interactive": false });
         if let (Some(cluster), Value::Object(spec)) = (&self.cluster, &mut spec) {
             spec.insert("cluster".to_owned(), cluster.clone());
@@ -136,12 +138,7 @@ impl Exec {
         let mut command = Command::new(&self.command);
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.env("KUBERNETES_EXEC_INFO", info.to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().map_err(failed)?;
-        let (output, complaint) = (child.stdout.take(), child.stderr.take());
-        let (output, complaint) = tokio::join!(bounded(output), bounded(complaint));
-        let status = child.wait().await.map_err(failed)?;
-        Ok((status, output.map_err(failed)?, complaint.map_err(failed)?))
+        command
     }
 
     fn read(&self, output: &[u8]) -> Result<Grant, ExecError> {
@@ -161,13 +158,4 @@ impl Exec {
         }
         Ok(grant)
     }
-}
-
-/// All that comes, up to a bound.
-async fn bounded(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
-    let mut all = Vec::new();
-    if let Some(from) = from {
-        from.take(MAX_OUTPUT).read_to_end(&mut all).await?;
-    }
-    Ok(all)
 }
