@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::api::Roots;
+use crate::api::{Names, Roots};
 use crate::decode::{Decode, Origin, explain};
 use crate::text::{self, TextError};
 
@@ -68,6 +68,7 @@ pub struct HttpSource {
     headers: HeaderMap,
     every: Duration,
     roots: Roots,
+    names: Names,
     decode: Arc<dyn Decode>,
 }
 
@@ -89,7 +90,15 @@ impl HttpSource {
             (Some("http" | "https"), Some(_)) => {}
             _ => return Err(UrlError::NotHttp { url: url.into() }),
         }
-        Ok(Self { url: url.into(), uri, headers: header_map(headers)?, every, roots: Roots::System, decode })
+        Ok(Self {
+            url: url.into(),
+            uri,
+            headers: header_map(headers)?,
+            every,
+            roots: Roots::System,
+            names: Names::default(),
+            decode,
+        })
     }
 
     /// Trusts these authorities instead of those that the machine trusts.
@@ -185,7 +194,7 @@ impl Task<'_> {
     }
 
     async fn round(&mut self) -> Result<(), RoundError> {
-        let body = fetch::fetch(&self.source.uri, &self.source.headers, &self.source.roots).await?;
+        let body = fetch::fetch(&self.source.uri, &self.source.headers, &self.source.roots, &self.source.names).await?;
         if body.is_empty() {
             self.body = body;
             self.pods.clear();

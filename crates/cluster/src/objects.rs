@@ -25,6 +25,7 @@ use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{ApiError, ClusterView, Objects};
 use tokio::sync::{Notify, mpsc};
 
+use crate::api::Extent;
 use crate::requests::{Collection, Follow, Followed, Requests};
 pub use connections::Connect;
 use shelf::{Name, Shelf, Use};
@@ -197,6 +198,7 @@ impl Name {
         Collection {
             path: format!("/api/v1/namespaces/{}/{}", self.namespace, T::PLURAL),
             field_selector: format!("metadata.name={}", self.name),
+            extent: Extent::One,
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Client, PatchKind, Reflector, Set, Watched};
+use crate::api::{Client, Extent, PatchKind, Reflector, Set, Watched};
 
 /// Single requests.
 pub trait Requests: Clone + Send + Sync + 'static {
@@ -40,6 +40,8 @@ pub struct Collection {
     pub path: String,
     /// Field selector; empty for everything.
     pub field_selector: String,
+    /// How much that is.
+    pub extent: Extent,
 }
 
 /// Lists that are kept up to date.
@@ -102,9 +104,9 @@ impl Follow for Server {
         cancel: CancellationToken,
     ) {
         let field_selector = Some(what.field_selector).filter(|selector| !selector.is_empty());
-        let watched = Watched { path: what.path, field_selector, ..Watched::default() };
+        let watched = Watched { path: what.path, field_selector, extent: what.extent, ..Watched::default() };
         let reflector = Reflector::<Trimmed<T>>::new(self.client.clone(), watched, Arc::clone(&self.chance));
-        let sink = move |set: &Set<Trimmed<T>>| told(set.items().values().map(|item| Arc::clone(&item.0)).collect());
+        let sink = move |set: &Set<Trimmed<T>>| told(set.objects().map(|item| Arc::clone(&item.0)).collect());
         reflector.run(sink, cancel).await;
     }
 }

@@ -14,6 +14,7 @@ use rubelet_engine::ports::{ApiError, ApiErrorKind, ClusterView};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::api::Extent;
 use crate::requests::{Collection, Follow, Followed, Requests};
 
 const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
@@ -72,8 +73,11 @@ impl<R: Requests + Follow> ClusterFollower<R> {
     pub async fn run(self, cancel: CancellationToken) {
         let Self { api, node_name, services, node, classes, first_question } = self;
         // Headless services have no address to tell of.
-        let with_address =
-            Collection { path: "/api/v1/services".into(), field_selector: "spec.clusterIP!=None".into() };
+        let with_address = Collection {
+            path: "/api/v1/services".into(),
+            field_selector: "spec.clusterIP!=None".into(),
+            extent: Extent::Many,
+        };
         let services = api.follow(
             with_address,
             move |all: Vec<Arc<Service>>| {
@@ -82,7 +86,11 @@ impl<R: Requests + Follow> ClusterFollower<R> {
             },
             cancel.clone(),
         );
-        let this = Collection { path: "/api/v1/nodes".into(), field_selector: format!("metadata.name={node_name}") };
+        let this = Collection {
+            path: "/api/v1/nodes".into(),
+            field_selector: format!("metadata.name={node_name}"),
+            extent: Extent::Many,
+        };
         let node = api.follow(
             this,
             move |mut all: Vec<Arc<Node>>| {
@@ -94,7 +102,7 @@ impl<R: Requests + Follow> ClusterFollower<R> {
             if cancel.run_until_cancelled(first_question.notified()).await.is_none() {
                 return;
             }
-            let all = Collection { path: CLASSES.into(), field_selector: String::new() };
+            let all = Collection { path: CLASSES.into(), field_selector: String::new(), extent: Extent::Many };
             let told = move |all: Vec<Arc<RuntimeClass>>| {
                 let handlers = all.iter().map(|c| (c.metadata.name.clone().unwrap_or_default(), c.handler.clone()));
                 classes.send_replace(Some(Arc::new(handlers.collect())));

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 use rubelet_cluster::CachedSource;
-use rubelet_cluster::api::{ApiSource, Client, Credentials, Endpoint, Options, Rate, user_agent};
+use rubelet_cluster::api::{
+    ApiSource, Client, Credentials, Endpoint, Names, Options, ProxyEnvironment, Rate, user_agent,
+};
 use rubelet_cluster::certs::{self, ClientCertificate, ClusterServing, Reload, ServingSource};
 use rubelet_cluster::events::ApiEvents;
 use rubelet_cluster::node_api::ApiNode;
@@ -55,19 +57,24 @@ struct Way {
     credentials: Credentials,
     clock: Clock,
     rate: Rate,
+    names: Names,
 }
 
 impl Way {
-    /// A connection of its own.
-    fn connect(&self, deadline: Option<Duration>, tasks: &mut TaskGroup) -> Client {
+    fn options(&self) -> Options {
         let program = concat!("rubelet-", env!("CARGO_PKG_VERSION"));
-        let defaults = Options::default();
-        let options = Options {
+        Options {
             user_agent: user_agent(KUBERNETES_VERSION, program),
             rate: Some(self.rate),
-            deadline: deadline.unwrap_or(defaults.deadline),
-            ..defaults
-        };
+            names: self.names.clone(),
+            ..Options::default()
+        }
+    }
+
+    /// A connection of its own.
+    fn connect(&self, deadline: Option<Duration>, tasks: &mut TaskGroup) -> Client {
+        let mut options = self.options();
+        options.deadline = deadline.unwrap_or(options.deadline);
         Client::new(self.endpoint.clone(), self.credentials.clone(), &options, self.clock.clone(), tasks)
     }
 }
@@ -91,11 +98,17 @@ pub(crate) async fn join(
         dir: (&loaded.flags.cert_dir).into(),
         node: facts.name.clone(),
         rotate: config.rotate_certificates,
+        proxy: ProxyEnvironment::read(|name| std::env::var(name).ok()),
     };
     let (endpoint, credentials) =
         certs::client(identity, clock.clone(), Arc::clone(chance), tasks).await.map_err(told)?;
-    let way =
-        Way { endpoint, credentials, clock: clock.clone(), rate: rate(config.kube_api_qps, config.kube_api_burst) };
+    let way = Way {
+        endpoint,
+        credentials,
+        clock: clock.clone(),
+        rate: rate(config.kube_api_qps, config.kube_api_burst),
+        names: Names::default(),
+    };
     let client = way.connect(None, tasks);
     let server = Server::new(client.clone(), Arc::clone(chance));
 
@@ -121,6 +134,15 @@ pub(crate) async fn join(
         ChangeDetection::Cache => Strategy::Cache,
         ChangeDetection::Get => Strategy::Get,
     };
+    let times = ReviewTimes {
+        identity: config.authentication.webhook.cache_ttl.to_std(),
+        allowed: config.authorization.webhook.cache_authorized_ttl.to_std(),
+        refused: config.authorization.webhook.cache_unauthorized_ttl.to_std(),
+    };
+    let identity = (way.endpoint.clone(), way.credentials.clone());
+    let time = (clock.clone(), Arc::clone(chance));
+    let reviews = ApiReviews::connect(identity, &way.options(), times, time, tasks);
+
     let more = Arc::clone(chance);
     let connect = Box::new(move |tasks: &mut TaskGroup| Server::new(way.connect(None, tasks), Arc::clone(&more)));
     let (objects, watcher, object_changes) =
@@ -129,20 +151,15 @@ pub(crate) async fn join(
 
     let source = ApiSource::new(client.clone(), &facts.name, Arc::clone(chance), once_seen(watched, tasks));
     let (source, view) = with_copy((Arc::new(source), view), loaded, &facts.name);
-    let times = ReviewTimes {
-        identity: config.authentication.webhook.cache_ttl.to_std(),
-        allowed: config.authorization.webhook.cache_authorized_ttl.to_std(),
-        refused: config.authorization.webhook.cache_unauthorized_ttl.to_std(),
-    };
     Ok(Some(Cluster {
         ports: ClusterPorts {
             pods: Arc::new(ApiPods::new(&client)),
             objects: Arc::new(objects),
             view,
-            tokens: Arc::new(ApiTokens::new(server.clone(), clock.clone(), Arc::clone(chance))),
+            tokens: Arc::new(ApiTokens::new(server, clock.clone(), Arc::clone(chance))),
         },
         events: Arc::new(events),
-        reviews: Arc::new(ApiReviews::new(server, clock.clone(), times)),
+        reviews: Arc::new(reviews),
         source,
         node,
         object_changes,

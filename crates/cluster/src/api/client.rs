@@ -15,16 +15,17 @@ use super::connector::{Connector, Shared};
 use super::credentials::Credentials;
 use super::endpoint::Endpoint;
 use super::error::WireError;
-use super::limit::{Limiter, Rate};
+use super::limit::{Limiter, Rate, TooMany};
 use super::link::{Answer, Ask, Body, Failure, Link, Manners, Processed, Purpose};
+use super::names::Names;
 use super::pulse::Heartbeat;
 use super::status;
 use super::strip::without_managed_fields;
 
 /// How long a request may take, unless said otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Largest answer. A list of everything in a large cluster stays below it.
-const MAX_ANSWER: usize = 256 << 20;
+/// Largest answer to a request about one object. The API server takes no object above 3 MiB.
+const MAX_ANSWER: usize = 16 << 20;
 /// Largest answer that says why not.
 const MAX_REFUSAL: usize = 1 << 20;
 /// How often a request that certainly had no effect is sent before its failure is told.
@@ -53,6 +54,8 @@ pub struct Options {
     pub deadline: Duration,
     /// How a stalled connection is found.
     pub heartbeat: Heartbeat,
+    /// Who looks up the server's name.
+    pub names: Names,
 }
 
 impl Default for Options {
@@ -62,6 +65,7 @@ impl Default for Options {
             rate: None,
             deadline: DEADLINE,
             heartbeat: Heartbeat::default(),
+            names: Names::default(),
         }
     }
 }
@@ -140,7 +144,7 @@ impl Client {
         clock: Clock,
         tasks: &mut TaskGroup,
     ) -> Self {
-        let shared = Shared { endpoint, credentials, beat: options.heartbeat, clock };
+        let shared = Shared { endpoint, credentials, names: options.names.clone(), beat: options.heartbeat, clock };
         let (connector, task) = Connector::new(shared, tasks.cancel_token());
         tasks.start("api-connection", task);
         let agent = HeaderValue::from_str(&options.user_agent).unwrap_or(HeaderValue::from_static("kubelet"));
@@ -170,15 +174,7 @@ impl Client {
     /// # Errors
     /// If there is no answer in time, it is a refusal, or not what was expected.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
-        decode(&self.get_bytes(path).await?)
-    }
-
-    /// GET of `path` as it came, for those who read it bit by bit.
-    ///
-    /// # Errors
-    /// If there is no answer in time, or it is a refusal.
-    pub async fn get_bytes(&self, path: &str) -> Result<Vec<u8>, ApiError> {
-        self.whole(Ask { method: Method::GET, path: path.to_owned(), content_type: JSON, body: None }).await
+        decode(&self.whole(get(path)).await?)
     }
 
     /// POST: makes an object.
@@ -230,18 +226,32 @@ impl Client {
         self.whole(Ask { method, path: path.to_owned(), content_type, body: Some(body) }).await
     }
 
+    /// GET of one page of a list as it came; `None` if it is larger than `most` bytes.
+    pub(super) async fn page(&self, path: &str, most: usize) -> Result<Option<Vec<u8>>, ApiError> {
+        self.bounded(&get(path), most).await
+    }
+
     /// One request and the whole of its answer, within the deadline.
     async fn whole(&self, ask: Ask) -> Result<Vec<u8>, ApiError> {
+        let answer = self.bounded(&ask, MAX_ANSWER).await?;
+        answer.ok_or_else(|| WireError::TooLarge { limit: MAX_ANSWER }.to_api())
+    }
+
+    /// One request and its answer, unless that is larger than `most` bytes.
+    async fn bounded(&self, ask: &Ask, most: usize) -> Result<Option<Vec<u8>>, ApiError> {
         let work = async {
-            let answer = self.answer(&ask, Purpose::Request).await?;
-            answer.whole(MAX_ANSWER).await.map_err(|error| error.to_api())
+            match self.answer(ask, Purpose::Request).await?.whole(most).await {
+                Ok(answer) => Ok(Some(answer)),
+                Err(WireError::TooLarge { .. }) => Ok(None),
+                Err(error) => Err(error.to_api()),
+            }
         };
-        tokio::time::timeout(self.deadline, work).await.unwrap_or_else(|_| Err(late(&ask, self.deadline)))
+        tokio::time::timeout(self.deadline, work).await.unwrap_or_else(|_| Err(late(ask, self.deadline)))
     }
 
     /// GET of an answer that does not end: the head of it comes within the deadline, the rest when it comes.
     pub(super) async fn stream(&self, path: &str) -> Result<Body, ApiError> {
-        let ask = Ask { method: Method::GET, path: path.to_owned(), content_type: JSON, body: None };
+        let ask = get(path);
         let answer = tokio::time::timeout(self.deadline, self.answer(&ask, Purpose::Watch)).await;
         answer.unwrap_or_else(|_| Err(late(&ask, self.deadline)))
     }
@@ -251,19 +261,39 @@ impl Client {
         self.connector.reconnected().await;
     }
 
+    /// How long a request may take.
+    pub(super) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     pub(super) fn clock(&self) -> &Clock {
         &self.connector.shared().clock
+    }
+
+    /// Waits for this request's turn under the limit of requests per second. A wait that the request would not live to
+    /// see is refused at once; a request that is dropped meanwhile gives its turn back.
+    async fn turn(&self, ask: &Ask) -> Result<(), ApiError> {
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        let turn = limiter.take(self.clock().mono(), self.deadline).map_err(|TooMany { wait }| {
+            let path = ask.path.split('?').next().unwrap_or_default();
+            let detail = format!(
+                "{} {path}: too many requests of this node wait to be sent: this one would wait {wait:?}, and may take \
+                 {:?} (kubeAPIQPS, kubeAPIBurst)",
+                ask.method, self.deadline
+            );
+            ApiError { kind: ApiErrorKind::Busy { retry_after: None }, detail }
+        })?;
+        if !turn.wait.is_zero() {
+            tokio::time::sleep(turn.wait).await;
+        }
+        turn.spend();
+        Ok(())
     }
 
     /// The body of a successful answer.
     async fn answer(&self, ask: &Ask, purpose: Purpose) -> Result<Body, ApiError> {
         let clock = self.clock();
-        if let Some(limiter) = &self.limiter {
-            let wait = limiter.take(clock.mono());
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
-        }
+        self.turn(ask).await?;
         let credentials = &self.connector.shared().credentials;
         credentials.look_at_files(clock.mono()).await;
         let (answer, link) = self.attempts(ask, purpose).await.map_err(|error| error.to_api())?;
@@ -309,6 +339,10 @@ impl Client {
             }
         }
     }
+}
+
+fn get(path: &str) -> Ask {
+    Ask { method: Method::GET, path: path.to_owned(), content_type: JSON, body: None }
 }
 
 /// Whether to send it again is safe: it had no effect, or would have none.

@@ -3,7 +3,8 @@
 //! One connection serves all requests, and watches up to a bound: the API server allows a hundred streams on one
 //! (`--http2-max-streams-per-connection`), and a request must not wait for a watch to end. Where more is watched, more
 //! connections are made. A connection is no longer used when it is over, when it proved bad, and when the credentials
-//! changed; it then ends by itself with the last stream on it. However many ask at once, one connection is made at a time.
+//! changed; it then ends by itself with the last stream on it. One that does not answer pings gets nothing new, and another
+//! one is made at once, but it is used again if it comes back. However many ask at once, one connection is made at a time.
 
 use std::sync::Arc;
 
@@ -19,11 +20,14 @@ use super::dial::{Dialled, dial};
 use super::endpoint::Endpoint;
 use super::error::WireError;
 use super::link::{Driver, Link, Purpose, Seat};
-use super::pulse::Heartbeat;
+use super::names::Names;
+use super::pulse::{Heartbeat, Pulse, Standing};
 use crate::decode::explain;
 
 /// How many may wait for a connection to be asked for; whoever is behind them waits in `send`.
 const ASKING: usize = 64;
+/// How many signals of connections may wait to be looked at.
+const SIGNALS: usize = 16;
 
 /// Asks for connections.
 #[derive(Clone)]
@@ -36,6 +40,7 @@ pub(super) struct Connector {
 pub(super) struct Shared {
     pub(super) endpoint: Endpoint,
     pub(super) credentials: Credentials,
+    pub(super) names: Names,
     pub(super) beat: Heartbeat,
     pub(super) clock: Clock,
 }
@@ -43,7 +48,7 @@ pub(super) struct Shared {
 impl Shared {
     /// A connection on which nothing has been said yet.
     pub(super) async fn dial(&self) -> Result<Dialled, WireError> {
-        dial(&self.endpoint, &self.credentials, self.clock.now()).await
+        dial(&self.endpoint, &self.credentials, &self.names, self.clock.now()).await
     }
 }
 
@@ -59,9 +64,12 @@ impl Connector {
         let shared = Arc::new(shared);
         let (asks, wants) = mpsc::channel(ASKING);
         let (publish, links) = watch::channel(Vec::new());
+        let (signal, signals) = mpsc::channel(SIGNALS);
         let task = Task {
             shared: Arc::clone(&shared),
             wants,
+            signal,
+            signals,
             publish,
             waiting: Vec::new(),
             dialling: JoinSet::new(),
@@ -119,6 +127,9 @@ enum Health {
 struct Task {
     shared: Arc<Shared>,
     wants: mpsc::Receiver<Want>,
+    /// For connections to tell what became of them; never closed, for this task has a sender itself.
+    signal: mpsc::Sender<(u64, Standing)>,
+    signals: mpsc::Receiver<(u64, Standing)>,
     publish: watch::Sender<Vec<Arc<Link>>>,
     waiting: Vec<Want>,
     dialling: JoinSet<Result<(Link, Option<Driver>), WireError>>,
@@ -133,6 +144,7 @@ enum Event {
     Want(Want),
     Dialled(Result<(Link, Option<Driver>), WireError>),
     Over(u64),
+    Signal(u64, Standing),
 }
 
 impl Task {
@@ -143,6 +155,7 @@ impl Task {
                 () = self.cancel.cancelled() => Event::Stop,
                 Some(Ok(id)) = self.driving.join_next() => Event::Over(id),
                 Some(Ok(result)) = self.dialling.join_next() => Event::Dialled(result),
+                Some((id, standing)) = self.signals.recv() => Event::Signal(id, standing),
                 want = self.wants.recv() => want.map_or(Event::Stop, Event::Want),
             };
             match event {
@@ -151,6 +164,8 @@ impl Task {
                 Event::Dialled(Ok((link, driver))) => self.connected(link, driver),
                 Event::Dialled(Err(error)) => self.failed(error),
                 Event::Over(id) => self.over(id),
+                Event::Signal(id, Standing::Suspect) => self.suspect(id),
+                Event::Signal(id, Standing::Recovered) => self.recovered(id),
             }
         }
     }
@@ -175,7 +190,7 @@ impl Task {
             // Those that are not used any more are let go: they end once nobody holds them.
             self.publish.send_if_modified(|links| {
                 let before = links.len();
-                links.retain(|link| link.is_good(version));
+                links.retain(|link| link.is_kept(version));
                 links.len() != before
             });
             self.dial();
@@ -184,14 +199,14 @@ impl Task {
 
     fn dial(&mut self) {
         self.made = self.made.saturating_add(1);
-        let (id, shared) = (self.made, Arc::clone(&self.shared));
+        let (id, shared, signal) = (self.made, Arc::clone(&self.shared), self.signal.clone());
         let dial = async move {
             // Read before the certificate is: should it change meanwhile, the connection counts as old.
             let version = shared.credentials.version();
             let now = shared.clock.mono();
             // Without TLS there is nothing to learn: it is HTTP/1, on a connection for each exchange.
             let dialled = if shared.endpoint.tls { Some(shared.dial().await?) } else { None };
-            Link::make(id, dialled, shared, version, now).await
+            Link::make(id, dialled, shared, version, now, signal).await
         };
         self.dialling.spawn(timed("api-dial", dial));
     }
@@ -213,8 +228,35 @@ impl Task {
             info!(server = link.server(), "Connected to the API server");
         }
         self.health = Health::Connected;
+        for suspect in self.publish.borrow().iter().filter_map(|link| link.pulse()) {
+            suspect.replace();
+        }
         self.publish.send_modify(|links| links.push(link));
         self.serve();
+    }
+
+    /// A connection does not answer: what is new goes elsewhere, and what is on it stays until it is clear that it is dead.
+    fn suspect(&mut self, id: u64) {
+        let links = self.publish.borrow().clone();
+        let Some(link) = links.iter().find(|link| link.id == id) else { return };
+        info!(server = link.server(), "A connection to the API server does not answer; using another one");
+        let version = self.shared.credentials.version();
+        if links.iter().any(|link| link.is_good(version)) {
+            // There is another one that answers.
+            link.pulse().into_iter().for_each(Pulse::replace);
+        } else if self.dialling.is_empty() {
+            self.dial();
+        }
+    }
+
+    /// It answers again. Those that were made in its place and carry no watch are let go.
+    fn recovered(&mut self, id: u64) {
+        debug!(server = self.shared.endpoint.url(), "The connection to the API server answers again");
+        self.publish.send_if_modified(|links| {
+            let before = links.len();
+            links.retain(|link| link.id <= id || link.has_watches());
+            links.len() != before
+        });
     }
 
     fn failed(&mut self, error: WireError) {

@@ -57,12 +57,27 @@ pub enum Roots {
     File(PathBuf),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A proxy. Its `Debug` hides the credentials.
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Proxy {
     pub(super) host: String,
     pub(super) port: u16,
     /// What the `Proxy-Authorization` header says.
     pub(super) authorization: Option<String>,
+}
+
+impl Proxy {
+    /// `host:port`, for people.
+    pub(super) fn name(&self) -> String {
+        host_and_port(&self.host, self.port)
+    }
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let authorization = self.authorization.as_ref().map(|_| "…");
+        f.debug_struct("Proxy").field("name", &self.name()).field("authorization", &authorization).finish()
+    }
 }
 
 /// Why a server's address cannot be used.
@@ -90,8 +105,10 @@ pub enum BadServer {
         name: String,
     },
     /// A proxy of another kind.
-    #[error("proxy-url {url:?} is not of the form http://host:port; other proxies are not supported")]
+    #[error("{named_by} {url:?} is not of the form http://host:port; other proxies are not supported")]
     Proxy {
+        /// The field or variable that names it.
+        named_by: &'static str,
         /// What was given, without its credentials.
         url: String,
     },
@@ -130,15 +147,15 @@ impl Endpoint {
         let tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(BadServer::Scheme { url: url.into() }),
+            _ => return Err(BadServer::Scheme { url: without_credentials(url) }),
         };
-        let authority = uri.authority().ok_or_else(|| BadServer::Scheme { url: url.into() })?;
+        let authority = uri.authority().ok_or_else(|| BadServer::Scheme { url: without_credentials(url) })?;
         if authority.as_str().contains('@') {
             return Err(BadServer::Credentials);
         }
         let (host, port) = host_port(authority, if tls { 443 } else { 80 });
         if host.is_empty() {
-            return Err(BadServer::Scheme { url: url.into() });
+            return Err(BadServer::Scheme { url: without_credentials(url) });
         }
         let base = uri.path().trim_end_matches('/').to_owned();
         Ok(Self { tls, host, port, base, roots, trust_anybody: false, server_name: None, proxy: None })
@@ -166,7 +183,7 @@ impl Endpoint {
     /// # Errors
     /// If it is not the URL of an HTTP proxy.
     pub fn with_proxy(mut self, url: &str) -> Result<Self, BadServer> {
-        let shown = || BadServer::Proxy { url: without_credentials(url) };
+        let shown = || BadServer::Proxy { named_by: "proxy-url", url: without_credentials(url) };
         let uri: Uri = url.parse().map_err(|_| shown())?;
         let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http")).ok_or_else(shown)?;
         let (host, port) = host_port(authority, 80);
@@ -183,10 +200,14 @@ impl Endpoint {
     }
 
     pub(super) fn authority(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
+        host_and_port(&self.host, self.port)
+    }
+
+    /// The host and port that TCP connects to: the proxy's, if there is one.
+    pub(super) fn first_stop(&self) -> (&str, u16) {
+        match &self.proxy {
+            None => (&self.host, self.port),
+            Some(proxy) => (&proxy.host, proxy.port),
         }
     }
 
@@ -259,7 +280,11 @@ pub(super) async fn http1(host: &str, roots: &Roots) -> Result<(ClientConfig, Se
 fn absolute(url: &str) -> Result<Uri, BadServer> {
     // A kubeconfig may name a server without its scheme; upstream then takes http for a bare host.
     let full = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    full.parse().map_err(|_| BadServer::Malformed { url: url.into() })
+    full.parse().map_err(|_| BadServer::Malformed { url: without_credentials(url) })
+}
+
+fn host_and_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 fn host_port(authority: &Authority, default: u16) -> (String, u16) {
@@ -267,10 +292,12 @@ fn host_port(authority: &Authority, default: u16) -> (String, u16) {
     (host, authority.port_u16().unwrap_or(default))
 }
 
+/// A URL as it may be shown: whatever is before the last `@` may be a password.
 fn without_credentials(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
-        _ => url.to_owned(),
+    let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    match before.split_once("://") {
+        Some((scheme, _)) => format!("{scheme}://…@{host}"),
+        None => format!("…@{host}"),
     }
 }
 

@@ -51,9 +51,9 @@ impl WireError {
         if let Some(hint) = hint(self) {
             detail = format!("{detail} ({hint})");
         }
+        // A connection that did not come about in time is no answer of the server: nothing was asked of it.
         let kind = match self {
             Self::TooLarge { .. } | Self::Request(_) => ApiErrorKind::Garbage,
-            Self::ConnectTimeout { .. } => ApiErrorKind::Timeout,
             _ => ApiErrorKind::Unavailable,
         };
         ApiError { kind, detail }
@@ -114,5 +114,17 @@ fn tls_hint(error: &rustls::Error) -> Option<&'static str> {
         },
         rustls::Error::InvalidMessage(_) => Some("does the server speak TLS at all?"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A handshake storm must not turn each resume of a watch into a list: see the reflector.
+    #[test]
+    fn a_connection_that_does_not_come_about_in_time_is_no_answer_of_the_server() {
+        let error = WireError::ConnectTimeout { server: "https://api".into(), after: Duration::from_secs(10) };
+        assert_eq!(error.to_api().kind, ApiErrorKind::Unavailable);
     }
 }

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -13,17 +14,20 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use tokio::sync::mpsc;
 use tokio_rustls::rustls;
 
 use super::connector::Shared;
 use super::dial::{Dialled, Speaks};
 use super::error::WireError;
-use super::pulse::{Heartbeat, Open, OpenStream, stalled};
+use super::pulse::{OpenStream, Pulse, Standing, stalled};
 
 /// How much the server may send on one stream before we have read it: lists and long objects come without a pause.
 const STREAM_WINDOW: u32 = 1 << 20;
 /// The same for all streams together.
 const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Most that the head of an answer may hold.
+const MAX_HEADERS: u32 = 64 << 10;
 /// Most watches on one connection, of the hundred streams that the API server allows: the rest is for requests.
 const MOST_WATCHES: usize = 60;
 
@@ -87,7 +91,7 @@ impl Drop for Seat {
 enum Kind {
     Http2 {
         send: SendRequest<Bytes>,
-        open: Arc<Open>,
+        pulse: Arc<Pulse>,
     },
     /// A connection per exchange, dialled for it.
     Http1,
@@ -96,7 +100,8 @@ enum Kind {
 /// How a connection came to its end.
 #[derive(Clone, Debug)]
 pub(super) enum Over {
-    Stalled(Heartbeat),
+    /// It was silent for so long.
+    Stalled(Duration),
     Refused(rustls::Error),
     Closed(Option<Arc<h2::Error>>),
 }
@@ -147,6 +152,7 @@ impl Link {
         shared: Arc<Shared>,
         version: u64,
         made: rubelet_core::time::Instant,
+        tell: mpsc::Sender<(u64, Standing)>,
     ) -> Result<(Self, Option<Driver>), WireError> {
         let over = Arc::new(OnceLock::new());
         let (retired, watches) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -156,27 +162,50 @@ impl Link {
         };
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
+        builder.max_header_list_size(MAX_HEADERS);
         let failed = |source| WireError::Http2 { server: shared.endpoint.url(), source };
         let beat = shared.beat;
         let (send, mut connection) = builder.handshake(dialled.wire).await.map_err(failed)?;
-        let open = Arc::new(Open::default());
-        let (ping, streams, end) = (connection.ping_pong(), Arc::clone(&open), Arc::clone(&over));
+        let pulse = Arc::new(Pulse::of(dialled.heard));
+        let (ping, watched, end) = (connection.ping_pong(), Arc::clone(&pulse), Arc::clone(&over));
         let told = dialled.told;
+        let signal = move |standing| {
+            // One that finds no room is not missed: whoever wants a connection looks at the pulse itself.
+            let _ = tell.try_send((id, standing));
+        };
         let driver = async move {
             let result = tokio::select! {
                 biased;
                 result = connection => Over::Closed(result.err().map(Arc::new)),
-                () = stalled(ping, streams, beat) => Over::Stalled(beat),
+                silence = stalled(ping, watched, beat, signal) => {
+                    Over::Stalled(silence)
+                }
             };
             // What TLS said is the reason, if it said anything. Whoever waits on the connection is polled after this.
             let _ = end.set(told.get().cloned().map_or(result, Over::Refused));
         };
-        Ok((link(Kind::Http2 { send, open }, over), Some(Box::pin(driver))))
+        Ok((link(Kind::Http2 { send, pulse }, over), Some(Box::pin(driver))))
     }
 
     /// Whether something new may be sent on it, with credentials of this version.
     pub(super) fn is_good(&self, version: u64) -> bool {
+        self.is_kept(version) && !self.pulse().is_some_and(Pulse::is_suspect)
+    }
+
+    /// Whether it is good, or may be again.
+    pub(super) fn is_kept(&self, version: u64) -> bool {
         self.over.get().is_none() && !self.retired.load(Ordering::Relaxed) && self.version == version
+    }
+
+    pub(super) fn pulse(&self) -> Option<&Pulse> {
+        match &self.kind {
+            Kind::Http2 { pulse, .. } => Some(pulse),
+            Kind::Http1 => None,
+        }
+    }
+
+    pub(super) fn has_watches(&self) -> bool {
+        self.watches.load(Ordering::Acquire) > 0
     }
 
     /// A place on it, if there is one.
@@ -204,7 +233,7 @@ impl Link {
     /// Sends a request and waits for the head of its answer.
     pub(super) async fn exchange(&self, ask: &Ask, manners: &Manners) -> Result<Answer, Failure> {
         match &self.kind {
-            Kind::Http2 { send, open } => self.exchange_2(send.clone(), open, ask, manners).await,
+            Kind::Http2 { send, pulse } => self.exchange_2(send.clone(), pulse, ask, manners).await,
             Kind::Http1 => self.exchange_1(ask, manners).await,
         }
     }
@@ -212,11 +241,11 @@ impl Link {
     async fn exchange_2(
         &self,
         send: SendRequest<Bytes>,
-        open: &Arc<Open>,
+        pulse: &Pulse,
         ask: &Ask,
         manners: &Manners,
     ) -> Result<Answer, Failure> {
-        let stream = open.stream();
+        let stream = pulse.open.stream();
         let unsent = |source| {
             // It is over, or the server is about to go: it takes nothing new.
             self.retired.store(true, Ordering::Relaxed);
@@ -297,7 +326,7 @@ fn unmade(source: http::Error) -> Failure {
 
 fn lost(over: &OnceLock<Over>, server: String, source: h2::Error) -> WireError {
     match over.get() {
-        Some(Over::Stalled(beat)) => WireError::Stalled { server, after: beat.every.saturating_add(beat.patience) },
+        Some(Over::Stalled(silence)) => WireError::Stalled { server, after: *silence },
         Some(Over::Refused(why)) => WireError::Tls { server, source: std::io::Error::other(why.clone()) },
         // Cut without a word: what the TLS library says of it is for programmers.
         Some(Over::Closed(Some(why))) if cut(why) => WireError::Closed { server },
@@ -372,7 +401,7 @@ async fn driven(
 impl std::fmt::Display for Over {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Stalled(beat) => write!(f, "no sign of life for {:?}", beat.every.saturating_add(beat.patience)),
+            Self::Stalled(silence) => write!(f, "no sign of life for {silence:?}"),
             Self::Refused(why) => write!(f, "{why}"),
             Self::Closed(None) => f.write_str("closed"),
             Self::Closed(Some(why)) if cut(why) => f.write_str("closed by the server"),

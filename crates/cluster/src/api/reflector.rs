@@ -30,12 +30,18 @@ use event::{Event, Item, Page};
 use set::Changed;
 pub use set::{Key, Set};
 
-/// The server ends a watch after 5 to 10 minutes, at random, so that watches spread over servers.
-const WATCH: Duration = Duration::from_secs(300);
 /// A watch that the server does not end in time is ended here.
 const OVERTIME: Duration = Duration::from_secs(30);
-/// Objects in one page of a list.
-const PAGE: &str = "500";
+/// Objects in one page of a list …
+const PAGE: u32 = 500;
+/// … which is divided by this where the page turns out to be larger than [`MAX_PAGE`].
+const SMALLER: u32 = 8;
+/// Largest page, in bytes.
+const MAX_PAGE: usize = 16 << 20;
+/// Most pages of a list: a server that always has another one is not believed.
+const MOST_PAGES: u32 = 10_000;
+/// A watch that the server ends earlier than it was asked to, by more than this, ends for others in the same moment.
+const EARLY: Duration = Duration::from_secs(5);
 /// Largest event. The API server takes no object above 3 MiB.
 const MAX_EVENT: usize = 10 << 20;
 /// What worked for so long was no failure.
@@ -52,6 +58,46 @@ pub struct Watched {
     pub field_selector: Option<String>,
     /// By labels.
     pub label_selector: Option<String>,
+    /// How much that is.
+    pub extent: Extent,
+}
+
+/// How much a watch shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// All objects of a kind, or a part of them: a node has a handful of such watches.
+    #[default]
+    Many,
+    /// One object: a node has hundreds of such watches.
+    One,
+}
+
+impl Extent {
+    /// The server ends a watch after this time or up to twice of it, at random, so that watches spread over servers.
+    ///
+    /// upstream: client-go reflector.go minWatchTimeout; kubelet watch_based_manager.go newReflector for one (v1.36)
+    const fn shortest(self) -> Duration {
+        match self {
+            Self::Many => Duration::from_secs(5 * 60),
+            Self::One => Duration::from_secs(30 * 60),
+        }
+    }
+
+    /// How far apart watches begin again that ended in the same moment.
+    const fn spread(self) -> Duration {
+        match self {
+            Self::Many => Duration::from_millis(700),
+            Self::One => Duration::from_secs(3),
+        }
+    }
+
+    /// Most that is held, in bytes of the objects' texts.
+    const fn most_bytes(self) -> usize {
+        match self {
+            Self::Many => 256 << 20,
+            Self::One => 16 << 20,
+        }
+    }
 }
 
 /// Is told the whole set whenever it changed. Must not wait.
@@ -97,7 +143,9 @@ enum Listing {
     /// As a watch that begins with everything.
     #[doc(alias = "WatchList")]
     Streamed,
-    /// In pages.
+    /// In pages, this time: the server failed to send the list as a watch.
+    PagedOnce,
+    /// In pages: the server does not know how to send lists as watches.
     Paged,
 }
 
@@ -105,6 +153,8 @@ enum Listing {
 struct Ended {
     /// How long it was.
     after: Duration,
+    /// It was shorter than it was asked to be.
+    early: bool,
 }
 
 impl<T> Reflector<T>
@@ -113,6 +163,7 @@ where
 {
     /// Watches `watched` once [`run`](Self::run).
     pub fn new(client: Client, watched: Watched, chance: Arc<dyn Chance>) -> Self {
+        let pace = Pace::new(watched.extent.spread());
         Self {
             client,
             watched,
@@ -122,7 +173,7 @@ where
             version: None,
             floor: Some("0".to_owned()),
             listing: Listing::Streamed,
-            pace: Pace::default(),
+            pace,
             dirty: false,
             complete: false,
             trouble: false,
@@ -158,8 +209,13 @@ where
             let ended = self.session(sink).await;
             self.tell(sink);
             let error = match ended {
-                Ok(ended) if ended.after >= LEAST => continue,
-                Ok(_) => ApiError { kind: ApiErrorKind::Failed, detail: "the watch ended as soon as it began".into() },
+                Ok(ended) if ended.after >= LEAST => {
+                    if ended.early {
+                        tokio::time::sleep(self.pace.spread(self.chance.fraction())).await;
+                    }
+                    continue;
+                }
+                Ok(_) => failed("the watch ended as soon as it began"),
                 Err(error) => error,
             };
             self.recover(error).await;
@@ -168,20 +224,17 @@ where
 
     /// Decides where to go on after a failure, and waits.
     async fn recover(&mut self, error: ApiError) {
+        if self.take_pages_instead(&error) {
+            return;
+        }
         let path = &self.watched.path;
         match error.kind {
+            // The version is too old, or the server is behind it or was set back: a list must show it, and if not even
+            // that can be, what the server has now is the truth. Nothing else costs the version: a connection that does
+            // not come about, or an answer that is late, says nothing of it.
             ApiErrorKind::Gone => {
-                debug!(path, err = %error, "The version is too old; listing again");
-                // A list that is refused as too old is asked for without a floor.
+                debug!(path, err = %error, "The version cannot be had any more; listing again");
                 self.floor = self.version.take();
-            }
-            // The server is behind what we have seen, or was set back: a list must show it, and if not even that can be,
-            // what the server has now is the truth.
-            ApiErrorKind::Timeout => self.floor = self.version.take(),
-            ApiErrorKind::Invalid if self.version.is_none() && self.listing == Listing::Streamed => {
-                debug!(path, err = %error, "The server does not send lists as watches; asking for pages");
-                self.listing = Listing::Paged;
-                return;
             }
             // Garbage twice in a row: perhaps the place is bad, not the line.
             ApiErrorKind::Garbage | ApiErrorKind::Invalid if self.pace.failures() > 0 => self.version = None,
@@ -200,19 +253,51 @@ where
         tokio::time::sleep(LEAST).await;
         tokio::select! {
             biased;
-            // Somebody else got through: so do we.
-            () = self.client.reconnected() => {}
+            // Somebody else got through: so do we, but not all of us at once.
+            () = self.client.reconnected() => tokio::time::sleep(self.pace.spread(self.chance.fraction())).await,
             () = tokio::time::sleep(wait.saturating_sub(LEAST)) => {}
+        }
+    }
+
+    /// Whether the list is to be asked for in pages, because it does not come as a watch. A server that cannot do the one
+    /// may well do the other: with an old etcd, for example, each such watch ends with an error event of code 500.
+    ///
+    /// upstream: client-go reflector.go ListAndWatch falls back whatever the error is, but for what it waits out (v1.36)
+    fn take_pages_instead(&mut self, error: &ApiError) -> bool {
+        let newest = self.floor.as_ref().is_none_or(|floor| floor == "0");
+        let next = match error.kind {
+            // Of the server's load and of the way to it: pages would fare no better.
+            ApiErrorKind::Busy { .. } | ApiErrorKind::Unavailable => return false,
+            // The list is first asked for without a floor.
+            ApiErrorKind::Gone if !newest => return false,
+            ApiErrorKind::Invalid => Listing::Paged,
+            _ => Listing::PagedOnce,
+        };
+        match self.listing {
+            Listing::Streamed if self.version.is_none() => {
+                debug!(path = self.watched.path, err = %error, "The list does not come as a watch; asking for pages");
+                (self.listing, self.floor) = (next, self.floor.take().filter(|_| error.kind != ApiErrorKind::Gone));
+                true
+            }
+            Listing::PagedOnce => {
+                self.listing = Listing::Streamed;
+                false
+            }
+            Listing::Streamed | Listing::Paged => false,
         }
     }
 
     /// From the list, if one is needed, to the end of the watch.
     async fn session(&mut self, sink: &mut impl Sink<T>) -> Result<Ended, ApiError> {
-        if self.version.is_none() && self.listing == Listing::Paged {
+        if self.version.is_none() && self.listing != Listing::Streamed {
             self.list().await?;
             self.tell(sink);
+            if self.listing == Listing::PagedOnce {
+                self.listing = Listing::Streamed;
+            }
         }
-        let length = WATCH.saturating_add(WATCH.mul_f64(self.chance.fraction()));
+        let shortest = self.watched.extent.shortest();
+        let length = shortest.saturating_add(shortest.mul_f64(self.chance.fraction()));
         let path = self.watch_path(length);
         let since = self.client.clock().mono();
         let body = self.client.stream(&path).await?;
@@ -224,7 +309,10 @@ where
         }
         // One that the server should have ended, and did not, is over all the same.
         ended.unwrap_or(Ok(()))?;
-        Ok(Ended { after })
+        if self.version.is_none() {
+            return Err(failed("the watch ended before it had shown everything"));
+        }
+        Ok(Ended { after, early: after.saturating_add(EARLY) < length })
     }
 
     fn watch_path(&self, length: Duration) -> String {
@@ -252,10 +340,16 @@ where
         // While everything is being told anew, what was known before stays.
         let mut anew = self.version.is_none().then(Set::default);
         loop {
+            // A list must come on: a server that falls silent in the middle of it is not waited for until the watch ends.
+            let silence = self.client.deadline();
             let piece = tokio::select! {
                 biased;
                 // Safe to drop: a piece is either taken or still in the stream.
                 piece = body.piece() => piece,
+                () = tokio::time::sleep(silence), if anew.is_some() => {
+                    let detail = format!("the list that came as a watch stopped for {silence:?}");
+                    return Err(ApiError { kind: ApiErrorKind::Timeout, detail });
+                }
                 // Nothing more has arrived.
                 () = ready(()), if self.dirty => {
                     self.tell(sink);
@@ -267,8 +361,19 @@ where
             while let Some(line) = lines.next().map_err(|error| too_long(&error))? {
                 let event = event::read(line)?;
                 self.apply(event, &mut anew);
+                self.check_size(anew.as_ref().unwrap_or(&self.set))?;
             }
         }
+    }
+
+    /// A server that shows more than a node can hold is not believed: what was seen before stays.
+    fn check_size(&self, set: &Set<T>) -> Result<(), ApiError> {
+        let most = self.watched.extent.most_bytes();
+        if set.bytes() <= most {
+            return Ok(());
+        }
+        let detail = format!("{} shows more than {most} bytes of objects", self.watched.path);
+        Err(ApiError { kind: ApiErrorKind::Garbage, detail })
     }
 
     fn apply(&mut self, event: Option<Event<T>>, anew: &mut Option<Set<T>>) {
@@ -307,14 +412,14 @@ where
     /// Tells of an object as it was before something that we know: it may be gone since.
     fn is_late(&self, item: &Item<T>) -> bool {
         let position = self.version.as_deref().unwrap_or_default();
-        set::older(&item.version, position) && !self.set.items().contains_key(&item.key)
+        set::older(&item.version, position) && self.set.of(&item.key).is_none()
     }
 
     fn prepared_item(&self, mut item: Item<T>) -> Item<T> {
         match &mut item.object {
             Ok(object) => {
                 if let Some(prepare) = &self.prepare {
-                    prepare(object, self.set.items().get(&item.key).map(|held| &**held));
+                    prepare(object, self.set.of(&item.key).map(|held| &**held));
                 }
             }
             Err(problem) => {
@@ -355,20 +460,17 @@ where
     async fn list(&mut self) -> Result<(), ApiError> {
         let mut all = Set::default();
         let mut next: Option<String> = None;
-        loop {
-            let first = next.is_none();
-            let path = query::with(
-                &self.watched.path,
-                &[
-                    ("limit", Some(PAGE)),
-                    ("resourceVersion", self.floor.as_deref().filter(|_| first)),
-                    ("resourceVersionMatch", self.floor.as_ref().filter(|_| first).map(|_| "NotOlderThan")),
-                    ("continue", next.as_deref()),
-                    ("fieldSelector", self.watched.field_selector.as_deref()),
-                    ("labelSelector", self.watched.label_selector.as_deref()),
-                ],
-            );
-            let body = self.client.get_bytes(&path).await?;
+        let mut limit = PAGE;
+        for _ in 0..MOST_PAGES {
+            let path = self.page_path(limit, next.as_deref());
+            let Some(body) = self.client.page(&path, MAX_PAGE).await? else {
+                if limit == 1 {
+                    let detail = format!("{} has an object of more than {MAX_PAGE} bytes", self.watched.path);
+                    return Err(ApiError { kind: ApiErrorKind::Garbage, detail });
+                }
+                limit = (limit / SMALLER).max(1);
+                continue;
+            };
             let page: Page<'_> = serde_json::from_slice(&body).map_err(|error| ApiError {
                 kind: ApiErrorKind::Garbage,
                 detail: format!("the list cannot be read: {error}"),
@@ -376,6 +478,7 @@ where
             for text in page.items.unwrap_or_default() {
                 all.put(self.prepared_item(event::item(text.get())?));
             }
+            self.check_size(&all)?;
             match page.metadata.next.filter(|next| !next.is_empty()) {
                 Some(more) => next = Some(more),
                 None => {
@@ -386,7 +489,28 @@ where
                 }
             }
         }
+        let detail = format!("the list of {} does not end: {MOST_PAGES} pages were read", self.watched.path);
+        Err(ApiError { kind: ApiErrorKind::Garbage, detail })
     }
+
+    fn page_path(&self, limit: u32, next: Option<&str>) -> String {
+        let floor = self.floor.as_deref().filter(|_| next.is_none());
+        query::with(
+            &self.watched.path,
+            &[
+                ("limit", Some(&limit.to_string())),
+                ("resourceVersion", floor),
+                ("resourceVersionMatch", floor.map(|_| "NotOlderThan")),
+                ("continue", next),
+                ("fieldSelector", self.watched.field_selector.as_deref()),
+                ("labelSelector", self.watched.label_selector.as_deref()),
+            ],
+        )
+    }
+}
+
+fn failed(detail: &str) -> ApiError {
+    ApiError { kind: ApiErrorKind::Failed, detail: detail.to_owned() }
 }
 
 fn too_long(error: &super::lines::TooLong) -> ApiError {

@@ -71,7 +71,7 @@ impl ApiSource {
         let watched = Watched {
             path: "/api/v1/pods".to_owned(),
             field_selector: Some(format!("spec.nodeName={}", self.node)),
-            label_selector: None,
+            ..Watched::default()
         };
         let clock = self.client.clock().clone();
         let reading = clock.clone();
@@ -92,7 +92,7 @@ fn wanted(set: &Set<Pod>) -> Wanted {
         origin: format!("{}/{}", key.namespace, key.name),
         problem: format!("the pod cannot be read: {problem}"),
     });
-    (set.items().values().cloned().collect(), bad.collect())
+    (set.objects().cloned().collect(), bad.collect())
 }
 
 /// Delivers the newest set, and passes over those between.

@@ -9,6 +9,12 @@ use serde::Deserialize;
 
 /// Longest text of an answer that is no Status and is shown to people.
 const MAX_SHOWN: usize = 256;
+/// Longest message of a Status that is passed on: it ends up in logs and events.
+const MAX_MESSAGE: usize = 2 << 10;
+/// Cause of a 504: the server is behind the version that was asked for.
+///
+/// upstream: apimachinery meta/v1 CauseTypeResourceVersionTooLarge (v1.36).
+const TOO_LARGE: &str = "ResourceVersionTooLarge";
 
 /// What the API server says of a request that failed; also the object of a watch's ERROR event.
 #[derive(Debug, Default, Deserialize)]
@@ -25,6 +31,20 @@ pub(super) struct Status {
 #[serde(rename_all = "camelCase", default)]
 struct Details {
     retry_after_seconds: u64,
+    causes: Option<Vec<Cause>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cause {
+    reason: String,
+}
+
+impl Status {
+    fn has_cause(&self, reason: &str) -> bool {
+        let causes = self.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default();
+        causes.iter().any(|cause| cause.reason == reason)
+    }
 }
 
 /// The error that an answer with this status, header and body is.
@@ -32,15 +52,21 @@ pub(super) fn error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Api
     let said: Status = serde_json::from_slice(body).unwrap_or_default();
     let said = if said.kind == "Status" { said } else { Status::default() };
     let retry_after = retry_after(headers);
-    let detail = if said.message.is_empty() { describe(status, body) } else { said.message.clone() };
+    let detail = if said.message.is_empty() { describe(status, body) } else { message(&said) };
     ApiError { kind: kind(status.as_u16(), &said, retry_after), detail }
 }
 
 /// The error that a watch's ERROR event is.
 pub(super) fn event_error(said: &Status) -> ApiError {
-    let detail =
-        if said.message.is_empty() { format!("the watch failed with {}", said.code) } else { said.message.clone() };
+    let detail = if said.message.is_empty() { format!("the watch failed with {}", said.code) } else { message(said) };
     ApiError { kind: kind(said.code, said, None), detail }
+}
+
+fn message(said: &Status) -> String {
+    match said.message.char_indices().nth(MAX_MESSAGE) {
+        Some((end, _)) => format!("{} …", said.message.get(..end).unwrap_or_default()),
+        None => said.message.clone(),
+    }
 }
 
 fn kind(code: u16, said: &Status, retry_after: Option<Duration>) -> ApiErrorKind {
@@ -57,6 +83,7 @@ fn kind(code: u16, said: &Status, retry_after: Option<Duration>) -> ApiErrorKind
         429 => ApiErrorKind::Busy { retry_after },
         // A server that is about to go down, or not up yet, says when to come back.
         503 if retry_after.is_some() => ApiErrorKind::Busy { retry_after },
+        504 if said.has_cause(TOO_LARGE) => ApiErrorKind::Gone,
         504 if said.reason == "Timeout" => ApiErrorKind::Timeout,
         _ => match said.reason.as_str() {
             "Expired" | "Gone" => ApiErrorKind::Gone,
@@ -94,6 +121,7 @@ mod tests {
     fn each_refusal_is_what_its_code_and_reason_say() {
         let busy = |seconds: Option<u64>| Kind::Busy { retry_after: seconds.map(Duration::from_secs) };
         let wait = r#"{"retryAfterSeconds":3}"#;
+        let behind = r#"{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}"#;
         let rows = [
             (400, said(400, "BadRequest", "null"), None, Kind::Invalid, "m"),
             (401, said(401, "Unauthorized", "null"), None, Kind::Unauthorized, "m"),
@@ -110,6 +138,9 @@ mod tests {
             (503, said(503, "ServiceUnavailable", wait), None, busy(Some(3)), "m"),
             (503, said(503, "ServiceUnavailable", "{}"), None, Kind::Failed, "m"),
             (504, said(504, "Timeout", "{}"), None, Kind::Timeout, "m"),
+            (504, said(504, "Timeout", r#"{"causes":[{"reason":"Other"}]}"#), None, Kind::Timeout, "m"),
+            (504, said(504, "Timeout", behind), None, Kind::Gone, "m"),
+            (500, said(500, "InternalError", behind), None, Kind::Failed, "m"),
             // A proxy in between speaks another language.
             (502, "<html>".to_owned(), None, Kind::Failed, "the server answered 502 Bad Gateway: <html>"),
             (
@@ -138,11 +169,21 @@ mod tests {
     }
 
     #[test]
+    fn a_long_message_is_cut() {
+        let body = said(500, "InternalError", "{}").replace(r#""m""#, &format!("{:?}", "ä".repeat(1 << 20)));
+        let error = error(StatusCode::INTERNAL_SERVER_ERROR, &HeaderMap::new(), body.as_bytes());
+        assert_eq!(error.detail.chars().count(), MAX_MESSAGE + 2);
+        let said: Status = serde_json::from_str(&body).unwrap();
+        assert_eq!(event_error(&said).detail, error.detail);
+    }
+
+    #[test]
     fn an_error_in_a_watch_is_read_by_its_own_code() {
         for (code, reason, kind) in [
             (410, "Expired", Kind::Gone),
             (410, "Gone", Kind::Gone),
             (500, "InternalError", Kind::Failed),
+            (504, "Timeout", Kind::Timeout),
             (0, "Expired", Kind::Gone),
         ] {
             let said: Status = serde_json::from_str(&said(code, reason, "null")).unwrap();

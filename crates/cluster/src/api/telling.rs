@@ -12,24 +12,27 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls;
 
+use super::pulse::Heard;
+
 /// Large enough for an alert; what else is read is lost with the connection.
 const ALERT: usize = 256;
 
 /// What TLS said when it was over.
 pub(super) type Told = Arc<OnceLock<rustls::Error>>;
 
-/// Keeps what TLS says, and looks for it when a write fails.
+/// Keeps what TLS says, and looks for it when a write fails. Counts what is read: a server that sends is alive.
 pub(super) struct Telling<S> {
     wire: S,
     told: Told,
+    heard: Heard,
     /// A write failed; its reason is being looked for.
     failed: Option<io::Error>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Telling<S> {
-    pub(super) fn new(wire: S) -> (Self, Told) {
-        let told = Told::default();
-        (Self { wire, told: Arc::clone(&told), failed: None }, told)
+    pub(super) fn new(wire: S) -> (Self, Told, Heard) {
+        let (told, heard) = (Told::default(), Heard::default());
+        (Self { wire, told: Arc::clone(&told), heard: heard.clone(), failed: None }, told, heard)
     }
 
     fn keep(&self, error: &io::Error) {
@@ -71,9 +74,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Telling<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Telling<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = out.filled().len();
         let result = Pin::new(&mut self.wire).poll_read(context, out);
-        if let Poll::Ready(Err(error)) = &result {
-            self.keep(error);
+        match &result {
+            Poll::Ready(Err(error)) => self.keep(error),
+            Poll::Ready(Ok(())) if out.filled().len() > before => self.heard.something(),
+            Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         result
     }

@@ -17,7 +17,7 @@ use super::keeper::{Keeper, Parts, Publish, Rotate, Wishes};
 use super::pair::{Pair, PairError, validities};
 use super::store::{self, Store, StoreError};
 use super::written::{self, WriteError};
-use crate::api::{Credentials, Endpoint, Kubeconfig, KubeconfigError, Login, Pem, User};
+use crate::api::{BadServer, Credentials, Endpoint, Kubeconfig, KubeconfigError, Login, Pem, ProxyEnvironment, User};
 use crate::decode::explain;
 
 /// Where the private key of a first request waits for its certificate.
@@ -39,6 +39,8 @@ pub struct ClientCertificate {
     pub node: String,
     /// `rotateCertificates`.
     pub rotate: bool,
+    /// Which proxy leads to the server, where the kubeconfig does not say.
+    pub proxy: ProxyEnvironment,
 }
 
 /// Why the node cannot say who it is.
@@ -56,6 +58,9 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
+    /// The environment names a proxy that cannot be used.
+    #[error("the way to the API server")]
+    Proxy(#[source] BadServer),
     /// A new kubeconfig could not be written.
     #[error("write kubeconfig {} after {}", kubeconfig.display(), bootstrap.display())]
     Write {
@@ -111,6 +116,7 @@ pub async fn client(
     let loaded = rubelet_engine::blocking::CREDENTIALS.spawn("client certificate", move || load(&plan, now)).await;
     let (kubeconfig, fresh) = loaded.map_err(|_| ClientError::Panicked)??;
     let Kubeconfig { endpoint, user, .. } = kubeconfig;
+    let endpoint = endpoint.with_environment(&options.proxy).map_err(ClientError::Proxy)?;
     let (first, files) = match &user.certificate {
         Some((Pem::Text(certificate), Pem::Text(key))) => (Some((certificate.clone(), key.clone())), None),
         Some((Pem::File(certificate), Pem::File(key))) => (None, Some((certificate.clone(), key.clone()))),
@@ -128,7 +134,7 @@ pub async fn client(
             wishes: Wishes::Fixed(Wish::client(&options.node)),
             desk: Box::new(ClientDesk::new(
                 (endpoint.clone(), credentials.clone()),
-                options.bootstrap,
+                options.bootstrap.map(|path| (path, options.proxy)),
                 clock.clone(),
                 Arc::clone(&chance),
                 tasks.cancel_token(),

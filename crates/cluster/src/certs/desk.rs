@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::keeper::{Desk, Problem, Standing};
 use super::request::Requests;
-use crate::api::{Client, Credentials, Endpoint, Kubeconfig, KubeconfigError, Options, Reflector, Set, Watched};
+use crate::api::{
+    Client, Credentials, Endpoint, Kubeconfig, KubeconfigError, Options, ProxyEnvironment, Reflector, Set, Watched,
+};
 
 /// A request is looked at this often, whatever the watch says.
 const LOOK: Duration = Duration::from_secs(30);
@@ -26,7 +28,8 @@ const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 pub(super) struct ClientDesk {
     endpoint: Endpoint,
     credentials: Credentials,
-    bootstrap: Option<PathBuf>,
+    /// The bootstrap kubeconfig, and which proxy leads to its server.
+    bootstrap: Option<(PathBuf, ProxyEnvironment)>,
     clock: Clock,
     chance: Arc<dyn Chance>,
     cancel: CancellationToken,
@@ -44,7 +47,7 @@ struct Open {
 impl ClientDesk {
     pub(super) fn new(
         (endpoint, credentials): (Endpoint, Credentials),
-        bootstrap: Option<PathBuf>,
+        bootstrap: Option<(PathBuf, ProxyEnvironment)>,
         clock: Clock,
         chance: Arc<dyn Chance>,
         cancel: CancellationToken,
@@ -67,7 +70,7 @@ impl Desk for ClientDesk {
     async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Problem> {
         // Read anew each time: a token in it lives for a day or so, and somebody may have put a new one there.
         let bootstrap = match (standing, self.bootstrap.clone()) {
-            (Standing::Bootstrap, Some(path)) => Some(read(path).await?),
+            (Standing::Bootstrap, Some((path, proxy))) => Some(read(path, proxy).await?),
             _ => None,
         };
         let (content, (endpoint, credentials)) = match bootstrap {
@@ -98,7 +101,7 @@ impl Desk for ClientDesk {
 }
 
 /// The text of a kubeconfig, and what it says.
-async fn read(path: PathBuf) -> Result<(Vec<u8>, Kubeconfig), Problem> {
+async fn read(path: PathBuf, proxy: ProxyEnvironment) -> Result<(Vec<u8>, Kubeconfig), Problem> {
     let work = move || {
         let kubeconfig = Kubeconfig::load(&path)?;
         Ok::<_, KubeconfigError>((std::fs::read(&path).unwrap_or_default(), kubeconfig))
@@ -107,7 +110,10 @@ async fn read(path: PathBuf) -> Result<(Vec<u8>, Kubeconfig), Problem> {
         .spawn("kubeconfig", work)
         .await
         .map_err(|error| Arc::new(error) as Problem)?;
-    read.map_err(|error| Arc::new(error) as Problem)
+    let (content, mut kubeconfig) = read.map_err(|error| Arc::new(error) as Problem)?;
+    let endpoint = kubeconfig.endpoint.with_environment(&proxy);
+    kubeconfig.endpoint = endpoint.map_err(|error| Arc::new(error) as Problem)?;
+    Ok((content, kubeconfig))
 }
 
 /// Where a serving certificate is asked for.
@@ -146,10 +152,10 @@ impl Requests for Window {
 
     async fn changed(&self, name: &str, version: &str) -> Result<(), ApiError> {
         let watched =
-            Watched { path: PATH.into(), field_selector: Some(format!("metadata.name={name}")), label_selector: None };
+            Watched { path: PATH.into(), field_selector: Some(format!("metadata.name={name}")), ..Watched::default() };
         let (tell, mut told) = watch::channel(false);
         let sink = |set: &Set<CertificateSigningRequest>| {
-            let newest = set.items().values().next().and_then(|request| request.metadata.resource_version.clone());
+            let newest = set.objects().next().and_then(|request| request.metadata.resource_version.clone());
             // Gone is a change too.
             tell.send_replace(newest.as_deref() != Some(version));
         };

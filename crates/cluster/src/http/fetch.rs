@@ -10,10 +10,9 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
 use crate::MAX_MANIFEST;
-use crate::api::{Roots, SecureError, Wire, secured};
+use crate::api::{Names, Roots, SecureError, Wire, reach, secured};
 
 /// For the whole of it: upstream's client gives up after as long.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -47,8 +46,8 @@ pub(super) enum FetchError {
     Request(#[from] http::Error),
 }
 
-pub(super) async fn fetch(uri: &Uri, headers: &HeaderMap, roots: &Roots) -> Result<Bytes, FetchError> {
-    let all = follow(uri, headers, roots);
+pub(super) async fn fetch(uri: &Uri, headers: &HeaderMap, roots: &Roots, names: &Names) -> Result<Bytes, FetchError> {
+    let all = follow(uri, headers, roots, names);
     tokio::time::timeout(DEADLINE, all).await.unwrap_or_else(|_| Err(FetchError::Timeout { uri: uri.clone() }))
 }
 
@@ -58,11 +57,11 @@ enum Answer {
     Redirect(Uri),
 }
 
-async fn follow(uri: &Uri, headers: &HeaderMap, roots: &Roots) -> Result<Bytes, FetchError> {
+async fn follow(uri: &Uri, headers: &HeaderMap, roots: &Roots, names: &Names) -> Result<Bytes, FetchError> {
     let mut uri = uri.clone();
     let mut headers = headers.clone();
     for _ in 0..=MAX_REDIRECTS {
-        match get(&uri, &headers, roots).await? {
+        match get(&uri, &headers, roots, names).await? {
             Answer::Body(body) => return Ok(body),
             Answer::Redirect(next) => {
                 if next.host() != uri.host() || next.scheme_str() != uri.scheme_str() {
@@ -78,8 +77,8 @@ async fn follow(uri: &Uri, headers: &HeaderMap, roots: &Roots) -> Result<Bytes, 
     Err(FetchError::TooManyRedirects)
 }
 
-async fn get(uri: &Uri, headers: &HeaderMap, roots: &Roots) -> Result<Answer, FetchError> {
-    let wire = connect(uri, roots).await?;
+async fn get(uri: &Uri, headers: &HeaderMap, roots: &Roots, names: &Names) -> Result<Answer, FetchError> {
+    let wire = connect(uri, roots, names).await?;
     let exchange = |source| FetchError::Exchange { uri: uri.clone(), source };
     let (mut sender, connection) = http1::handshake(TokioIo::new(wire)).await.map_err(exchange)?;
     let request = request(uri, headers)?;
@@ -105,11 +104,11 @@ async fn get(uri: &Uri, headers: &HeaderMap, roots: &Roots) -> Result<Answer, Fe
     }
 }
 
-async fn connect(uri: &Uri, roots: &Roots) -> Result<Box<dyn Wire>, FetchError> {
+async fn connect(uri: &Uri, roots: &Roots, names: &Names) -> Result<Box<dyn Wire>, FetchError> {
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if tls { HTTPS_PORT } else { HTTP_PORT });
-    let stream = TcpStream::connect((host.as_str(), port)).await;
+    let stream = reach(names, &host, port).await;
     let stream = stream.map_err(|source| FetchError::Connect { host: host.clone(), port, source })?;
     if !tls {
         return Ok(Box::new(stream));

@@ -30,6 +30,8 @@ struct World {
     /// What the next requests to a path are answered, `POST /…`; then, or without any, what they sent.
     answers: BTreeMap<String, VecDeque<Result<Value, ApiError>>>,
     away: bool,
+    /// Answers are held back while somebody has a receiver of this.
+    held: Option<watch::Receiver<()>>,
     asked: Vec<String>,
     watched: BTreeMap<String, usize>,
 }
@@ -66,6 +68,21 @@ impl FakeServer {
         self.change(|world| world.away = away);
     }
 
+    /// Takes requests and answers none until what is returned is dropped.
+    pub(crate) fn hold(&self) -> watch::Sender<()> {
+        let (hold, held) = watch::channel(());
+        self.world().held = Some(held);
+        hold
+    }
+
+    async fn held(&self) {
+        let held = self.world().held.clone();
+        if let Some(mut held) = held {
+            // Fails when whoever holds the answers back lets go.
+            while held.changed().await.is_ok() {}
+        }
+    }
+
     /// Answers the next request so: `POST /path`.
     pub(crate) fn answer(&self, request: &str, answer: Result<Value, ApiError>) {
         self.world().answers.entry(request.to_owned()).or_default().push_back(answer);
@@ -82,11 +99,12 @@ impl FakeServer {
         world.watched.iter().filter(|(_, n)| **n > 0).map(|(what, _)| what.clone()).collect()
     }
 
-    fn ask(&self, verb: &str, path: &str, body: Option<Value>) -> Result<Value, ApiError> {
-        let mut world = self.world();
+    async fn ask(&self, verb: &str, path: &str, body: Option<Value>) -> Result<Value, ApiError> {
         let request = format!("{verb} {path}");
         let text = body.as_ref().map(|body| format!(" {body}")).unwrap_or_default();
-        world.asked.push(format!("{request}{text}"));
+        self.world().asked.push(format!("{request}{text}"));
+        self.held().await;
+        let mut world = self.world();
         if world.away {
             return Err(error(ApiErrorKind::Unavailable));
         }
@@ -116,7 +134,7 @@ impl FakeServer {
 
 impl Requests for FakeServer {
     async fn get<T: DeserializeOwned + Send>(&self, path: &str) -> Result<T, ApiError> {
-        read(self.ask("GET", path, None)?)
+        read(self.ask("GET", path, None).await?)
     }
 
     async fn create<T: Serialize + Sync, R: DeserializeOwned + Send>(
@@ -124,11 +142,11 @@ impl Requests for FakeServer {
         path: &str,
         body: &T,
     ) -> Result<R, ApiError> {
-        read(self.ask("POST", path, Some(serde_json::to_value(body).expect("JSON")))?)
+        read(self.ask("POST", path, Some(serde_json::to_value(body).expect("JSON"))).await?)
     }
 
     async fn patch<R: DeserializeOwned + Send>(&self, path: &str, patch: &str) -> Result<R, ApiError> {
-        read(self.ask("PATCH", path, Some(serde_json::from_str(patch).expect("JSON")))?)
+        read(self.ask("PATCH", path, Some(serde_json::from_str(patch).expect("JSON"))).await?)
     }
 }
 

@@ -16,7 +16,8 @@ fn rig() -> (FakeServer, ApiReviews<FakeServer>) {
         allowed: Duration::from_secs(300),
         refused: Duration::from_secs(30),
     };
-    let reviews = ApiReviews::new(server.clone(), Clock::virtual_from(Timestamp::UNIX_EPOCH), times);
+    let lines = [server.clone(), server.clone()];
+    let reviews = ApiReviews::new(lines, Clock::virtual_from(Timestamp::UNIX_EPOCH), times);
     (server, reviews)
 }
 
@@ -103,4 +104,82 @@ async fn a_server_that_fails_is_asked_again_and_one_that_refuses_is_not() {
     server.set_away(true);
     assert_eq!(reviews.who_is("u").await.map_err(|err| err.kind), Err(ApiErrorKind::Unavailable));
     assert_eq!(server.asked().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_reviews_in_flight_are_asked_once() {
+    let (server, reviews) = rig();
+    server.answer(TOKENS, review(&json!({ "authenticated": true, "user": { "username": "ann" } })));
+    server.answer(ACCESS, review(&json!({ "allowed": true })));
+    let hold = server.hold();
+    let release = async {
+        tokio::task::yield_now().await;
+        drop(hold);
+    };
+    let (ann, access) = (Caller { name: "ann".into(), ..Caller::default() }, access());
+    let (first, second, may, again, ()) = tokio::join!(
+        reviews.who_is("t"),
+        reviews.who_is("t"),
+        reviews.may(&ann, &access),
+        reviews.may(&ann, &access),
+        release
+    );
+    assert_eq!((first.clone(), may), (second, again));
+    assert_eq!(first.map(|caller| caller.map(|caller| caller.name)), Ok(Some("ann".into())));
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_tokens_take_so_many_places_and_keep_nobody_from_being_allowed() {
+    let (server, reviews) = rig();
+    let hold = server.hold();
+    let tokens: Vec<_> = (0..10_000).map(|number| format!("random-{number}")).collect();
+    let mut attack: Vec<_> = tokens.iter().map(|token| reviews.who_is(token)).collect();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut refused = 0;
+    attack.retain_mut(|one| match one.as_mut().poll(&mut context) {
+        std::task::Poll::Pending => true,
+        std::task::Poll::Ready(answer) => {
+            assert_eq!(answer.map_err(|err| err.kind), Err(ApiErrorKind::Busy { retry_after: None }));
+            refused += 1;
+            false
+        }
+    });
+    assert_eq!((attack.len(), refused), (MOST_OPEN, 10_000 - MOST_OPEN));
+    assert_eq!(server.asked().len(), AT_ONCE, "the rest waits here");
+    // A caller with a certificate needs no token review.
+    let (ann, access) = (Caller { name: "ann".into(), ..Caller::default() }, access());
+    let mut may = reviews.may(&ann, &access);
+    assert!(may.as_mut().poll(&mut context).is_pending());
+    assert_eq!(server.asked().len(), 1, "it is asked for at once");
+    server.answer(ACCESS, review(&json!({ "allowed": true })));
+    drop(hold);
+    assert_eq!(may.await, Ok(true));
+    // Callers that leave leave nothing behind.
+    drop(attack);
+    server.answer(TOKENS, review(&json!({ "authenticated": true, "user": { "username": "bob" } })));
+    assert!(reviews.who_is("good").await.expect("answered").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_tokens_do_not_push_out_a_good_one() {
+    let (server, reviews) = rig();
+    server.answer(TOKENS, review(&json!({ "authenticated": true, "user": { "username": "ann" } })));
+    assert!(reviews.who_is("good").await.expect("answered").is_some());
+    for number in 0..=REMEMBERED {
+        server.answer(TOKENS, review(&json!({ "authenticated": false })));
+        assert_eq!(reviews.who_is(&format!("random-{number}")).await, Ok(None));
+    }
+    server.asked();
+    assert!(reviews.who_is("good").await.expect("answered").is_some());
+    assert!(server.asked().is_empty(), "it is still remembered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_review_that_is_not_answered_ends_at_its_deadline() {
+    let (server, reviews) = rig();
+    let _hold = server.hold();
+    let start = tokio::time::sleep(DEADLINE);
+    assert_eq!(reviews.who_is("t").await.map_err(|err| err.kind), Err(ApiErrorKind::Timeout));
+    assert_eq!(start.deadline().elapsed(), Duration::ZERO);
 }

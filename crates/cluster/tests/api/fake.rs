@@ -90,9 +90,21 @@ enum Weather {
 
 struct Shared {
     replies: Mutex<VecDeque<Reply>>,
+    /// For requests to one path.
+    replies_to: Mutex<Vec<(String, Reply)>>,
     seen: mpsc::Sender<Seen>,
     weather: watch::Receiver<Weather>,
     connections: AtomicUsize,
+}
+
+impl Shared {
+    fn reply(&self, path: &str) -> Option<Reply> {
+        let mut own = self.replies_to.lock().unwrap();
+        match own.iter().position(|(of, _)| of == path) {
+            Some(index) => Some(own.remove(index).1),
+            None => self.replies.lock().unwrap().pop_front(),
+        }
+    }
 }
 
 pub(crate) struct Fake {
@@ -131,6 +143,7 @@ impl Fake {
         let (weather, weather_out) = watch::channel(Weather::Fine);
         let shared = Arc::new(Shared {
             replies: Mutex::default(),
+            replies_to: Mutex::default(),
             seen: seen_in,
             weather: weather_out,
             connections: AtomicUsize::new(0),
@@ -166,6 +179,11 @@ impl Fake {
         self.shared.replies.lock().unwrap().push_back(reply);
     }
 
+    /// The next request to `path`, whatever comes before it, gets this one.
+    pub(crate) fn reply_to(&self, path: &str, reply: Reply) {
+        self.shared.replies_to.lock().unwrap().push((path.to_owned(), reply));
+    }
+
     /// The next request that has no reply yet gets what the sender gives.
     pub(crate) fn stream(&self) -> mpsc::Sender<String> {
         let (out, pieces) = mpsc::channel(1_000);
@@ -181,6 +199,11 @@ impl Fake {
     /// Stalls every connection that there is.
     pub(crate) fn freeze(&self) {
         self.weather.send_replace(Weather::Frozen(self.shared.connections.load(Ordering::Relaxed)));
+    }
+
+    /// Has stalled connections go on.
+    pub(crate) fn thaw(&self) {
+        self.weather.send_replace(Weather::Fine);
     }
 
     /// Cuts every connection.
@@ -239,7 +262,10 @@ async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, conne
                 match now {
                     Weather::Cut(_) => return,
                     Weather::GoAway(_) => http.graceful_shutdown(),
-                    Weather::Frozen(last) if connection <= last => std::future::pending().await,
+                    Weather::Frozen(last) if connection <= last => {
+                        let thawed = weather.wait_for(|weather| !matches!(weather, Weather::Frozen(_))).await;
+                        assert_eq!(*thawed.unwrap(), Weather::Fine);
+                    }
                     Weather::Fine | Weather::Frozen(_) => {}
                 }
             }
@@ -267,7 +293,7 @@ async fn exchange(
     let path = head.uri.path_and_query().unwrap().to_string();
     let body = String::from_utf8(text).unwrap();
     let method = head.method.to_string();
-    let reply = shared.replies.lock().unwrap().pop_front();
+    let reply = shared.reply(&path);
     shared.seen.send(Seen { method, path, headers: head.headers, body, connection, certificate }).await.unwrap();
     let ok = |status: u16| Response::builder().status(StatusCode::from_u16(status).unwrap());
     match reply.unwrap_or(Reply::Silence) {

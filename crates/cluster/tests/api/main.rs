@@ -1,10 +1,13 @@
 //! The API client against a server that does what a test tells it to.
 #![expect(clippy::unwrap_used, reason = "a test whose server cannot be set up has failed")]
 
+mod addresses;
 mod client;
 mod credentials;
 mod fake;
 mod https;
 mod pki;
+mod pods;
 mod reflector;
+mod reviews;
 mod source;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use rubelet_cluster::api::{Reflector, Set, Watched};
+use rubelet_cluster::api::{Client, Extent, Reflector, Set, Watched};
 use rubelet_testkit::SeededChance;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,24 @@ fn bookmark(version: u64, listed: bool) -> String {
 }
 
 fn gone() -> String {
-    format!(r#"{{"type":"ERROR","object":{}}}"#, status(410, "Expired", "too old resource version")) + "\n"
+    error(&status(410, "Expired", "too old resource version"))
+}
+
+/// An event that says why a watch failed.
+fn error(status: &str) -> String {
+    format!(r#"{{"type":"ERROR","object":{status}}}"#) + "\n"
+}
+
+/// What a server says that is behind the version it was asked for.
+fn behind() -> String {
+    let cause = r#""details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}"#;
+    status(504, "Timeout", "Too large resource version: 10, current: 7").replacen('{', &format!("{{{cause},"), 1)
+}
+
+fn list(version: u64, names: &[&str]) -> Reply {
+    let item = |name: &&str| format!(r#"{{"metadata":{{"namespace":"d","name":"{name}","resourceVersion":"3"}}}}"#);
+    let items = names.iter().map(item).collect::<Vec<_>>().join(",");
+    Reply::ok(format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":[{items}]}}"#))
 }
 
 struct Running {
@@ -34,13 +51,23 @@ struct Running {
 
 impl Running {
     async fn start() -> Self {
+        Self::with(|client| client, |reflector| reflector, Extent::Many).await
+    }
+
+    async fn with(
+        client: impl FnOnce(Client) -> Client,
+        reflector: impl FnOnce(Reflector<ConfigMap>) -> Reflector<ConfigMap>,
+        extent: Extent,
+    ) -> Self {
         let mut fake = Fake::start().await;
+        let client = client(fake.client());
         let watched = Watched {
+            extent,
             path: "/api/v1/configmaps".to_owned(),
             field_selector: Some("metadata.name=a,x!=b".to_owned()),
-            label_selector: None,
+            ..Watched::default()
         };
-        let reflector = Reflector::<ConfigMap>::new(fake.client(), watched, Arc::new(SeededChance::new(1)));
+        let reflector = reflector(Reflector::new(client, watched, Arc::new(SeededChance::new(1))));
         let (out, sets) = mpsc::channel(1_000);
         let sink = move |set: &Set<ConfigMap>| out.try_send(show(set)).unwrap();
         let cancel = CancellationToken::new();
@@ -92,7 +119,7 @@ fn show(set: &Set<ConfigMap>) -> String {
         format!("{}@{}={value}", meta.name.as_deref().unwrap(), meta.resource_version.as_deref().unwrap())
     };
     let bad = set.bad().keys().map(|key| format!("bad {}", key.name));
-    set.items().values().map(item).chain(bad).collect::<Vec<_>>().join(" ")
+    set.objects().map(item).chain(bad).collect::<Vec<_>>().join(" ")
 }
 
 fn short(seen: &Seen) -> String {
@@ -261,4 +288,149 @@ async fn more_watches_than_fit_one_connection_leave_room_for_requests() {
     fake.reply(Reply::ok("{}"));
     let _: serde_json::Value = client.get("/y").await.unwrap();
     assert_eq!(fake.seen().await.connection, 1);
+}
+
+#[tokio::test]
+async fn only_the_bookmark_at_its_end_completes_a_list() {
+    let mut running = Running::start().await;
+    let watch = running.fake.stream();
+    let other = bookmark(8, true).replace("initial-events-end", "another-annotation");
+    let early = bookmark(9, true).replace(r#""true""#, r#""false""#);
+    watch.send(event("ADDED", "a", 7, "1") + &bookmark(7, false) + &other + &early).await.unwrap();
+    running.fake.seen().await;
+    watch.send(event("ADDED", "b", 9, "1")).await.unwrap();
+    watch.send(bookmark(9, true)).await.unwrap();
+    assert_eq!(running.sets.recv().await.unwrap(), "a@7=1 b@9=1", "half of the list would have removed the other half");
+}
+
+#[tokio::test]
+async fn a_list_that_is_refused_as_too_old_is_asked_for_without_a_floor() {
+    let (mut running, watch) = Running::listed().await;
+    running.fake.reply(Reply::status(410, "Expired", "too old resource version"));
+    let newest = running.fake.stream();
+    watch.send(gone()).await.unwrap();
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=10&sendInitialEvents=true");
+    assert_eq!(running.asked().await, "watch=true&sendInitialEvents=true");
+    newest.send(event("ADDED", "b", 4, "1") + &bookmark(5, true)).await.unwrap();
+    running.until("b@4=1").await;
+}
+
+#[tokio::test]
+async fn pages_that_are_refused_as_too_old_are_asked_for_without_a_floor() {
+    let mut running = Running::with(|client| client, Reflector::paged, Extent::Many).await;
+    running.fake.reply(Reply::status(410, "Expired", "too old resource version"));
+    running.fake.reply(list(20, &["a"]));
+    assert_eq!(running.asked().await, "limit=500&resourceVersion=0");
+    assert_eq!(running.asked().await, "limit=500");
+    running.until("a@3=").await;
+}
+
+#[tokio::test]
+async fn only_a_version_that_cannot_be_had_costs_the_version() {
+    let (mut running, watch) = Running::listed().await;
+    running.fake.reply(Reply::status(504, "Timeout", "request timed out"));
+    running.fake.reply(Reply::status(503, "ServiceUnavailable", "starting"));
+    running.fake.reply(Reply::Whole(504, Vec::new(), behind()));
+    let again = running.fake.stream();
+    drop(watch);
+    for _ in 0..3 {
+        assert_eq!(running.asked().await, "watch=true&resourceVersion=10");
+    }
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=10&sendInitialEvents=true");
+    again.send(event("ADDED", "a", 12, "2") + &bookmark(12, true)).await.unwrap();
+    running.until("a@12=2").await;
+}
+
+/// With etcd before 3.4.31 and 3.5.13.
+#[tokio::test]
+async fn a_list_that_fails_as_a_watch_comes_in_pages_and_the_next_is_tried_as_a_watch_again() {
+    let mut running = Running::start().await;
+    let first = running.fake.stream();
+    first.send(error(&status(500, "InternalError", "etcdserver: progress is not supported"))).await.unwrap();
+    running.fake.reply(list(20, &["a", "b"]));
+    let watch = running.fake.stream();
+    assert_eq!(running.sets.recv().await.unwrap(), "a@3= b@3=");
+    assert_eq!(running.asked().await, "watch=true&sendInitialEvents=true");
+    assert_eq!(running.asked().await, "limit=500&resourceVersion=0");
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=20");
+    watch.send(gone()).await.unwrap();
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=20&sendInitialEvents=true");
+}
+
+#[tokio::test]
+async fn a_busy_server_and_a_lost_connection_are_no_reason_to_ask_for_pages() {
+    let mut running = Running::start().await;
+    running.fake.reply(Reply::Whole(429, vec![("retry-after", "1")], String::new()));
+    let cut = running.fake.stream();
+    let list = running.fake.stream();
+    assert_eq!(running.asked().await, "watch=true&sendInitialEvents=true");
+    cut.send(event("ADDED", "a", 7, "1")).await.unwrap();
+    assert_eq!(running.asked().await, "watch=true&sendInitialEvents=true");
+    running.fake.cut();
+    assert_eq!(running.asked().await, "watch=true&sendInitialEvents=true");
+    list.send(event("ADDED", "a", 7, "1") + &bookmark(9, true)).await.unwrap();
+    running.until("a@7=1").await;
+}
+
+#[tokio::test]
+async fn a_list_that_stops_in_the_middle_comes_in_pages() {
+    // The server ends the watch, or falls silent: nothing of half a list is told.
+    for end in [true, false] {
+        let short = std::time::Duration::from_secs(2);
+        let mut running =
+            Running::with(|client| client.with_deadline(short), |reflector| reflector, Extent::Many).await;
+        let half = running.fake.stream();
+        running.fake.reply(list(20, &["a", "b"]));
+        half.send(event("ADDED", "a", 7, "1")).await.unwrap();
+        assert_eq!(running.asked().await, "watch=true&sendInitialEvents=true");
+        let half = Some(half).filter(|_| !end);
+        assert_eq!(running.asked().await, "limit=500&resourceVersion=0");
+        assert_eq!(running.sets.recv().await.unwrap(), "a@3= b@3=");
+        drop(half);
+    }
+}
+
+#[tokio::test]
+async fn watches_of_single_objects_are_longer_than_others() {
+    for (extent, seconds) in [(Extent::Many, 300..=600), (Extent::One, 1_800..=3_600)] {
+        let mut running = Running::with(|client| client, |reflector| reflector, extent).await;
+        let seen = running.fake.seen().await;
+        let asked = seen.path.split('&').find_map(|part| part.strip_prefix("timeoutSeconds=")).unwrap();
+        assert!(seconds.contains(&asked.parse::<u64>().unwrap()), "{extent:?} {asked}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_shows_more_than_it_can_have_is_not_believed() {
+    let mut running = Running::with(|client| client, |reflector| reflector, Extent::One).await;
+    let watch = running.fake.stream();
+    watch.send(event("ADDED", "a", 10, "1") + &bookmark(10, true)).await.unwrap();
+    running.until("a@10=1").await;
+    running.fake.seen().await;
+    // 9 MiB each: neither is too long, but together they are too much.
+    let large = "x".repeat(9 << 20);
+    for name in ["b", "c"] {
+        watch.send(event("ADDED", name, 11, &large)).await.unwrap();
+    }
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=11", "that watch is over");
+}
+
+#[tokio::test]
+async fn a_page_that_is_too_large_is_asked_for_in_smaller_ones() {
+    let mut running = Running::with(|client| client, Reflector::paged, Extent::Many).await;
+    running.fake.reply(Reply::ok(" ".repeat((16 << 20) + 1)));
+    running.fake.reply(list(20, &["a"]));
+    assert_eq!(running.asked().await, "limit=500&resourceVersion=0");
+    assert_eq!(running.asked().await, "limit=62&resourceVersion=0");
+    running.until("a@3=").await;
+}
+
+#[tokio::test]
+async fn an_event_without_an_end_is_not_waited_for() {
+    let (mut running, watch) = Running::listed().await;
+    let piece = "x".repeat(1 << 20);
+    for _ in 0..11 {
+        watch.send(piece.clone()).await.unwrap();
+    }
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=10");
 }

@@ -41,7 +41,8 @@ pub enum ApiErrorKind {
     AlreadyExists,
     /// The object changed meanwhile, or has another UID than the one asked for: 409.
     Conflict,
-    /// The version asked for is too old, list again: 410.
+    /// The version asked for cannot be had, list again: it is too old (410), or newer than what the server has seen (504
+    /// with cause `ResourceVersionTooLarge`).
     Gone,
     /// The object is not acceptable: 400 and 422.
     Invalid,

@@ -201,7 +201,8 @@ impl Watching {
 
     fn ends(&self, set: &Set<Pod>) {
         let now = Instant::now();
-        let there: std::collections::BTreeSet<&str> = set.items().keys().map(|key| key.name.as_str()).collect();
+        let there: std::collections::BTreeSet<&str> =
+            set.objects().filter_map(|pod| pod.metadata.name.as_deref()).collect();
         let mut world = self.world();
         for (name, seen) in &mut world.pods {
             if !there.contains(name.as_str()) {
@@ -214,8 +215,7 @@ impl Watching {
 
     fn node(&self, set: &Set<Node>) {
         let now = Instant::now();
-        let mut conditions =
-            set.items().values().filter_map(|node| node.status.as_ref()?.conditions.as_ref()).flatten();
+        let mut conditions = set.objects().filter_map(|node| node.status.as_ref()?.conditions.as_ref()).flatten();
         let ready = conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
         let mut world = self.world();
         world.node_ready = if ready { world.node_ready.or(Some(now)) } else { None };

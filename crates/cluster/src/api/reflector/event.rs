@@ -39,6 +39,8 @@ pub(super) enum Event<T> {
 pub(super) struct Item<T> {
     pub(super) key: Key,
     pub(super) version: String,
+    /// How long its text is, without what nobody reads.
+    pub(super) size: usize,
     pub(super) object: Result<T, String>,
 }
 
@@ -117,7 +119,9 @@ pub(super) fn item<T>(text: &str) -> Result<Item<T>, ApiError>
 where
     T: DeserializeOwned + Metadata<Ty = ObjectMeta>,
 {
-    match serde_json::from_str::<T>(&without_managed_fields(text)) {
+    let text = without_managed_fields(text);
+    let size = text.len();
+    match serde_json::from_str::<T>(&text) {
         Ok(object) => {
             let meta = object.metadata();
             let key = Key {
@@ -125,12 +129,12 @@ where
                 name: meta.name.clone().unwrap_or_default(),
             };
             let version = meta.resource_version.clone().unwrap_or_default();
-            Ok(Item { key, version, object: Ok(object) })
+            Ok(Item { key, version, size, object: Ok(object) })
         }
         Err(error) => {
-            let meta = head(text)?;
+            let meta = head(&text)?;
             let key = Key { namespace: meta.namespace, name: meta.name };
-            Ok(Item { key, version: meta.resource_version, object: Err(error.to_string()) })
+            Ok(Item { key, version: meta.resource_version, size, object: Err(error.to_string()) })
         }
     }
 }

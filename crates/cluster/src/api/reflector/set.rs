@@ -20,9 +20,23 @@ pub struct Key {
 /// All objects that are watched. One that did not change keeps its `Arc`.
 #[derive(Debug)]
 pub struct Set<T> {
-    items: BTreeMap<Key, Arc<T>>,
+    items: BTreeMap<Key, Held<T>>,
     /// What cannot be decoded, and why. The object stays as it was before, if it was.
     bad: BTreeMap<Key, String>,
+    /// How long the texts of all objects are together.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    object: Arc<T>,
+    size: usize,
+}
+
+impl<T> Clone for Held<T> {
+    fn clone(&self) -> Self {
+        Self { object: Arc::clone(&self.object), size: self.size }
+    }
 }
 
 /// Whether anything is different now.
@@ -34,14 +48,14 @@ pub(super) enum Changed {
 
 impl<T> Default for Set<T> {
     fn default() -> Self {
-        Self { items: BTreeMap::new(), bad: BTreeMap::new() }
+        Self { items: BTreeMap::new(), bad: BTreeMap::new(), bytes: 0 }
     }
 }
 
 impl<T> Set<T> {
-    /// Every object, by namespace and name.
-    pub fn items(&self) -> &BTreeMap<Key, Arc<T>> {
-        &self.items
+    /// Every object, in the order of namespaces and names.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.items.values().map(|held| &held.object)
     }
 
     /// What cannot be decoded, and why.
@@ -51,23 +65,37 @@ impl<T> Set<T> {
 
     /// The object of this name; the namespace is empty for what has none.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        self.items.get(&Key { namespace: namespace.to_owned(), name: name.to_owned() })
+        self.of(&Key { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
+    pub(super) fn of(&self, key: &Key) -> Option<&Arc<T>> {
+        self.items.get(key).map(|held| &held.object)
+    }
+
+    /// How long the texts of all that is held are together: the measure of the memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
 impl<T: Metadata<Ty = ObjectMeta>> Set<T> {
     /// Takes an object, unless a newer one is held: events may come late.
     pub(super) fn put(&mut self, item: Item<T>) -> Changed {
-        let held = self.items.get(&item.key);
-        if held.is_some_and(|held| older(&item.version, version(&**held))) {
+        if self.of(&item.key).is_some_and(|held| older(&item.version, version(&**held))) {
             return Changed::No;
         }
         match item.object {
             Ok(object) => {
-                self.bad.remove(&item.key);
-                self.items.insert(item.key, Arc::new(object));
+                self.forget_bad(&item.key);
+                self.bytes = self.bytes.saturating_add(item.size);
+                let held = Held { object: Arc::new(object), size: item.size };
+                if let Some(before) = self.items.insert(item.key, held) {
+                    self.bytes = self.bytes.saturating_sub(before.size);
+                }
             }
             Err(problem) => {
+                self.forget_bad(&item.key);
+                self.bytes = self.bytes.saturating_add(problem.len());
                 self.bad.insert(item.key, problem);
             }
         }
@@ -76,27 +104,38 @@ impl<T: Metadata<Ty = ObjectMeta>> Set<T> {
 
     /// Forgets an object that ended at `at`, unless a newer one is held.
     pub(super) fn remove(&mut self, key: &Key, at: &str) -> Changed {
-        if self.items.get(key).is_some_and(|held| older(at, version(&**held))) {
+        if self.of(key).is_some_and(|held| older(at, version(&**held))) {
             return Changed::No;
         }
-        let bad = self.bad.remove(key).is_some();
-        if self.items.remove(key).is_some() || bad { Changed::Yes } else { Changed::No }
+        let bad = self.forget_bad(key);
+        let Some(held) = self.items.remove(key) else { return bad };
+        self.bytes = self.bytes.saturating_sub(held.size);
+        Changed::Yes
+    }
+
+    fn forget_bad(&mut self, key: &Key) -> Changed {
+        let Some(problem) = self.bad.remove(key) else { return Changed::No };
+        self.bytes = self.bytes.saturating_sub(problem.len());
+        Changed::Yes
     }
 
     /// Is from now on what `new` holds; what is the same in both stays as it is.
     pub(super) fn become_all(&mut self, mut new: Self) -> Changed {
         let mut changed =
             if self.bad == new.bad && self.items.len() == new.items.len() { Changed::No } else { Changed::Yes };
-        for (key, object) in &mut new.items {
+        for (key, fresh) in &mut new.items {
             match self.items.get(key) {
-                Some(held) if same(&**held, &**object) => *object = Arc::clone(held),
+                Some(held) if same(&*held.object, &*fresh.object) => fresh.object = Arc::clone(&held.object),
                 _ => changed = Changed::Yes,
             }
         }
         // What cannot be read now but could before stays as it was.
         for key in new.bad.keys() {
-            if let Some(held) = self.items.get(key) {
-                new.items.entry(key.clone()).or_insert_with(|| Arc::clone(held));
+            if let Some(held) = self.items.get(key)
+                && !new.items.contains_key(key)
+            {
+                new.bytes = new.bytes.saturating_add(held.size);
+                new.items.insert(key.clone(), held.clone());
             }
         }
         *self = new;
@@ -116,4 +155,53 @@ fn same<T: Metadata<Ty = ObjectMeta>>(a: &T, b: &T) -> bool {
 /// Whether version `a` is older than `b`, where that can be told: versions are numbers that grow.
 pub(super) fn older(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn item(name: u8, version: u64, size: usize, readable: bool) -> Item<ConfigMap> {
+        let mut object = ConfigMap::default();
+        object.metadata.resource_version = Some(version.to_string());
+        let key = Key { namespace: "d".into(), name: name.to_string() };
+        let object = if readable { Ok(object) } else { Err("x".repeat(size)) };
+        Item { key, version: version.to_string(), size, object }
+    }
+
+    fn counted(set: &Set<ConfigMap>) -> usize {
+        set.items.values().map(|held| held.size).sum::<usize>() + set.bad.values().map(String::len).sum::<usize>()
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_set_takes_is_counted_through_all_that_happens(
+            steps in proptest::collection::vec((0_u8..4, 0_u8..5, 0_u64..9, 0_usize..99), 0..60)
+        ) {
+            let (mut set, mut other) = (Set::default(), Set::default());
+            for (step, name, at, size) in steps {
+                match step {
+                    0 => {
+                        set.remove(&item(name, at, size, true).key, &at.to_string());
+                    }
+                    1 => {
+                        set.put(item(name, at, size, false));
+                    }
+                    2 => {
+                        set.put(item(name, at, size, true));
+                    }
+                    _ => {
+                        other.put(item(name, at, size, size % 2 == 0));
+                        if size > 80 {
+                            set.become_all(std::mem::take(&mut other));
+                        }
+                    }
+                }
+                prop_assert_eq!(set.bytes(), counted(&set));
+            }
+        }
+    }
 }

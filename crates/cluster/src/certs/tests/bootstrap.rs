@@ -12,6 +12,7 @@ use rubelet_engine::clock::Clock;
 use super::super::client::{ClientCertificate, ClientError, load};
 use super::super::key::NodeKey;
 use super::authority::{Authority, Mood};
+use crate::api::ProxyEnvironment;
 use crate::decode::explain;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -66,6 +67,7 @@ impl Node {
             dir: self.path("pki"),
             node: "n1".into(),
             rotate: true,
+            proxy: ProxyEnvironment::default(),
         }
     }
 
