@@ -4,6 +4,8 @@
 //! ended with the last. What is mounted is watched all the time, so that a change reaches its pods at once; what is only
 //! read when a container starts is no longer watched once nobody has asked for a while. What was seen last is kept, and
 //! serves while the API server is away.
+//!
+//! Watches are bounded, for each pod and for all of them: what is beyond the bound is asked for again after a while.
 
 mod cached;
 mod connections;
@@ -25,10 +27,10 @@ use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{ApiError, ClusterView, Objects};
 use tokio::sync::{Notify, mpsc};
 
-use crate::api::Extent;
+use crate::api::{Extent, encode};
 use crate::requests::{Collection, Follow, Followed, Requests};
 pub use connections::Connect;
-use shelf::{Name, Shelf, Use};
+use shelf::{Name, Shelf, Sight, Use};
 pub use watcher::ObjectWatcher;
 
 /// How long what was fetched holds, unless the node's annotation says otherwise.
@@ -39,6 +41,9 @@ const DEFAULT_TTL: Duration = Duration::from_secs(60);
 const TTL_ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 /// How many pods may wait to be told that an object of theirs changed; the rest is remembered here.
 const CHANGES: usize = 64;
+
+/// Most objects of a kind that are watched for one pod. Few pods use more than ten.
+const MOST_OF_A_POD: usize = 200;
 
 /// How objects are kept up to date: `configMapAndSecretChangeDetectionStrategy`.
 #[doc(alias = "ResourceChangeDetectionStrategy")]
@@ -128,7 +133,8 @@ impl<R: Requests + Follow> WatchedObjects<R> {
             Strategy::Get => self.fetch(&name, "").await.map(Arc::new),
             Strategy::Cache => self.cached(shelf, &name).await,
             Strategy::Watch => match shelf.wanted(&name, self.shared.clock.mono(), &self.shared.wake) {
-                Some(slot) => slot.read::<T>(&name).await,
+                Some(Sight::Watched(slot)) => slot.read::<T>(&name).await,
+                Some(Sight::Polled) => self.cached(shelf, &name).await,
                 // Nobody said that it is used.
                 None => self.fetch(&name, "").await.map(Arc::new),
             },
@@ -136,7 +142,7 @@ impl<R: Requests + Follow> WatchedObjects<R> {
     }
 
     async fn fetch<T: Kind>(&self, name: &Name, query: &str) -> Result<T, ApiError> {
-        let path = format!("{}/{}{query}", name.collection::<T>().path, name.name);
+        let path = format!("{}/{}{query}", name.collection::<T>().path, encode(&name.name));
         let mut object: T = self.api.get(&path).await?;
         object.trim();
         Ok(object)
@@ -172,12 +178,10 @@ impl<R: Requests + Follow> Objects for WatchedObjects<R> {
         }
         let shared = &self.shared;
         let (namespace, uid) = (&reference.namespace, &reference.uid);
-        shared.config_maps.change_user(namespace, uid, &before.config_maps, &names.config_maps, |name| {
-            if mounted.config_maps.contains(name) { Use::Mounted } else { Use::Read }
-        });
-        shared.secrets.change_user(namespace, uid, &before.secrets, &names.secrets, |name| {
-            if mounted.secrets.contains(name) { Use::Mounted } else { Use::Read }
-        });
+        let uses = uses(&names.config_maps, &mounted.config_maps);
+        shared.config_maps.change_user(namespace, uid, &before.config_maps, &names.config_maps, uses);
+        let uses = self::uses(&names.secrets, &mounted.secrets);
+        shared.secrets.change_user(namespace, uid, &before.secrets, &names.secrets, uses);
         pods.insert(reference.uid.clone(), (Arc::clone(namespace), names));
         shared.wake.notify_one();
     }
@@ -189,6 +193,20 @@ impl<R: Requests + Follow> Objects for WatchedObjects<R> {
         self.shared.config_maps.change_user(&namespace, uid, &names.config_maps, &none, read);
         self.shared.secrets.change_user(&namespace, uid, &names.secrets, &none, read);
         self.shared.changed().remove(uid);
+        // There may be room for others now.
+        self.shared.wake.notify_one();
+    }
+}
+
+/// What a pod does with each of the objects that it names. Those that it mounts are watched before the others.
+fn uses<'a>(all: &'a BTreeSet<String>, mounted: &'a BTreeSet<String>) -> impl Fn(&str) -> Use + 'a {
+    let first = mounted.intersection(all);
+    let watched: BTreeSet<&str> =
+        first.chain(all.difference(mounted)).take(MOST_OF_A_POD).map(String::as_str).collect();
+    move |name| match (watched.contains(name), mounted.contains(name)) {
+        (false, _) => Use::Polled,
+        (true, true) => Use::Mounted,
+        (true, false) => Use::Read,
     }
 }
 
@@ -196,11 +214,25 @@ impl Name {
     /// The list that it alone is in.
     fn collection<T: Kind>(&self) -> Collection {
         Collection {
-            path: format!("/api/v1/namespaces/{}/{}", self.namespace, T::PLURAL),
-            field_selector: format!("metadata.name={}", self.name),
+            path: format!("/api/v1/namespaces/{}/{}", encode(&self.namespace), T::PLURAL),
+            field_selector: format!("metadata.name={}", escaped(&self.name)),
             extent: Extent::One,
         }
     }
+}
+
+/// A value of a field selector: whoever writes a pod chooses the name, and must not choose another selector by it.
+///
+/// upstream: apimachinery fields/selector.go EscapeValue (v1.36)
+fn escaped(value: &str) -> String {
+    let mut escaped = String::with_capacity(value.len());
+    for character in value.chars() {
+        if matches!(character, '\\' | ',' | '=') {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
 }
 
 /// Of an object's metadata, who it is and which version; the rest can be as large as the object itself.

@@ -15,6 +15,7 @@ use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance, Token, TokenWish, Tokens};
 use tracing::warn;
 
+use crate::api::encode;
 use crate::requests::Requests;
 
 /// Pauses before a request that was refused is made again. What the server lacks, it mostly has a few milliseconds later.
@@ -52,7 +53,8 @@ impl<R: Requests> ApiTokens<R> {
     }
 
     async fn ask(&self, pod: &PodRef, wish: &TokenWish) -> Result<Token, ApiError> {
-        let path = format!("/api/v1/namespaces/{}/serviceaccounts/{}/token", pod.namespace, wish.service_account);
+        let (namespace, account) = (encode(&pod.namespace), encode(&wish.service_account));
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let bound = BoundObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),

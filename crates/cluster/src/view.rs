@@ -14,7 +14,7 @@ use rubelet_engine::ports::{ApiError, ApiErrorKind, ClusterView};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Extent;
+use crate::api::{Extent, encode};
 use crate::requests::{Collection, Follow, Followed, Requests};
 
 const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
@@ -134,7 +134,7 @@ impl<R: Requests + Follow> ClusterView for WatchedCluster<R> {
         match known.and_then(|known| known.get(class).cloned()) {
             Some(handler) => Ok(handler),
             // It may have been made a moment ago, with the pod right after it.
-            None => Ok(self.api.get::<RuntimeClass>(&format!("{CLASSES}/{class}")).await?.handler),
+            None => Ok(self.api.get::<RuntimeClass>(&format!("{CLASSES}/{}", encode(class))).await?.handler),
         }
     }
 }

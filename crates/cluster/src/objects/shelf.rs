@@ -1,6 +1,7 @@
 //! The objects of one kind that are in use, each with who uses it and what was last seen of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use rubelet_core::time::Instant;
 use rubelet_engine::ports::{ApiError, ApiErrorKind};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::Kind;
 
@@ -18,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a watch that serves no mount goes on after the last reader.
 #[doc(alias = "maxIdleTime")]
 pub(super) const IDLE: Duration = Duration::from_secs(300);
+
+/// Most objects of a kind that are watched at a time, whatever pods ask for: each watch is a stream of a connection, at
+/// this node and at the API server. Further ones are asked for again after a while, as with the strategy `Cache`.
+pub(super) const MOST_WATCHED: usize = 2_000;
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +45,8 @@ pub(super) enum Use {
     Mounted,
     /// It is read when a container starts.
     Read,
+    /// Either, by a pod that uses more objects than are watched for one pod: this one is asked for.
+    Polled,
 }
 
 /// What is known of an object: there it is, or there is none.
@@ -63,6 +71,14 @@ enum Watching {
     Idle,
     /// It needs not: it never changes.
     Immutable,
+    /// It is not: too many are. It is asked for again after a while.
+    Polled,
+}
+
+/// How an object that is in use is seen.
+pub(super) enum Sight<T> {
+    Watched(Arc<Slot<T>>),
+    Polled,
 }
 
 #[derive(Debug)]
@@ -78,11 +94,13 @@ pub(super) struct Entry<T> {
 #[derive(Debug)]
 pub(super) struct Shelf<T> {
     entries: Mutex<BTreeMap<Name, Entry<T>>>,
+    /// It has been logged that not all are watched.
+    told_full: AtomicBool,
 }
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
-        Self { entries: Mutex::default() }
+        Self { entries: Mutex::default(), told_full: AtomicBool::new(false) }
     }
 }
 
@@ -138,11 +156,12 @@ impl<T: Kind> Shelf<T> {
         how: impl Fn(&str) -> Use,
     ) {
         let mut entries = self.entries();
+        let mut room = room(&entries);
         for name in after {
             let entry = entries.entry(Name::new(namespace, name)).or_insert_with(|| Entry {
                 users: BTreeMap::new(),
                 slot: Slot::new(None),
-                watching: Watching::Wanted,
+                watching: Watching::Polled,
                 read_at: Instant::START,
                 fetched: None,
             });
@@ -150,8 +169,9 @@ impl<T: Kind> Shelf<T> {
                 // A pod that is new here sees what is there now, not what another was given a minute ago (SEC-02).
                 entry.fetched = None;
             }
-            if how(name) == Use::Mounted {
-                entry.wake();
+            let promoted = how(name) != Use::Polled && self.promote(entry, &mut room);
+            if !promoted && how(name) == Use::Mounted && entry.wake(room) {
+                room = room.saturating_sub(1);
             }
         }
         for name in before.difference(after) {
@@ -165,21 +185,54 @@ impl<T: Kind> Shelf<T> {
         }
     }
 
-    /// Where the object is seen, if somebody said that it is used. It is watched from now on.
-    pub(super) fn wanted(&self, name: &Name, now: Instant, wake: &Notify) -> Option<Arc<Slot<T>>> {
+    /// How the object is seen, if somebody said that it is used. It is watched from now on, if there is room.
+    pub(super) fn wanted(&self, name: &Name, now: Instant, wake: &Notify) -> Option<Sight<T>> {
         let mut entries = self.entries();
+        let idle = matches!(entries.get(name)?.watching, Watching::Idle);
+        let room = if idle { room(&entries) } else { 0 };
         let entry = entries.get_mut(name)?;
         entry.read_at = now;
-        if entry.wake() {
+        if entry.wake(room) {
             wake.notify_one();
         }
-        Some(Arc::clone(&entry.slot))
+        Some(match entry.watching {
+            Watching::Polled => Sight::Polled,
+            Watching::Wanted | Watching::Running(_) | Watching::Idle | Watching::Immutable => {
+                Sight::Watched(Arc::clone(&entry.slot))
+            }
+        })
+    }
+
+    /// Has an object watched that was not, if there is room.
+    fn promote(&self, entry: &mut Entry<T>, room: &mut usize) -> bool {
+        if !matches!(entry.watching, Watching::Polled) {
+            return false;
+        }
+        if *room == 0 {
+            if !self.told_full.swap(true, Ordering::Relaxed) {
+                warn!(
+                    kind = T::PLURAL,
+                    most = MOST_WATCHED,
+                    "Pods use more objects than are watched; changes of the others are seen a minute later"
+                );
+            }
+            return false;
+        }
+        *room -= 1;
+        entry.watching = Watching::Wanted;
+        true
     }
 
     /// The watches that are to be started; they count as running from now on.
     pub(super) fn take_wanted(&self) -> Vec<Start<T>> {
         let mut starts = Vec::new();
-        for (name, entry) in &mut *self.entries() {
+        let mut entries = self.entries();
+        let mut room = room(&entries);
+        for (name, entry) in &mut *entries {
+            // Whatever had no room before may have it now.
+            if room > 0 && entry.users.values().any(|how| *how != Use::Polled) {
+                self.promote(entry, &mut room);
+            }
             if matches!(entry.watching, Watching::Wanted) {
                 let cancel = CancellationToken::new();
                 entry.watching = Watching::Running(cancel.clone());
@@ -223,14 +276,20 @@ impl<T: Kind> Shelf<T> {
     }
 }
 
+/// How many more may be watched.
+fn room<T>(entries: &BTreeMap<Name, Entry<T>>) -> usize {
+    let watched = |entry: &&Entry<T>| matches!(entry.watching, Watching::Wanted | Watching::Running(_));
+    MOST_WATCHED.saturating_sub(entries.values().filter(watched).count())
+}
+
 impl<T> Entry<T> {
-    /// It is to be watched again, if it was idle.
-    fn wake(&mut self) -> bool {
+    /// It is to be watched again, if it was idle; without room it is asked for from now on.
+    fn wake(&mut self, room: usize) -> bool {
         let idle = matches!(self.watching, Watching::Idle);
         if idle {
-            self.watching = Watching::Wanted;
+            self.watching = if room > 0 { Watching::Wanted } else { Watching::Polled };
         }
-        idle
+        idle && room > 0
     }
 
     fn stop(&mut self, then: Watching) {

@@ -64,6 +64,7 @@ fn pod(uid: &str, how: Use) -> Arc<Pod> {
     let (env, volumes) = match how {
         Use::Read => (json!([{ "configMapRef": { "name": "conf" } }]), json!([])),
         Use::Mounted => (json!([]), json!([{ "name": "v", "configMap": { "name": "conf" } }])),
+        Use::Polled => (json!([]), json!([])),
     };
     let pod = json!({
         "metadata": { "name": uid, "namespace": "shop", "uid": uid },
@@ -233,4 +234,76 @@ async fn sec_01_or_asked_for_every_time() {
     rig.put(1, "a");
     assert_eq!(rig.read().await, Ok("a".into()));
     assert_eq!(rig.server.asked().len(), 2);
+}
+
+/// A pod of another namespace that mounts `count` config maps, `conf-0` and on.
+fn greedy(uid: &str, count: usize) -> Arc<Pod> {
+    let volume =
+        |number: usize| json!({ "name": format!("v{number}"), "configMap": { "name": format!("conf-{number}") } });
+    let pod = json!({
+        "metadata": { "name": uid, "namespace": uid, "uid": uid },
+        "spec": { "containers": [], "volumes": (0..count).map(volume).collect::<Vec<_>>() },
+    });
+    Arc::new(serde_json::from_value(pod).expect("a pod"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_ten_thousand_references_has_few_watches_and_reads_them_all() {
+    let rig = rig(Strategy::Watch, None);
+    rig.put(1, "a");
+    rig.objects.keep(&greedy("greedy", 10_000));
+    rig.objects.keep(&pod("p1", Use::Mounted));
+    let watched = rig.watched().await;
+    assert_eq!(watched.len(), MOST_OF_A_POD + 1);
+    assert!(watched.contains(&format!("{MAPS}?metadata.name=conf")), "the others are watched all the same");
+    let last = "/api/v1/namespaces/greedy/configmaps/conf-9999";
+    rig.server.put(last, map(1, "a"));
+    let read = || async {
+        let map = rig.objects.config_map("greedy", "conf-9999").await.map_err(|err| err.kind)?;
+        Ok::<_, ApiErrorKind>(map.data.clone().unwrap_or_default()["k"].clone())
+    };
+    assert_eq!((read().await, read().await), (Ok("a".into()), Ok("a".into())));
+    assert_eq!(rig.server.asked(), [format!("GET {last}")], "it is asked for, and kept for a while");
+    rig.server.put(last, map(2, "b"));
+    tokio::time::sleep(DEFAULT_TTL).await;
+    assert_eq!(read().await, Ok("b".into()));
+    assert_eq!(rig.read().await, Ok("a".into()));
+    rig.objects.release(&"greedy".into());
+    assert_eq!(rig.watched().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_bounded_in_all_and_those_that_end_make_room() {
+    let mut rig = rig(Strategy::Watch, None);
+    let most = shelf::MOST_WATCHED;
+    let pods = most / MOST_OF_A_POD;
+    for number in 0..pods + 2 {
+        rig.objects.keep(&greedy(&format!("greedy-{number}"), MOST_OF_A_POD));
+    }
+    assert_eq!(rig.watched().await.len(), most);
+    rig.put(1, "a");
+    rig.objects.keep(&pod("p1", Use::Mounted));
+    assert_eq!(rig.read().await, Ok("a".into()), "it is asked for");
+    assert_eq!(rig.watched().await.len(), most);
+    for number in 0..3 {
+        rig.objects.release(&format!("greedy-{number}").as_str().into());
+    }
+    let watched = rig.watched().await;
+    assert_eq!(watched.len(), most - MOST_OF_A_POD + 1);
+    assert!(watched.contains(&format!("{MAPS}?metadata.name=conf")), "there is room for it now");
+    assert_eq!(rig.read().await, Ok("a".into()));
+    rig.put(2, "b");
+    assert_eq!(rig.told().await, ["p1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_a_pod_chose_leads_to_no_other_object() {
+    let rig = rig(Strategy::Get, None);
+    let asked = rig.objects.config_map("shop", "../secrets/key?x").await;
+    assert_eq!(asked.map(drop).map_err(|err| err.kind), Err(ApiErrorKind::NotFound));
+    assert_eq!(rig.server.asked(), [format!("GET {MAPS}/..%2Fsecrets%2Fkey%3Fx")]);
+    let name = Name::new("a/b", r"x,metadata.namespace!=y\");
+    let collection = name.collection::<ConfigMap>();
+    assert_eq!(collection.path, "/api/v1/namespaces/a%2Fb/configmaps");
+    assert_eq!(collection.field_selector, r"metadata.name=x\,metadata.namespace!\=y\\");
 }
