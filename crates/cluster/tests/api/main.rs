@@ -8,6 +8,7 @@ mod fake;
 mod https;
 mod pki;
 mod pods;
+mod proxy;
 mod reflector;
 mod reviews;
 mod source;
