@@ -7,6 +7,7 @@ mod format;
 mod lines;
 mod read;
 mod tail;
+mod watch;
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,6 +24,7 @@ use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 
 pub use self::format::{LogLine, Stream, parse_line};
+use self::watch::Watches;
 use crate::beneath::{self, failed};
 use crate::pod_dirs::{entries, none_if_gone};
 use crate::tree::{self, Remove};
@@ -48,12 +50,13 @@ pub struct LogDirs {
 #[derive(Clone, Debug)]
 pub struct DiskLogs {
     dirs: Arc<LogDirs>,
+    watches: Arc<Watches>,
 }
 
 impl DiskLogs {
     /// Logs in `dirs`, of which the first must exist; the second is made when it is needed.
     pub fn new(dirs: LogDirs) -> Self {
-        Self { dirs: Arc::new(dirs) }
+        Self { dirs: Arc::new(dirs), watches: Arc::default() }
     }
 }
 

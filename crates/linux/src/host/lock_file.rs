@@ -129,7 +129,7 @@ impl RootLock {
 }
 
 #[expect(unsafe_code, reason = "tokio has no safe way to wait for a descriptor of ours")]
-pub(crate) fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the number that is registered must stay this open file's until it is taken off again. An `OwnedFd` keeps
     // its number, nothing else closes it, and `AsyncFd` takes it off before it drops it.
     let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };

@@ -1,12 +1,12 @@
 //! Reading a log from some place on, and following it: through rotations, until the container ends (LOG-05).
 //!
 //! The directory of the log is opened once, step by step beneath the directory of pod logs, and everything after that
-//! goes by its descriptor: nothing that is put in the way can lead elsewhere. Waiting is inotify's; there is no poll.
+//! goes by its descriptor: nothing that is put in the way can lead elsewhere. Waiting is inotify's, shared by all
+//! followers (`watch`).
 
 use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,31 +14,36 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rubelet_engine::blocking::LOG_READS;
 use rubelet_engine::ports::{FileError, LogReader, LogText, LogWish};
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
-use tokio::io::unix::AsyncFd;
 
 use super::lines::Lines;
+use super::watch::{Watch, Watches};
 use super::{DiskLogs, LogDirs, pod_of_log};
 use crate::beneath::{self, failed};
-use crate::host::lock_file::register;
 
 /// What is read of a log at a time.
 const PIECE: usize = 64 * 1024;
+/// What is searched for the last lines without a pause: some milliseconds of a blocking thread.
+const STRETCH: usize = 8 * 1024 * 1024;
 
 #[async_trait]
 impl LogReader for DiskLogs {
     async fn open(&self, path: &str, wish: &LogWish) -> Result<Box<dyn LogText>, FileError> {
-        let (dirs, path, wish) = (Arc::clone(&self.dirs), PathBuf::from(path), wish.clone());
+        let (dirs, path) = (Arc::clone(&self.dirs), PathBuf::from(path));
         let key = pod_of_log(&dirs, &path);
-        LOG_READS
-            .run(&key.clone(), move || {
-                let opened = open(&dirs, &path, &wish).map_err(failed("open log", &path));
-                opened
-                    .map(|(place, file, offset)| Box::new(DiskLog::new(path, key, place, file, offset, wish)) as Box<_>)
-            })
-            .await
+        let inside = path.clone();
+        let open = async {
+            let (place, file) = LOG_READS.run(&key, move || open(&dirs, &inside)).await?;
+            let file = Arc::new(file);
+            let offset = match wish.tail_lines {
+                Some(lines) => tail_start(&key, &file, lines).await?,
+                None => 0,
+            };
+            io::Result::Ok((place, file, offset))
+        };
+        let opened = open.await.map_err(failed("open log", &path))?;
+        Ok(Box::new(DiskLog::new(path, key, opened, Arc::clone(&self.watches), wish.clone())))
     }
 }
 
@@ -48,40 +53,63 @@ struct Place {
     name: String,
 }
 
-fn open(dirs: &LogDirs, path: &Path, wish: &LogWish) -> io::Result<(Place, File, u64)> {
+fn open(dirs: &LogDirs, path: &Path) -> io::Result<(Place, File)> {
     let outside = || io::Error::new(io::ErrorKind::InvalidInput, "not in the directory of pod logs");
     let inside = path.strip_prefix(&dirs.pods).map_err(|_| outside())?;
     let dir = inside.parent().and_then(Path::to_str).filter(|dir| !dir.is_empty()).ok_or_else(outside)?;
     let name = inside.file_name().and_then(|name| name.to_str()).ok_or_else(outside)?;
     let dir = beneath::open_dir(beneath::open_root(&dirs.pods)?, dir)?;
     let file = beneath::open_file(&dir, beneath::name(name)?, OFlags::RDONLY)?;
-    let offset = match wish.tail_lines {
-        Some(lines) => tail_start(&file, lines)?,
-        None => 0,
-    };
-    Ok((Place { dir, name: name.to_owned() }, file, offset))
+    Ok((Place { dir, name: name.to_owned() }, file))
 }
 
 /// Where the last `lines` lines begin. A last line without an end is not counted.
+///
+/// Whoever asks chooses how many lines, and a container how long its log is: so the file is gone through in stretches,
+/// and a reader that leaves ends it.
 /// upstream: cri-client/pkg/logs/tail.go findTailLineStartIndex (v1.36)
-fn tail_start(file: &File, lines: u64) -> io::Result<u64> {
-    let mut block = vec![0; PIECE];
-    let mut right = file.metadata()?.len();
-    let mut seen = 0_u64;
-    while right > 0 {
-        let size = usize::try_from(right).map_or(PIECE, |right| right.min(PIECE));
-        let left = right - size as u64;
-        let block = block.get_mut(..size).unwrap_or_default();
-        file.read_exact_at(block, left)?;
-        for (at, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
-            if seen == lines {
-                return Ok(left + at as u64 + 1);
-            }
-            seen += 1;
+async fn tail_start(key: &str, file: &Arc<File>, lines: u64) -> io::Result<u64> {
+    let mut scan = Scan { right: file.metadata()?.len(), seen: 0, lines };
+    loop {
+        let file = Arc::clone(file);
+        let (next, found) = LOG_READS.run(key, move || scan.stretch(&file).map(|found| (scan, found))).await?;
+        match found {
+            Some(start) => return Ok(start),
+            None => scan = next,
         }
-        right = left;
     }
-    Ok(0)
+}
+
+/// A search for a line's beginning, from the end of a file.
+#[derive(Clone, Copy)]
+struct Scan {
+    right: u64,
+    seen: u64,
+    lines: u64,
+}
+
+impl Scan {
+    /// Goes through the next stretch; where the lines begin, once that is known.
+    fn stretch(&mut self, file: &File) -> io::Result<Option<u64>> {
+        let mut block = vec![0; PIECE];
+        for _ in 0..STRETCH / PIECE {
+            if self.right == 0 {
+                return Ok(Some(0));
+            }
+            let size = usize::try_from(self.right).map_or(PIECE, |right| right.min(PIECE));
+            let left = self.right - size as u64;
+            let block = block.get_mut(..size).unwrap_or_default();
+            file.read_exact_at(block, left)?;
+            for (at, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+                if self.seen == self.lines {
+                    return Ok(Some(left + at as u64 + 1));
+                }
+                self.seen += 1;
+            }
+            self.right = left;
+        }
+        Ok(None)
+    }
 }
 
 struct DiskLog {
@@ -95,6 +123,7 @@ struct DiskLog {
     successor: Option<Arc<File>>,
     lines: Lines,
     mode: Mode,
+    watches: Arc<Watches>,
     watch: Option<Watch>,
     /// Another file may have taken the log's name. A log that is only read, not followed, ends with its file.
     name_changed: bool,
@@ -111,18 +140,25 @@ enum Mode {
 }
 
 impl DiskLog {
-    fn new(path: PathBuf, key: String, place: Place, file: File, offset: u64, wish: LogWish) -> Self {
+    fn new(
+        path: PathBuf,
+        key: String,
+        (place, file, offset): (Place, Arc<File>, u64),
+        watches: Arc<Watches>,
+        wish: LogWish,
+    ) -> Self {
         let mode = if wish.follow { Mode::Follow } else { Mode::ToTheEnd };
         Self {
             path,
             key,
             place: Arc::new(place),
-            file: Arc::new(file),
+            file,
             offset,
             successor: None,
             name_changed: wish.follow,
             lines: Lines::new(wish),
             mode,
+            watches,
             watch: None,
         }
     }
@@ -178,10 +214,14 @@ impl DiskLog {
             self.mode = Mode::Over;
             return self.lines.end();
         }
-        match &self.watch {
+        match &mut self.watch {
             // What was written before the watch is found by reading again.
-            None => self.watch = Some(Watch::start(&self.place.dir)?),
-            Some(watch) => self.name_changed |= watch.wait(&self.place.name).await?,
+            None => {
+                let (watches, place) = (Arc::clone(&self.watches), Arc::clone(&self.place));
+                self.watch = Some(LOG_READS.run(&self.key, move || watches.start(&place.dir)).await);
+                self.name_changed = true;
+            }
+            Some(watch) => self.name_changed |= watch.wait().await,
         }
         Ok(Vec::new())
     }
@@ -221,51 +261,6 @@ impl LogText for DiskLog {
         }
     }
 }
-
-/// Changes in the directory of a log.
-struct Watch {
-    events: AsyncFd<OwnedFd>,
-}
-
-impl Watch {
-    fn start(dir: &OwnedFd) -> io::Result<Self> {
-        let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let what = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
-        // The descriptor, not the path: it is the directory that was checked.
-        inotify::add_watch(&fd, format!("/proc/self/fd/{}", dir.as_raw_fd()), what)?;
-        Ok(Self { events: register(fd)? })
-    }
-
-    /// Waits until something has changed; whether another file may have taken `name` then. Events are read after the
-    /// last `.await`: dropping it loses none.
-    async fn wait(&self, name: &str) -> io::Result<bool> {
-        let (mut any, mut renamed) = (false, false);
-        while !any {
-            let mut ready = self.events.readable().await?;
-            let mut buffer = [MaybeUninit::uninit(); 4096];
-            let mut reader = inotify::Reader::new(self.events.get_ref(), &mut buffer);
-            loop {
-                match reader.next() {
-                    Ok(event) => {
-                        let what = event.events();
-                        let moved = what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
-                        let ours = event.file_name().is_some_and(|found| found.to_bytes() == name.as_bytes());
-                        renamed |= moved && ours || !what.intersects(WATCHED);
-                        any |= ours || !what.intersects(WATCHED);
-                    }
-                    Err(Errno::INTR) => {}
-                    Err(Errno::AGAIN) => break,
-                    Err(err) => return Err(err.into()),
-                }
-            }
-            ready.clear_ready();
-        }
-        Ok(renamed)
-    }
-}
-
-/// Events about files; all others are about the watch itself, and mean that anything may have happened.
-const WATCHED: ReadFlags = ReadFlags::MODIFY.union(ReadFlags::CREATE).union(ReadFlags::MOVED_TO);
 
 #[cfg(test)]
 mod tests;

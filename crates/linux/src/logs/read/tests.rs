@@ -198,3 +198,107 @@ async fn no_link_and_no_path_leads_out_of_the_log_directory() {
     symlink(&secret, &setup.path).unwrap();
     tokio::time::timeout(Duration::from_secs(10), text.next()).await.expect("it ends").unwrap_err();
 }
+
+/// Inotify instances of this process.
+fn instances() -> usize {
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap();
+    let links = descriptors.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    links.filter(|link| link.to_str() == Some("anon_inode:inotify")).count()
+}
+
+/// A follower that has read all there is and waits.
+async fn waiting(setup: &Setup) -> Box<dyn LogText> {
+    let mut text = setup.open(&LogWish { follow: true, ..LogWish::default() }).await.unwrap();
+    assert_eq!(next(&mut text).await, "one\n");
+    assert!(tokio::time::timeout(Duration::from_millis(20), text.next()).await.is_err(), "it waits");
+    text
+}
+
+#[tokio::test]
+async fn a_hundred_followers_share_one_inotify_instance() {
+    let setups: Vec<Setup> = (0..4).map(|_| setup("2026-01-01T00:00:01Z stdout F one\n")).collect();
+    let logs = DiskLogs { dirs: Arc::clone(&setups[0].logs.dirs), watches: Arc::default() };
+    let mut followers = Vec::new();
+    for n in 0..100 {
+        let setup = &setups[n % 4];
+        let one = DiskLogs { dirs: Arc::clone(&setup.logs.dirs), watches: Arc::clone(&logs.watches) };
+        let mut text =
+            one.open(setup.path.to_str().unwrap(), &LogWish { follow: true, ..LogWish::default() }).await.unwrap();
+        assert_eq!(next(&mut text).await, "one\n");
+        assert!(tokio::time::timeout(Duration::from_millis(5), text.next()).await.is_err(), "it waits");
+        followers.push(text);
+    }
+    // Other tests of this process have some, too.
+    assert!(instances() < 50, "{} instances", instances());
+    assert_eq!(logs.watches.watched(), 4, "one watch for each directory");
+    setups.iter().for_each(|setup| setup.write("2026-01-01T00:00:02Z stdout F two\n"));
+    for text in &mut followers {
+        assert_eq!(next(text).await, "two\n");
+    }
+    drop(followers);
+    let gone = async {
+        while logs.watches.watched() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), gone).await.expect("no watch outlives its followers");
+}
+
+#[tokio::test]
+async fn a_follower_without_a_watch_polls() {
+    for room in [0, 1] {
+        let (mut first, mut second) = (setup(""), setup(""));
+        let watches = Arc::new(Watches::with_room(room));
+        let mut texts = Vec::new();
+        for setup in [&mut first, &mut second] {
+            setup.write("2026-01-01T00:00:01Z stdout F one\n");
+            setup.logs.watches = Arc::clone(&watches);
+            texts.push(waiting(setup).await);
+        }
+        assert_eq!(watches.watched(), room);
+        for (setup, text) in [&first, &second].into_iter().zip(&mut texts) {
+            setup.write("2026-01-01T00:00:02Z stdout F two\n");
+            assert_eq!(next(text).await, "two\n");
+            // Through a rotation, as well.
+            fs::rename(&setup.path, setup.path.with_extension("log.20260101-000000")).unwrap();
+            setup.write("2026-01-01T00:00:03Z stdout F three\n");
+            assert_eq!(next(text).await, "three\n");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_goes_away_ends_no_other_follower() {
+    let (gone, stays) = (setup("2026-01-01T00:00:01Z stdout F one\n"), setup("2026-01-01T00:00:01Z stdout F one\n"));
+    let stays = Setup {
+        logs: DiskLogs { dirs: Arc::clone(&stays.logs.dirs), watches: Arc::clone(&gone.logs.watches) },
+        ..stays
+    };
+    let (mut lost, mut text) = (waiting(&gone).await, waiting(&stays).await);
+    fs::remove_dir_all(gone.path.parent().unwrap()).unwrap();
+    stays.write("2026-01-01T00:00:02Z stdout F two\n");
+    assert_eq!(next(&mut text).await, "two\n");
+    lost.finish();
+    assert_eq!(rest(&mut lost).await, "");
+}
+
+#[tokio::test]
+async fn extreme_wishes_cost_no_more_than_the_log() {
+    let setup = setup(LOG);
+    let most = u64::try_from(i64::MAX).unwrap();
+    for (wish, expected) in [
+        (LogWish { tail_lines: Some(most), ..LogWish::default() }, "one\ntwo\nthree\n\n"),
+        (LogWish { tail_lines: Some(u64::MAX), ..LogWish::default() }, "one\ntwo\nthree\n\n"),
+        (LogWish { limit_bytes: Some(most), ..LogWish::default() }, "one\ntwo\nthree\n\n"),
+        (LogWish { limit_bytes: Some(u64::MAX), timestamps: false, ..LogWish::default() }, "one\ntwo\nthree\n\n"),
+        (LogWish { tail_lines: Some(0), limit_bytes: Some(most), ..LogWish::default() }, ""),
+    ] {
+        assert_eq!(rest(&mut setup.open(&wish).await.unwrap()).await, expected, "{wish:?}");
+    }
+    // A sparse file of 64 MiB without an end of line: the search ends at its beginning, in stretches.
+    let hole = fs::OpenOptions::new().write(true).open(&setup.path).unwrap();
+    hole.set_len(0).unwrap();
+    hole.set_len(64 * 1024 * 1024).unwrap();
+    let mut text = setup.open(&LogWish { tail_lines: Some(1), ..LogWish::default() }).await.unwrap();
+    assert_eq!(text.next().await.unwrap_err().source.kind(), io::ErrorKind::InvalidData, "a line that is too long");
+}
