@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use handle::{NodeView, SyncLoopHandle};
+pub use handle::{KnownPod, NodeView, SyncLoopHandle};
 
 use crate::health::RuntimeHealth;
 use crate::metrics::{Census, Trigger};
@@ -38,7 +38,7 @@ use crate::ports::{BadPod, Delivery, EventKind};
 use crate::prober::{ProbeNews, ProberLine};
 use crate::task::TaskGroup;
 use admission::{Door, Waiter};
-use handle::Request;
+use handle::{PodKey, Request};
 use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
 use resizes::Resizes;
 
@@ -50,6 +50,9 @@ pub const HINTS: usize = 1000;
 const NOTES: usize = 256;
 /// How many questions may wait.
 const REQUESTS: usize = 32;
+/// Requests wait behind the loop's own work, but each waits for at most so many events of it: a node that is busy for
+/// long still answers, and `/healthz` tells a busy loop from one that hangs.
+const EVENTS_BEFORE_A_REQUEST: u32 = 8;
 /// How long jobs in flight are waited for at shutdown.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -73,6 +76,8 @@ pub struct SyncLoop {
     beat: watch::Sender<Instant>,
     /// Whether the runtime was well when last told of.
     well: bool,
+    /// Events since the last request was answered.
+    since_request: u32,
 }
 
 struct Inputs {
@@ -145,6 +150,7 @@ impl SyncLoop {
             inputs: Inputs { deliveries, pleg, probes: prober.news, objects: object_changes, notes, requests, health },
             beat,
             well: false,
+            since_request: 0,
             node,
         };
         (this, SyncLoopHandle::new(ask, beats))
@@ -182,10 +188,17 @@ impl SyncLoop {
             self.resizes.due(),
         ];
         let due = due.into_iter().flatten().min();
+        if self.since_request >= EVENTS_BEFORE_A_REQUEST
+            && !cancel.is_cancelled()
+            && let Ok(request) = self.inputs.requests.try_recv()
+        {
+            self.since_request = 0;
+            return Event::Request(request);
+        }
+        self.since_request = self.since_request.saturating_add(1);
         tokio::select! {
             biased;
             () = cancel.cancelled() => Event::Shutdown,
-            Some(request) = self.inputs.requests.recv() => Event::Request(request),
             Ok(()) = self.inputs.health.changed() => Event::HealthChanged,
             Some((uid, note)) = self.inputs.notes.recv() => Event::Note(uid, note),
             result = self.workers.next_end() => Event::JobEnded(Box::new(result)),
@@ -195,6 +208,11 @@ impl SyncLoop {
             Some(news) = self.inputs.pleg.recv(), if up => Event::Pleg(news),
             Some(uid) = next_change(&mut self.inputs.objects), if up => Event::ObjectChanged(uid),
             () = self.node.clock.sleep_until(due) => Event::Due,
+            // Last: what clients ask for never comes before the pods.
+            Some(request) = self.inputs.requests.recv() => {
+                self.since_request = 0;
+                Event::Request(request)
+            }
         }
     }
 
@@ -426,6 +444,24 @@ impl SyncLoop {
         census
     }
 
+    fn known_pod(&self, key: &PodKey) -> Option<KnownPod> {
+        let rejected = |found: &Rejected| KnownPod {
+            reference: PodRef::of(&found.pod),
+            pod: Arc::clone(&found.pod),
+            status: Arc::clone(&found.status),
+        };
+        match key {
+            PodKey::Uid(uid) => self.workers.known(uid).or_else(|| self.rejected.get(uid).map(rejected)),
+            PodKey::Name { namespace, name } => self.workers.known_by_name(namespace, name).or_else(|| {
+                let named = |found: &&Rejected| {
+                    let metadata = &found.pod.metadata;
+                    metadata.namespace.as_deref() == Some(namespace) && metadata.name.as_deref() == Some(name)
+                };
+                self.rejected.values().find(named).map(rejected)
+            }),
+        }
+    }
+
     fn answer(&mut self, request: Request) {
         match request {
             Request::View(reply) => {
@@ -442,6 +478,9 @@ impl SyncLoop {
                     longest_hold_up: self.node.metrics.polls().longest(),
                 };
                 let _gone = reply.send(view);
+            }
+            Request::Pod(key, reply) => {
+                let _gone = reply.send(self.known_pod(&key));
             }
             Request::Census(reply) => {
                 let _gone = reply.send(self.census());

@@ -15,6 +15,7 @@ use rubelet_core::time::{Instant, Now};
 
 use super::workers::{PodWorker, PodWorkers};
 use crate::prober::ProbeTrouble;
+use crate::sync_loop::KnownPod;
 use crate::timeline::{Timeline, Waiting};
 
 /// What others may know of a pod.
@@ -82,9 +83,30 @@ impl PodWorkers {
         let now = self.node.clock.wall();
         self.workers.values().map(move |worker| worker.view(now))
     }
+
+    /// The pod of this UID, unless it is an orphan.
+    pub fn known(&self, uid: &PodUid) -> Option<KnownPod> {
+        self.workers.get(uid).and_then(PodWorker::known)
+    }
+
+    /// The pod of this name, unless it is an orphan; of several the one that came last. Names are compared without
+    /// building anything, so that asking costs the same on a node with many pods.
+    pub fn known_by_name(&self, namespace: &str, name: &str) -> Option<KnownPod> {
+        let named = |pod: &Arc<Pod>| {
+            pod.metadata.namespace.as_deref() == Some(namespace) && pod.metadata.name.as_deref() == Some(name)
+        };
+        let found = self.workers.values().filter(|worker| worker.life.subject().pod().is_some_and(named));
+        found.max_by_key(|worker| worker.arrived.mono).and_then(PodWorker::known)
+    }
 }
 
 impl PodWorker {
+    fn known(&self) -> Option<KnownPod> {
+        let subject = self.life.subject();
+        let pod = Arc::clone(subject.pod()?);
+        Some(KnownPod { reference: subject.reference(), pod, status: Arc::clone(&self.memory.status) })
+    }
+
     pub(super) fn view(&self, now: Timestamp) -> WorkerView {
         WorkerView {
             pod: self.life.subject().reference(),

@@ -1,8 +1,10 @@
 //! How others ask the sync loop.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_core::id::PodUid;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Cause;
 use rubelet_core::pod::Source;
 use rubelet_core::time::{Instant, Now};
@@ -17,8 +19,26 @@ use crate::task::TaskPolls;
 
 pub(super) enum Request {
     View(oneshot::Sender<NodeView>),
+    Pod(PodKey, oneshot::Sender<Option<KnownPod>>),
     Census(oneshot::Sender<Census>),
     Terminate { uid: PodUid, cause: Cause, grace: Option<Duration> },
+}
+
+/// How a pod is asked for.
+pub(super) enum PodKey {
+    Uid(PodUid),
+    Name { namespace: String, name: String },
+}
+
+/// One pod and its newest status: all that logs and sessions need, and cheap to ask for.
+#[derive(Clone, Debug)]
+pub struct KnownPod {
+    /// Names.
+    pub reference: PodRef,
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// Its newest status.
+    pub status: Arc<PodStatus>,
 }
 
 /// All that the node knows of its pods, at one moment.
@@ -58,6 +78,24 @@ impl SyncLoopHandle {
     pub async fn view(&self) -> Option<NodeView> {
         let (reply, answer) = oneshot::channel();
         self.ask.send(Request::View(reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// The pod of this UID; `None` if the loop has ended, `Some(None)` if there is no such pod.
+    #[doc(alias = "GetPodByUID")]
+    pub async fn pod(&self, uid: PodUid) -> Option<Option<KnownPod>> {
+        self.ask_for_pod(PodKey::Uid(uid)).await
+    }
+
+    /// The pod of this name, as [`Self::pod`]. While one pod is replaced by another of its name, the newer one is meant.
+    #[doc(alias = "GetPodByName")]
+    pub async fn pod_named(&self, namespace: &str, name: &str) -> Option<Option<KnownPod>> {
+        self.ask_for_pod(PodKey::Name { namespace: namespace.to_owned(), name: name.to_owned() }).await
+    }
+
+    async fn ask_for_pod(&self, key: PodKey) -> Option<Option<KnownPod>> {
+        let (reply, answer) = oneshot::channel();
+        self.ask.send(Request::Pod(key, reply)).await.ok()?;
         answer.await.ok()
     }
 

@@ -312,3 +312,55 @@ async fn a_stop_that_is_tried_again_has_what_is_left_of_the_grace_work_05() {
     let took = sim.clock.elapsed() - told;
     assert!(took < Duration::from_secs(22), "{took:?}: {:?}", sim.runtime.calls("web"));
 }
+
+/// Woken the moment a request is answered: remembers how many of the queued events had been handled by then.
+struct AtAnswer {
+    queue: tokio::sync::mpsc::Sender<rubelet_core::id::PodUid>,
+    handled: std::sync::OnceLock<usize>,
+}
+
+impl std::task::Wake for AtAnswer {
+    fn wake(self: std::sync::Arc<Self>) {
+        let _first_alone = self.handled.set(self.queue.capacity());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_behind_the_loops_own_work_but_not_for_all_of_it() {
+    let sim = Sim::seeded(58).await;
+    let queue = sim.object_changes.clone().expect("an engine runs");
+    sim.pass(5).await;
+    // Each of these is an event of the loop's own.
+    while queue.try_send("nobody".into()).is_ok() {}
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        let at = std::sync::Arc::new(AtAnswer { queue: queue.clone(), handled: std::sync::OnceLock::new() });
+        let mut request = Box::pin(sim.sync_loop().view());
+        let waker = at.clone().into();
+        assert!(request.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+        asked.push((request, at));
+    }
+    sim.pass(1).await;
+    let handled: Vec<Option<usize>> = asked.iter().map(|(_, at)| at.handled.get().copied()).collect();
+    // A request comes after eight events, each time.
+    let [Some(first), Some(second), Some(third)] = handled[..] else { panic!("not answered: {handled:?}") };
+    assert!((1..=8).contains(&first), "{handled:?}");
+    assert!((first + 7..=first + 9).contains(&second) && (second + 7..=second + 9).contains(&third), "{handled:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_pod_is_found_by_its_uid_and_by_its_name() {
+    let sim = Sim::seeded(59).await;
+    sim.files.push([static_pod("web").build(), static_pod("other").build()]);
+    sim.until_ready(&["web", "other"], 10).await;
+    let viewed = sim.pod("web").await.expect("it is there");
+    let by_name = sim.sync_loop().pod_named(&viewed.pod.namespace, "web").await.expect("an answer").expect("a pod");
+    let by_uid = sim.sync_loop().pod(viewed.pod.uid.clone()).await.expect("an answer").expect("a pod");
+    for found in [by_name, by_uid] {
+        assert_eq!(found.reference, viewed.pod);
+        assert_eq!((Some(found.pod), found.status), (viewed.spec.clone(), viewed.status.clone()));
+    }
+    assert!(sim.sync_loop().pod_named("elsewhere", "web").await.expect("an answer").is_none());
+    assert!(sim.sync_loop().pod_named(&viewed.pod.namespace, "").await.expect("an answer").is_none());
+    assert!(sim.sync_loop().pod("nobody".into()).await.expect("an answer").is_none());
+}

@@ -135,7 +135,7 @@ impl Sim {
         if let Some(more) = &self.more {
             sources.push(Arc::new(more.clone()));
         }
-        let (tell_changes, changes) = tokio::sync::mpsc::channel(8);
+        let (tell_changes, changes) = tokio::sync::mpsc::channel(64);
         self.object_changes = Some(tell_changes);
         if let Some(api) = &self.api {
             sources.push(Arc::new(api.clone()));
@@ -193,6 +193,11 @@ impl Sim {
     pub(crate) async fn restart(&mut self) {
         self.kill();
         self.start().await;
+    }
+
+    /// The way to ask the engine's loop.
+    pub(crate) fn sync_loop(&self) -> &rubelet_engine::sync_loop::SyncLoopHandle {
+        &self.running.as_ref().expect("an engine runs").1.sync_loop
     }
 
     /// All that the engine knows.
