@@ -6,21 +6,24 @@
 //! up among the pods that the node knows, and what is opened is what the runtime says. This module decides nothing about
 //! pods and changes none.
 //!
-//! A peer that is slow, silent or many costs a slot for some seconds, and never a slot of those who have shown who they
-//! are (`connection`).
+//! A client that is slow or silent costs a place for some seconds, and gives way to others (`connection`, `table`). What
+//! clients can cause before it is known who they are is bounded: reviews (`attempts`), certificates (`tls`), warnings.
 
 mod access;
 mod answers;
+mod attempts;
 mod authn;
 mod connection;
 mod handler;
 mod log_options;
 mod logs;
 mod metrics;
+mod patient;
 mod pods;
 mod routes;
 mod sessions;
 mod side;
+mod table;
 mod tls;
 mod upgrade;
 
@@ -44,7 +47,7 @@ use tracing::{error, info};
 
 use crate::healthz::Health;
 use crate::watched::WatchedNode;
-use connection::Doors;
+use connection::Port;
 use handler::Handler;
 use routes::Offers;
 use tls::Tls;
@@ -94,6 +97,15 @@ pub struct ApiSettings {
     /// Logs, commands and forwarded ports are served at all.
     #[doc(alias = "enableDebuggingHandlers")]
     pub debugging: bool,
+    /// Files of `/var/log` are to be served. They are not; this says which words are true.
+    #[doc(alias = "enableSystemLogHandler")]
+    pub system_logs: bool,
+    /// Profiles are to be served. They are not, either.
+    #[doc(alias = "enableProfilingHandler")]
+    pub profiling: bool,
+    /// The log level is to be changed by requests. It is not, either.
+    #[doc(alias = "enableDebugFlagsHandler")]
+    pub debug_flags: bool,
     /// `streamingConnectionIdleTimeout`: a session in which nothing moves for so long is ended.
     pub idle: Duration,
     /// A log can be had of one stream alone.
@@ -109,6 +121,9 @@ impl ApiSettings {
             tokens: config.authentication.webhook.enabled,
             authorization: config.authorization.mode,
             debugging: config.enable_debugging_handlers,
+            system_logs: config.enable_system_log_handler,
+            profiling: config.enable_profiling_handler,
+            debug_flags: config.enable_debug_flags_handler,
             idle: config.streaming_connection_idle_timeout.to_std(),
             split_streams: gates.enabled(Gate::PodLogsQuerySplitStreams),
         }
@@ -131,7 +146,7 @@ pub struct TlsParts {
 /// The node's API, bound to its port.
 pub struct NodeServer {
     listener: TcpListener,
-    doors: Doors,
+    port: Port,
 }
 
 impl NodeServer {
@@ -143,8 +158,9 @@ impl NodeServer {
         let tls = Arc::new(Tls::new(tls, parts.clock.clone())?);
         let listener = listen(address).await?;
         let offers = if parts.settings.debugging { Offers::Everything } else { Offers::NoDebugging };
+        let (stall, clock) = (parts.settings.idle, parts.clock.clone());
         let handler = Handler::new(parts, offers, Some(Arc::clone(&tls)));
-        Ok(Self { listener, doors: Doors::new(Arc::new(handler), Some(tls)) })
+        Ok(Self { listener, port: Port::new(Arc::new(handler), Some(tls), stall, clock) })
     }
 
     /// Takes the port of the read-only API, which is plain HTTP and open to whoever reaches it.
@@ -153,8 +169,9 @@ impl NodeServer {
     /// It cannot be had.
     pub async fn bind_read_only(address: SocketAddr, parts: ApiParts) -> Result<Self, ServeError> {
         let listener = listen(address).await?;
+        let (stall, clock) = (parts.settings.idle, parts.clock.clone());
         let handler = Handler::new(parts, Offers::ReadOnly, None);
-        Ok(Self { listener, doors: Doors::new(Arc::new(handler), None) })
+        Ok(Self { listener, port: Port::new(Arc::new(handler), None, stall, clock) })
     }
 
     /// Where it listens.
@@ -167,12 +184,12 @@ impl NodeServer {
 
     /// Answers until cancelled; what goes on then is cut off.
     pub async fn run(self, cancel: CancellationToken) {
-        connection::serve(self.listener, self.doors, &cancel).await;
+        connection::serve(self.listener, self.port, &cancel).await;
     }
 }
 
 /// Answers on `address` until cancelled: with `tls` the whole API, else what is read-only. A port that cannot be had is
-/// told and tried again: the pods are worth more than it.
+/// logged and tried again: the pods are worth more than it.
 #[doc(alias = "ListenAndServeKubeletServer")]
 pub async fn run(address: SocketAddr, parts: ApiParts, tls: Option<TlsParts>, cancel: CancellationToken) {
     let mut told = false;

@@ -10,6 +10,7 @@ pub mod documents;
 pub mod healthz;
 mod http1;
 pub mod local;
+mod rarely;
 #[cfg(test)]
 mod testing;
 mod url;

@@ -11,12 +11,12 @@ use k8s_openapi::api::core::v1::{
     PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rubelet_core::id::PodRef;
+use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::time::{Instant, Now};
 use rubelet_engine::health::RuntimeHealth;
 use rubelet_engine::pod_worker::WorkerView;
-use rubelet_engine::sync_loop::NodeView;
+use rubelet_engine::sync_loop::{KnownPod, NodeView};
 use rubelet_engine::timeline::Timeline;
 
 use tokio::sync::watch;
@@ -122,6 +122,14 @@ impl WatchedNode for FakeNode {
         }
     }
 
+    async fn pod(&self, uid: &PodUid) -> Option<Option<KnownPod>> {
+        Some(find(&self.view().await?, |pod| pod.uid == *uid))
+    }
+
+    async fn pod_named(&self, namespace: &str, name: &str) -> Option<Option<KnownPod>> {
+        Some(find(&self.view().await?, |pod| *pod.namespace == *namespace && *pod.name == *name))
+    }
+
     fn quiet_for(&self) -> Duration {
         self.quiet_for
     }
@@ -129,4 +137,11 @@ impl WatchedNode for FakeNode {
     fn news(&self) -> watch::Receiver<Instant> {
         watch::channel(NOW).1
     }
+}
+
+/// The first pod of a view that is meant.
+pub(crate) fn find(view: &NodeView, meant: impl Fn(&PodRef) -> bool) -> Option<KnownPod> {
+    let found = view.pods.iter().find(|worker| meant(&worker.pod))?;
+    let (reference, status) = (found.pod.clone(), found.status.clone());
+    Some(KnownPod { reference, pod: found.spec.clone()?, status })
 }

@@ -32,9 +32,11 @@ pub(crate) fn decode(text: &str) -> String {
 /// is a blank.
 pub(crate) fn query_values(query: Option<&str>, key: &str) -> Vec<String> {
     let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    // Who asks chooses how many pairs there are: a name without an escape is compared as it is.
+    let is = |name: &str| name == key || name.contains(['%', '+']) && decode(&name.replace('+', " ")) == key;
     pairs
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .filter(|(name, _)| decode(&name.replace('+', " ")) == key)
+        .filter(|(name, _)| is(name))
         .map(|(_, value)| decode(&value.replace('+', " ")))
         .collect()
 }

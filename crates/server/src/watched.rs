@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rubelet_core::id::PodUid;
 use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::sync_loop::{NodeView, SyncLoopHandle};
+use rubelet_engine::sync_loop::{KnownPod, NodeView, SyncLoopHandle};
 use tokio::sync::watch;
 
 /// A node that can be looked at.
@@ -13,6 +14,10 @@ use tokio::sync::watch;
 pub trait WatchedNode: Send + Sync {
     /// All that the node knows of its pods; `None` if its loop has ended. May wait as long as the loop hangs.
     async fn view(&self) -> Option<NodeView>;
+    /// The pod of this UID, and its newest status. Much cheaper than a view; waits and ends as it does.
+    async fn pod(&self, uid: &PodUid) -> Option<Option<KnownPod>>;
+    /// The pod of this name; of two the newer one. As [`Self::pod`].
+    async fn pod_named(&self, namespace: &str, name: &str) -> Option<Option<KnownPod>>;
     /// How long ago the loop last did something.
     fn quiet_for(&self) -> Duration;
     /// Changes whenever the loop has done something: a reason to look again.
@@ -32,6 +37,14 @@ pub struct LiveNode {
 impl WatchedNode for LiveNode {
     async fn view(&self) -> Option<NodeView> {
         self.sync_loop.view().await
+    }
+
+    async fn pod(&self, uid: &PodUid) -> Option<Option<KnownPod>> {
+        self.sync_loop.pod(uid.clone()).await
+    }
+
+    async fn pod_named(&self, namespace: &str, name: &str) -> Option<Option<KnownPod>> {
+        self.sync_loop.pod_named(namespace, name).await
     }
 
     fn quiet_for(&self) -> Duration {

@@ -9,12 +9,15 @@ use rubelet_engine::ports::{Caller, NodeAccess, Reviews};
 use tracing::{debug, warn};
 
 use super::answers::{Answer, text};
+use crate::rarely::Rarely;
 
 /// Who decides what callers may do.
 pub(super) struct Access {
     pub(super) mode: AuthorizationMode,
     pub(super) reviews: Option<Arc<dyn Reviews>>,
     pub(super) node: String,
+    /// Paces a warning that clients can cause.
+    pub(super) failures: Rarely,
 }
 
 impl Access {
@@ -34,7 +37,9 @@ impl Access {
                 Ok(true) => return None,
                 Ok(false) => {}
                 Err(err) => {
-                    warn!(%user, verb, subresource, %err, "Cannot ask the API server what the caller may do");
+                    if let Some(left_out) = self.failures.turn() {
+                        warn!(%user, verb, subresource, %err, left_out, "Cannot ask the API server what the caller may do");
+                    }
                     let why = format!(
                         "Authorization error (user={user}, verb={verb}, resource=nodes, subresource={subresource})"
                     );
@@ -79,6 +84,25 @@ fn subresources(path: &str) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is asked is answered by nobody: there is no API server, or it says no.
+    fn access(mode: AuthorizationMode) -> Access {
+        let failures = Rarely::new(rubelet_engine::clock::Clock::virtual_from(crate::testing::ago(0)));
+        Access { mode, reviews: None, node: "node".into(), failures }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn http_02_without_reviews_webhook_mode_refuses_everything_and_only_the_other_mode_nothing() {
+        let caller = Caller { name: "admin".into(), groups: vec!["system:masters".into()], ..Caller::default() };
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] {
+            for path in ["/pods", "/healthz", "/metrics", "/configz", "/exec/ns/pod/c", "/logs/", "/", ""] {
+                let method: Method = method.parse().unwrap();
+                let refused = access(AuthorizationMode::Webhook).refusal(&caller, &method, path).await;
+                assert_eq!(refused.map(|answer| answer.status()), Some(StatusCode::FORBIDDEN), "{method} {path}");
+                assert!(access(AuthorizationMode::AlwaysAllow).refusal(&caller, &method, path).await.is_none());
+            }
+        }
+    }
 
     #[test]
     fn section_27_2_verbs_and_subresources() {

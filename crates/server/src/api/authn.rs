@@ -7,11 +7,13 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rubelet_engine::ports::{Caller, Reviews};
-use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::{debug, warn};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::attempts::Attempts;
+use super::connection::Peer;
 use super::tls::Tls;
+use crate::rarely::Rarely;
 
 const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -28,17 +30,29 @@ pub(super) struct Authn {
     /// Whose token it is, if tokens are taken.
     pub(super) tokens: Option<Arc<dyn Reviews>>,
     pub(super) anonymous: bool,
+    /// How often tokens of clients that were not let in yet are reviewed.
+    pub(super) attempts: Attempts,
+    /// Paces a warning that any client can cause.
+    pub(super) failures: Rarely,
+}
+
+/// Why it is not known who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotKnown {
+    /// Nothing was shown that is believed.
+    Unauthorized,
+    /// Too many tokens from the peer's address were refused for another to be looked at.
+    TooOften,
 }
 
 impl Authn {
-    /// Who asks; `None` if that cannot be told. Whoever shows something that is not believed, and nothing that is, is
-    /// not taken for anonymous.
-    pub(super) async fn who(&self, certificates: &[CertificateDer<'static>], headers: &HeaderMap) -> Option<Caller> {
+    /// Who asks. A client that shows something that is not believed, and nothing that is, is not taken for anonymous.
+    pub(super) async fn who(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, NotKnown> {
         let mut refused = false;
-        match self.tls.verify(certificates).await {
+        match self.tls.verify(&peer.shown).await {
             Some(Ok(())) => {
-                if let Some(caller) = certificates.first().and_then(|leaf| subject(leaf)) {
-                    return Some(authenticated(caller));
+                if let Some(caller) = peer.shown.leaf().and_then(|leaf| subject(leaf)) {
+                    return Ok(authenticated(caller));
                 }
             }
             Some(Err(err)) => {
@@ -48,17 +62,37 @@ impl Authn {
             None => {}
         }
         if let (Some(tokens), Some(token)) = (&self.tokens, bearer(headers)) {
-            match tokens.who_is(token).await {
-                Ok(Some(caller)) => return Some(authenticated(caller)),
-                Ok(None) => refused = true,
-                Err(err) => {
-                    warn!(%err, "Cannot ask the API server whose token it is");
-                    refused = true;
-                }
+            match self.owner(tokens.as_ref(), token, peer).await? {
+                Some(caller) => return Ok(authenticated(caller)),
+                None => refused = true,
             }
         }
         let nobody = || Caller { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Caller::default() };
-        (self.anonymous && !refused).then(nobody)
+        if self.anonymous && !refused { Ok(nobody()) } else { Err(NotKnown::Unauthorized) }
+    }
+
+    /// Whose token it is, if that can be known.
+    async fn owner(&self, tokens: &dyn Reviews, token: &str, peer: &Peer) -> Result<Option<Caller>, NotKnown> {
+        let attempt = if peer.is_admitted() {
+            None
+        } else {
+            Some(self.attempts.begin(peer.origin()).await.ok_or(NotKnown::TooOften)?)
+        };
+        match tokens.who_is(token).await {
+            Ok(Some(caller)) => {
+                if let Some(attempt) = attempt {
+                    attempt.succeeded();
+                }
+                Ok(Some(caller))
+            }
+            Ok(None) => Ok(None),
+            Err(err) => {
+                if let Some(left_out) = self.failures.turn() {
+                    warn!(%err, left_out, "Cannot ask the API server whose token it is");
+                }
+                Ok(None)
+            }
+        }
     }
 }
 

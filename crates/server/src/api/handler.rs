@@ -6,34 +6,39 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Request, StatusCode};
+use http::header::{CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, Request, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use rubelet_engine::ports::{Runtime, RuntimeView};
-use rubelet_engine::sync_loop::NodeView;
+use rubelet_engine::sync_loop::{KnownPod, NodeView};
 use tracing::error;
 
 use super::access::Access;
 use super::answers::{Answer, Refusal, json, text};
-use super::authn::Authn;
-use super::connection::Peer;
+use super::attempts::Attempts;
+use super::authn::{Authn, NotKnown};
+use super::connection::{NoTurn, Peer};
 use super::log_options::LogOptions;
 use super::logs::Logs;
 use super::metrics::{MetricsPage, Requests, write_node, write_start};
-use super::pods::{self, KnownPod};
-use super::routes::{Offers, Route, Target, bucket, plain, route};
+use super::pods::{self, tty};
+use super::routes::{Missing, Offers, Route, Target, bucket, plain, route};
 use super::sessions::Sessions;
 use super::tls::Tls;
 use super::{ApiParts, ApiSettings};
 use crate::healthz::{API_CHECKS, Health};
+use crate::rarely::Rarely;
 use crate::watched::WatchedNode;
 
 /// A loop that does not answer within this hangs.
 const VIEW_WITHIN: Duration = Duration::from_secs(5);
 /// What the runtime runs is a line in `/metrics`: not worth waiting for a runtime that hangs.
 const LIST_WITHIN: Duration = Duration::from_secs(5);
+
+const TOO_MANY_HEADS: &str = "too many requests before the first was answered\n";
+const TOO_MANY_TOKENS: &str = "too many tokens from this address were refused: try again later\n";
 
 /// Answers requests.
 pub(super) struct Handler {
@@ -60,14 +65,21 @@ impl Handler {
         let ApiParts { node, runtime, logs, health, reviews, clock, node_name, configuration, settings, .. } = parts;
         let guard = tls.map(|tls| {
             let tokens = reviews.clone().filter(|_| settings.tokens);
-            let authn = Authn { tls, tokens, anonymous: settings.anonymous };
-            (authn, Access { mode: settings.authorization, reviews, node: node_name.clone() })
+            let authn = Authn {
+                tls,
+                tokens,
+                anonymous: settings.anonymous,
+                attempts: Attempts::new(clock.clone()),
+                failures: Rarely::new(clock.clone()),
+            };
+            let failures = Rarely::new(clock.clone());
+            (authn, Access { mode: settings.authorization, reviews, node: node_name.clone(), failures })
         });
         Self {
             offers,
             guard,
             health,
-            logs: Logs { node: Arc::clone(&node), runtime: Arc::clone(&runtime), reader: logs, clock: clock.clone() },
+            logs: Logs::new(Arc::clone(&node), Arc::clone(&runtime), logs, clock.clone()),
             sessions: Sessions { runtime: Arc::clone(&runtime), clock: clock.clone(), idle: settings.idle },
             requests: Arc::default(),
             pages: parts.metrics,
@@ -83,16 +95,49 @@ impl Handler {
 
     pub(super) async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
         // A panic is this request's alone (HTTP-07).
-        match AssertUnwindSafe(self.guarded(peer, request)).catch_unwind().await {
+        let one_by_one = request.version() < Version::HTTP_2;
+        let mut answer = match AssertUnwindSafe(self.guarded(peer, request)).catch_unwind().await {
             Ok(answer) => answer,
             Err(_panic) => {
                 error!("Answering a request panicked: this is a bug");
                 text(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n")
             }
+        };
+        // To try again costs a handshake: a connection is no place to guess tokens.
+        if !peer.is_admitted() || answer.status() == StatusCode::UNAUTHORIZED {
+            peer.dismiss();
+            if one_by_one {
+                // Requests that came with this one are not even read.
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
         }
+        answer
+    }
+
+    /// Whether the request may be carried out: who asks, what they may do, and whether there is room for them.
+    async fn let_in(&self, peer: &Peer, request: &Request<Incoming>, path: &str) -> Result<(), Answer> {
+        let (method, headers) = (request.method(), request.headers());
+        // Held until the connection is admitted.
+        let _turn = match peer.turn(head_size(request)).await {
+            Ok(turn) => turn,
+            Err(NoTurn::Dismissed) => return Err(text(StatusCode::UNAUTHORIZED, "Unauthorized")),
+            Err(NoTurn::TooMany) => return Err(text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_HEADS)),
+        };
+        if let Some((authn, access)) = &self.guard {
+            let caller = match authn.who(peer, headers).await {
+                Ok(caller) => caller,
+                Err(NotKnown::Unauthorized) => return Err(text(StatusCode::UNAUTHORIZED, "Unauthorized")),
+                Err(NotKnown::TooOften) => return Err(text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_TOKENS)),
+            };
+            if let Some(refusal) = access.refusal(&caller, method, path).await {
+                return Err(refusal);
+            }
+        }
+        if peer.admit() { Ok(()) } else { Err(text(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n")) }
     }
 
     async fn guarded(&self, peer: &Peer, mut request: Request<Incoming>) -> Answer {
+        let busy = peer.begin();
         let unknown = || text(StatusCode::NOT_FOUND, "404 page not found\n");
         let Some(path) = plain(request.uri().path()) else { return unknown() };
         let method = request.method();
@@ -102,16 +147,8 @@ impl Handler {
         if asked == Route::Unknown {
             return unknown();
         }
-        if let Some((authn, access)) = &self.guard {
-            let Some(caller) = authn.who(&peer.certificates, request.headers()).await else {
-                return text(StatusCode::UNAUTHORIZED, "Unauthorized");
-            };
-            if let Some(refusal) = access.refusal(&caller, method, &path).await {
-                return refusal;
-            }
-        }
-        if !peer.befriend() {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n");
+        if let Err(refusal) = self.let_in(peer, &request, &path).await {
+            return refusal;
         }
         // A session is in flight until it ends, and any other answer until it has been read.
         request.extensions_mut().insert(Arc::clone(&in_flight));
@@ -119,7 +156,7 @@ impl Handler {
         let answer = answer.unwrap_or_else(|(status, why)| text(status, why));
         answer.map(|body| {
             let held = move |frame| {
-                let _still = &in_flight;
+                let _still = (&in_flight, &busy);
                 frame
             };
             body.map_frame(held).boxed_unsync()
@@ -148,7 +185,7 @@ impl Handler {
             Route::ContainerLogs(target) => {
                 let options = LogOptions::parse(query, self.sessions.clock.wall(), self.settings.split_streams)?;
                 let pod = self.pod(&target, |target| format!("pod {:?} does not exist", target.pod)).await?;
-                if pod.tty(&target.container).is_none() {
+                if tty(&pod, &target.container).is_none() {
                     let why = format!("container {:?} not found in pod {:?}", target.container, target.pod);
                     return Err((StatusCode::NOT_FOUND, why));
                 }
@@ -170,6 +207,15 @@ impl Handler {
                 let pod = self.pod(&target, missing).await?;
                 self.sessions.run(query, &pod, &target).await
             }
+            Route::Missing(what) => {
+                let ApiSettings { system_logs, profiling, debug_flags, .. } = self.settings;
+                let (status, words) = what.refusal(match what {
+                    Missing::SystemLogs => system_logs,
+                    Missing::Profiles => profiling,
+                    Missing::LogLevel => debug_flags,
+                });
+                Err((status, words.to_owned()))
+            }
             Route::Refused(status, words) => Err((status, words.to_owned())),
             Route::Unknown => Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned())),
         }
@@ -177,11 +223,12 @@ impl Handler {
 
     async fn view(&self) -> Result<NodeView, Refusal> {
         let view = tokio::time::timeout(VIEW_WITHIN, self.node.view()).await.ok().flatten();
-        view.ok_or_else(|| (StatusCode::INTERNAL_SERVER_ERROR, "the sync loop does not answer\n".to_owned()))
+        view.ok_or_else(no_answer)
     }
 
     async fn pod(&self, target: &Target, missing: impl Fn(&Target) -> String) -> Result<KnownPod, Refusal> {
-        let found = pods::find(&self.view().await?, &target.namespace, &target.pod);
+        let asked = self.node.pod_named(&target.namespace, &target.pod);
+        let found = tokio::time::timeout(VIEW_WITHIN, asked).await.ok().flatten().ok_or_else(no_answer)?;
         found.ok_or_else(|| (StatusCode::NOT_FOUND, missing(target)))
     }
 
@@ -211,6 +258,19 @@ impl Handler {
             page.push_str(&own);
         }
     }
+}
+
+fn no_answer() -> Refusal {
+    (StatusCode::INTERNAL_SERVER_ERROR, "the sync loop does not answer\n".to_owned())
+}
+
+/// What a request's head takes in memory, roughly.
+fn head_size(request: &Request<Incoming>) -> usize {
+    /// A header is kept with a hash and two lengths.
+    const EACH: usize = 64;
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + EACH);
+    let uri = request.uri();
+    uri.path().len() + uri.query().map_or(0, str::len) + headers.sum::<usize>()
 }
 
 fn metrics_page(page: String) -> Answer {

@@ -15,29 +15,49 @@ use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{LogReader, LogText, Runtime, RuntimeView};
+use rubelet_engine::sync_loop::KnownPod;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answers::{Answer, Body, stream, text};
 use super::log_options::LogOptions;
-use super::pods::KnownPod;
 use crate::watched::WatchedNode;
 
 /// After something happened on the node, how long before it is asked whether the container still runs: what follows
 /// from it takes a moment, and a busy node is not asked for each of its pods' doings.
 const SETTLE: Duration = Duration::from_millis(300);
 
+/// Logs that are read at a time. Each costs two descriptors and some hundred kilobytes of buffers.
+pub(super) const MOST_READERS: usize = 512;
+
 /// What it takes to read logs.
 pub(super) struct Logs {
-    pub(super) node: Arc<dyn WatchedNode>,
-    pub(super) runtime: Arc<dyn Runtime>,
-    pub(super) reader: Arc<dyn LogReader>,
-    pub(super) clock: Clock,
+    node: Arc<dyn WatchedNode>,
+    runtime: Arc<dyn Runtime>,
+    reader: Arc<dyn LogReader>,
+    clock: Clock,
+    readers: Arc<Semaphore>,
 }
 
 impl Logs {
+    pub(super) fn new(
+        node: Arc<dyn WatchedNode>,
+        runtime: Arc<dyn Runtime>,
+        reader: Arc<dyn LogReader>,
+        clock: Clock,
+    ) -> Self {
+        Self { node, runtime, reader, clock, readers: Arc::new(Semaphore::new(MOST_READERS)) }
+    }
+
     pub(super) async fn answer(&self, pod: &KnownPod, container: &str, options: &LogOptions) -> Answer {
         let id = match instance(&pod.status, &pod.reference.name, container, options.previous) {
             Ok(id) => id,
             Err(why) => return text(StatusCode::BAD_REQUEST, why),
+        };
+        let Ok(place) = Arc::clone(&self.readers).try_acquire_owned() else {
+            return text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many logs of this node are being read: try again later\n",
+            );
         };
         // From here on the answer has begun: what goes wrong is told in the log's place, as upstream tells it.
         let raw: ContainerId = id.split_once("://").map_or(id.as_str(), |(_, raw)| raw).into();
@@ -49,7 +69,8 @@ impl Logs {
             Ok(log) => {
                 let (node, runtime, clock) = (Arc::clone(&self.node), Arc::clone(&self.runtime), self.clock.clone());
                 let ended = Ending { node, runtime, clock }.wait(uid.clone(), raw);
-                stream(body(log, options.wish.follow.then(|| Box::pin(ended) as _)))
+                let ended = options.wish.follow.then(|| Box::pin(ended) as _);
+                stream(body(Reading { log, ended, _place: place }))
             }
             Err(err) => text(StatusCode::OK, format!("failed to open log file: {}", Chain(&err))),
         }
@@ -117,7 +138,7 @@ impl Ending {
     }
 
     async fn runs(&self, uid: &PodUid, id: &ContainerId) -> bool {
-        let Some(view) = self.node.view().await else { return false };
+        let Some(found) = self.node.pod(uid).await else { return false };
         let ours = |status: &&ContainerStatus| {
             status
                 .container_id
@@ -125,8 +146,8 @@ impl Ending {
                 .and_then(|found| found.split_once("://"))
                 .is_some_and(|(_, raw)| raw == id.as_str())
         };
-        let status = view.pods.iter().find(|worker| worker.pod.uid == *uid).map(|worker| Arc::clone(&worker.status));
-        let told = status.is_some_and(|status| {
+        let told = found.is_some_and(|found| {
+            let status = found.status;
             let lists =
                 [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
             let found = lists.into_iter().flatten().flatten().find(ours);
@@ -147,11 +168,12 @@ struct Reading {
     log: Box<dyn LogText>,
     /// While it is followed, the end of its container.
     ended: Option<BoxFuture<'static, ()>>,
+    /// One of the logs that are read at a time.
+    _place: OwnedSemaphorePermit,
 }
 
 /// The log as a body: read as the peer takes it, and ended when the container has.
-fn body(log: Box<dyn LogText>, ended: Option<BoxFuture<'static, ()>>) -> Body {
-    let reading = Reading { log, ended };
+fn body(reading: Reading) -> Body {
     let pieces = stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
         match reading.next().await {

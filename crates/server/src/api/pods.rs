@@ -1,4 +1,4 @@
-//! The pods that the node knows: lists of them, and one by its name.
+//! The pods that the node knows: lists of them, and what sessions need of one.
 
 use std::sync::Arc;
 
@@ -9,57 +9,26 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rubelet_core::id::PodRef;
 use rubelet_core::observe::{ContainerStateKind, PodSummary};
 use rubelet_engine::ports::RpcError;
-use rubelet_engine::sync_loop::NodeView;
+use rubelet_engine::sync_loop::{KnownPod, NodeView};
 
 use super::answers::{Answer, json, text};
 
-/// A pod as the node knows it.
-#[derive(Clone, Debug)]
-pub(super) struct KnownPod {
-    pub(super) reference: PodRef,
-    pub(super) pod: Arc<Pod>,
-    pub(super) status: Arc<PodStatus>,
+/// As upstream writes a pod in the errors of sessions.
+#[doc(alias = "GetPodFullName")]
+pub(super) fn full_name(pod: &KnownPod) -> String {
+    format!("{}_{}", pod.reference.name, pod.reference.namespace)
 }
 
-impl KnownPod {
-    /// As upstream writes a pod in the errors of sessions.
-    #[doc(alias = "GetPodFullName")]
-    pub(super) fn full_name(&self) -> String {
-        format!("{}_{}", self.reference.name, self.reference.namespace)
-    }
-
-    /// Whether it has a container of this name, of any kind; and whether that has a terminal.
-    #[doc(alias = "GetContainerSpec")]
-    pub(super) fn tty(&self, container: &str) -> Option<bool> {
-        let spec = self.pod.spec.as_ref()?;
-        let plain = |containers: &[Container]| containers.iter().find(|c| c.name == container).map(|c| c.tty);
-        let ephemeral =
-            |containers: &[EphemeralContainer]| containers.iter().find(|c| c.name == container).map(|c| c.tty);
-        let tty = plain(&spec.containers)
-            .or_else(|| plain(spec.init_containers.as_deref()?))
-            .or_else(|| ephemeral(spec.ephemeral_containers.as_deref()?))?;
-        Some(tty.unwrap_or(false))
-    }
-}
-
-/// The pod of this name. While one is replaced by another of its name, the newer one is meant.
-#[doc(alias = "GetPodByName")]
-pub(super) fn find(view: &NodeView, namespace: &str, name: &str) -> Option<KnownPod> {
-    let named = |reference: &PodRef| *reference.namespace == *namespace && *reference.name == *name;
-    let workers = view.pods.iter().filter(|worker| named(&worker.pod));
-    let newest = workers.filter_map(|worker| Some((worker, worker.spec.clone()?))).max_by_key(|(w, _)| w.arrived.mono);
-    if let Some((worker, pod)) = newest {
-        return Some(KnownPod { reference: worker.pod.clone(), pod, status: Arc::clone(&worker.status) });
-    }
-    view.rejected.iter().find_map(|rejected| {
-        let reference = PodRef::of(&rejected.pod);
-        let pod = || KnownPod {
-            pod: Arc::clone(&rejected.pod),
-            status: Arc::clone(&rejected.status),
-            reference: reference.clone(),
-        };
-        named(&reference).then(pod)
-    })
+/// Whether the pod has a container of this name, of any kind; and whether that has a terminal.
+#[doc(alias = "GetContainerSpec")]
+pub(super) fn tty(pod: &KnownPod, container: &str) -> Option<bool> {
+    let spec = pod.pod.spec.as_ref()?;
+    let plain = |containers: &[Container]| containers.iter().find(|c| c.name == container).map(|c| c.tty);
+    let ephemeral = |containers: &[EphemeralContainer]| containers.iter().find(|c| c.name == container).map(|c| c.tty);
+    let tty = plain(&spec.containers)
+        .or_else(|| plain(spec.init_containers.as_deref()?))
+        .or_else(|| ephemeral(spec.ephemeral_containers.as_deref()?))?;
+    Some(tty.unwrap_or(false))
 }
 
 /// `/pods`: every pod that the node was given, with its newest status.

@@ -38,6 +38,8 @@ pub(super) enum Route {
     Attach(Target),
     PortForward(Target),
     Run(Target),
+    /// Upstream has it, this agent does not.
+    Missing(Missing),
     /// It is not offered, with the words for it. Told only to those who may ask.
     Refused(StatusCode, &'static str),
     /// There is nothing of the kind. Told to everybody, as upstream does.
@@ -51,12 +53,42 @@ impl Route {
     }
 }
 
+/// What upstream serves and this agent does not. Configuration can switch each of them off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// Files of `/var/log`.
+    SystemLogs,
+    /// Profiles of the process.
+    Profiles,
+    /// The level of the log, changed while the process runs.
+    LogLevel,
+}
+
+impl Missing {
+    /// What is said of it: upstream's words where it is switched off, else that it is not there.
+    pub(super) fn refusal(self, switched_on: bool) -> (StatusCode, &'static str) {
+        match (self, switched_on) {
+            (Self::SystemLogs, false) => (StatusCode::METHOD_NOT_ALLOWED, "logs endpoint is disabled.\n"),
+            (Self::Profiles, false) => (StatusCode::METHOD_NOT_ALLOWED, "profiling endpoint is disabled.\n"),
+            (Self::LogLevel, false) => (StatusCode::METHOD_NOT_ALLOWED, "flags endpoint is disabled.\n"),
+            (Self::SystemLogs, true) => (
+                StatusCode::NOT_IMPLEMENTED,
+                "rubelet does not serve the files of /var/log: read them on the node itself\n",
+            ),
+            (Self::Profiles, true) => {
+                (StatusCode::NOT_IMPLEMENTED, "rubelet has no profiler: use perf on the node itself\n")
+            }
+            (Self::LogLevel, true) => (
+                StatusCode::NOT_IMPLEMENTED,
+                "rubelet cannot change its log level while it runs: set --v and restart it\n",
+            ),
+        }
+    }
+}
+
 const NO_METHOD: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
 const NO_PAGE: Route = Route::Refused(StatusCode::NOT_FOUND, "404: Page Not Found");
 const NO_DEBUGGING: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "Debug endpoints are disabled.\n");
-const NO_LOGS: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "logs endpoint is disabled.\n");
-const NO_PROFILES: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "profiling endpoint is disabled.\n");
-const NO_FLAGS: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "flags endpoint is disabled.\n");
 
 /// The path as it was meant, or nothing if it is not in its plain form: Go redirects those, and a redirect in the way of a
 /// session has been an attack.
@@ -89,9 +121,9 @@ pub(super) fn route(offers: Offers, method: &Method, path: &str) -> Route {
         },
         ("configz", [], _) => get(Route::Configz),
         ("runningpods", [], _) => get(Route::RunningPods),
-        ("logs", _, _) => NO_LOGS,
-        ("debug", ["pprof", ..], _) => NO_PROFILES,
-        ("debug", ["flags", "v"], _) => NO_FLAGS,
+        ("logs", _, _) => Route::Missing(Missing::SystemLogs),
+        ("debug", ["pprof", ..], _) => Route::Missing(Missing::Profiles),
+        ("debug", ["flags", "v"], _) => Route::Missing(Missing::LogLevel),
         ("containerLogs", [namespace, pod, container], _) => {
             get(Route::ContainerLogs(target(namespace, pod, None, container)))
         }
@@ -224,10 +256,10 @@ mod tests {
                 ("GET /portForward/ns", "404 404: Page Not Found"),
                 ("POST /run/ns/pod/c", "run ns/pod//c"),
                 ("GET /run/ns/pod/c", "405 405: Method Not Allowed"),
-                ("GET /logs/", "405 logs endpoint is disabled."),
-                ("GET /logs/syslog", "405 logs endpoint is disabled."),
-                ("GET /debug/pprof/heap", "405 profiling endpoint is disabled."),
-                ("PUT /debug/flags/v", "405 flags endpoint is disabled."),
+                ("GET /logs/", "Missing(SystemLogs)"),
+                ("GET /logs/syslog", "Missing(SystemLogs)"),
+                ("GET /debug/pprof/heap", "Missing(Profiles)"),
+                ("PUT /debug/flags/v", "Missing(LogLevel)"),
                 ("GET /checkpoint/ns/pod/c", "404 404: Page Not Found"),
                 ("GET /", "odd"),
                 ("GET /nothing", "Unknown"),

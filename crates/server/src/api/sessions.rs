@@ -11,10 +11,11 @@ use rubelet_core::id::ContainerId;
 use rubelet_core::observe::PodObservation;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{RpcError, RpcErrorKind, Runtime, RuntimeView, StdStreams};
+use rubelet_engine::sync_loop::KnownPod;
 
 use super::answers::{Answer, Refusal, json};
 use super::connection::Peer;
-use super::pods::KnownPod;
+use super::pods::{full_name, tty};
 use super::routes::Target;
 use super::upgrade::{self, wants_upgrade};
 use crate::url::query_values;
@@ -51,13 +52,13 @@ impl Sessions {
         target: &Target,
     ) -> Result<Answer, Refusal> {
         let wanted = std_streams(request.uri().query())?;
-        let missing = || failed(format!("container {} not found in pod {}", target.container, pod.full_name()));
+        let missing = || failed(format!("container {} not found in pod {}", target.container, full_name(pod)));
         let id = running(&self.look(pod).await?, target).ok_or_else(missing)?;
         if target.uid.as_ref().is_some_and(|uid| *uid != pod.reference.uid.to_string()) {
-            return Err(failed(format!("pod {} not found", pod.full_name())));
+            return Err(failed(format!("pod {} not found", full_name(pod))));
         }
         // Whether there is a terminal was decided when the container was made.
-        let tty = pod.tty(&target.container).ok_or_else(missing)?;
+        let tty = tty(pod, &target.container).ok_or_else(missing)?;
         needs_upgrade(request.headers())?;
         let address = self.runtime.attach(&id, StdStreams { tty, ..wanted }).await.map_err(refused)?;
         Ok(upgrade::proxy(peer, request, &address, self.idle).await)
@@ -76,7 +77,7 @@ impl Sessions {
         }
         let seen = self.look(pod).await?;
         let sandbox = seen.ready_sandbox().or_else(|| seen.sandboxes.first());
-        let Some(sandbox) = sandbox else { return Err(failed(format!("pod not found ({:?})", pod.full_name()))) };
+        let Some(sandbox) = sandbox else { return Err(failed(format!("pod not found ({:?})", full_name(pod)))) };
         needs_upgrade(request.headers())?;
         let address = self.runtime.port_forward(&sandbox.id, &ports).await.map_err(refused)?;
         Ok(upgrade::proxy(peer, request, &address, self.idle).await)

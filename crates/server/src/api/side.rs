@@ -3,7 +3,7 @@
 //! All of it runs in the connection's own task, so that it ends with the connection and needs no task of its own.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
@@ -26,15 +26,24 @@ impl Side {
         std::mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs `connection` to its end, and with it what is put aside meanwhile. What is left then is given back.
+    /// Runs `connection` to its end, and with it what is put aside meanwhile. What is left then is given back. When
+    /// `over` is, the connection is asked to come to its end.
     pub(super) async fn drive<C: Future>(
         &self,
         connection: C,
+        over: impl Future<Output = ()>,
+        end: impl Fn(Pin<&mut C>),
     ) -> (C::Output, FuturesUnordered<BoxFuture<'static, ()>>) {
         let mut connection = pin!(connection);
+        let mut over = pin!(over);
+        let mut asked_to_end = false;
         let mut work = FuturesUnordered::new();
         let output = poll_fn(|context| {
             loop {
+                if !asked_to_end && over.as_mut().poll(context).is_ready() {
+                    asked_to_end = true;
+                    end(connection.as_mut());
+                }
                 if let Poll::Ready(output) = connection.as_mut().poll(context) {
                     return Poll::Ready(output);
                 }

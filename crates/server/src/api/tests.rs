@@ -1,5 +1,6 @@
 //! The API over real sockets on loopback: TLS, HTTP and all, with a node, a runtime and reviews that are scripted.
 
+mod certificates;
 mod limits;
 mod rig;
 mod serving;

@@ -1,8 +1,12 @@
 //! TLS of the node's API: the newest certificate for each handshake, client certificates asked for and kept.
 //!
 //! A client certificate does not decide whether there is a connection: one that is not believed is as good as none, and
-//! its bearer may still have a token. So the handshake only proves that the peer has the key, and whether the certificate
-//! is believed is asked for every request, against the authorities that are in the file then.
+//! its bearer may still have a token. So the handshake only proves that the peer has the key. Whether the certificate is
+//! believed is decided once for each connection, and anew when the authorities in the file change or a certificate
+//! expires.
+//!
+//! The peer chooses what it shows before anything is known of it. So chains are short, and are verified on the blocking
+//! pool, few at a time: to find a path through many crafted certificates takes seconds.
 //! upstream: cmd/kubelet/app/server.go InitializeTLS, apiserver/pkg/authentication/request/x509/x509.go (v1.36)
 
 use std::fmt;
@@ -17,20 +21,23 @@ use rubelet_core::time::Instant;
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::ServingCert;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, VerifierBuilderError, WebPkiClientVerifier};
+use tokio_rustls::rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, VerifierBuilderError, WebPkiClientVerifier,
+};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion,
 };
 use tracing::{info, warn};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::TlsParts;
 
@@ -38,6 +45,12 @@ use super::TlsParts;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The largest file of authorities: a bundle of all that a browser believes is a tenth of it.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
+
+/// Certificates that a client may show, in number and in bytes together. Real chains have one to three.
+pub(super) const MOST_CERTIFICATES: usize = 8;
+const LARGEST_CHAIN: usize = 32 * 1024;
+/// Chains that are verified at a time; others wait.
+const VERIFICATIONS: usize = 2;
 
 /// Go's older versions, 1.0 and 1.1, are not to be had here: nobody should.
 const ALL: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
@@ -95,11 +108,45 @@ pub(super) struct Tls {
     client_ca: Option<PathBuf>,
     clock: Clock,
     state: Mutex<State>,
+    pub(super) verifications: Arc<Semaphore>,
+}
+
+/// What a peer showed in the handshake, and whether it is believed.
+#[derive(Default)]
+pub(super) struct Shown {
+    chain: Arc<Vec<CertificateDer<'static>>>,
+    verdict: Mutex<Option<Verdict>>,
+}
+
+#[derive(Clone)]
+struct Verdict {
+    /// Which authorities were asked.
+    authorities: u64,
+    /// Until when it holds, in seconds since 1970.
+    until: u64,
+    outcome: Result<(), rustls::Error>,
+}
+
+impl Shown {
+    pub(super) fn new(chain: Vec<CertificateDer<'static>>) -> Self {
+        Self { chain: Arc::new(chain), verdict: Mutex::default() }
+    }
+
+    /// The peer's own certificate.
+    pub(super) fn leaf(&self) -> Option<&CertificateDer<'static>> {
+        self.chain.first()
+    }
+
+    fn verdict(&self) -> MutexGuard<'_, Option<Verdict>> {
+        self.verdict.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Clone)]
 struct State {
     config: Arc<ServerConfig>,
+    /// Counts the changes of the file of authorities.
+    authorities: u64,
     /// Whether client certificates are believed; `None` if none is.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// What the file of authorities was when it was read.
@@ -120,8 +167,16 @@ impl Tls {
         let loaded = parts.client_ca.as_deref().map(|path| load(path, &provider)).transpose()?;
         let (verifier, stamp) = loaded.unzip();
         let config = server_config(&provider, versions, &certificate, verifier.as_ref())?;
-        let state = State { config, verifier, stamp, looked: clock.mono(), told: false };
-        Ok(Self { provider, versions, certificate, client_ca: parts.client_ca, clock, state: Mutex::new(state) })
+        let state = State { config, authorities: 0, verifier, stamp, looked: clock.mono(), told: false };
+        Ok(Self {
+            provider,
+            versions,
+            certificate,
+            client_ca: parts.client_ca,
+            clock,
+            state: Mutex::new(state),
+            verifications: Arc::new(Semaphore::new(VERIFICATIONS)),
+        })
     }
 
     /// For the next handshake.
@@ -130,14 +185,35 @@ impl Tls {
         Arc::clone(&self.state().config)
     }
 
-    /// Whether the certificate that a peer showed is believed; `None` if none is asked for.
-    pub(super) async fn verify(&self, chain: &[CertificateDer<'static>]) -> Option<Result<(), rustls::Error>> {
+    /// Whether the certificate that a peer showed is believed; `None` if it showed none, or none is asked for.
+    pub(super) async fn verify(&self, shown: &Shown) -> Option<Result<(), rustls::Error>> {
         self.refresh().await;
-        let verifier = self.state().verifier.clone()?;
-        let (leaf, rest) = chain.split_first()?;
-        let since_epoch = u64::try_from(self.clock.wall().as_second()).unwrap_or_default();
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(since_epoch));
-        Some(verifier.verify_client_cert(leaf, rest, now).map(|_| ()))
+        let (verifier, authorities) = {
+            let state = self.state();
+            (state.verifier.clone()?, state.authorities)
+        };
+        shown.leaf()?;
+        let now = u64::try_from(self.clock.wall().as_second()).unwrap_or_default();
+        let holds = |verdict: &&Verdict| verdict.authorities == authorities && now < verdict.until;
+        if let Some(verdict) = shown.verdict().as_ref().filter(holds) {
+            return Some(verdict.outcome.clone());
+        }
+        let stopping = || rustls::Error::General("the server is stopping".to_owned());
+        let Ok(turn) = Arc::clone(&self.verifications).acquire_owned().await else { return Some(Err(stopping())) };
+        let chain = Arc::clone(&shown.chain);
+        let verified = tokio::task::spawn_blocking(move || {
+            // Held by the work itself: a peer that leaves does not make room before its chain is done with.
+            let _turn = turn;
+            let (leaf, rest) = chain.split_first()?;
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(now));
+            let outcome = verifier.verify_client_cert(leaf, rest, at).map(|_| ());
+            let until = if outcome.is_ok() { expiry(&chain) } else { u64::MAX };
+            Some(Verdict { authorities, until, outcome })
+        });
+        let Ok(verdict) = verified.await else { return Some(Err(stopping())) };
+        let verdict = verdict?;
+        *shown.verdict() = Some(verdict.clone());
+        Some(verdict.outcome)
     }
 
     /// Reads the file of authorities again if it has changed. One that cannot be read changes nothing.
@@ -166,7 +242,9 @@ impl Tls {
         match outcome {
             Ok((config, verifier, stamp)) => {
                 info!("The client certificate authorities have changed");
-                *state = State { config, verifier: Some(verifier), stamp: Some(stamp), looked: now, told: false };
+                let authorities = state.authorities + 1;
+                let (verifier, stamp) = (Some(verifier), Some(stamp));
+                *state = State { config, authorities, verifier, stamp, looked: now, told: false };
             }
             Err(err) if !std::mem::replace(&mut state.told, true) => {
                 warn!(err = %Chain(&err), "Keeping the client certificate authorities as they were");
@@ -178,6 +256,16 @@ impl Tls {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// When the first certificate of a chain expires, in seconds since 1970. A root in the file of authorities does not.
+fn expiry(chain: &[CertificateDer<'static>]) -> u64 {
+    let end = |der: &CertificateDer<'static>| {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        // The last second is one in which it is good.
+        u64::try_from(certificate.validity().not_after.timestamp()).ok().map(|last| last.saturating_add(1))
+    };
+    chain.iter().map(|der| end(der).unwrap_or_default()).min().unwrap_or_default()
 }
 
 /// Ring's algorithms, of TLS 1.2 only the suites that are named. As in Go, those of TLS 1.3 are not up for choice.
@@ -218,6 +306,10 @@ fn server_config(
     };
     let mut config = builder.with_cert_resolver(Arc::clone(certificate) as _);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // A session that is kept to be resumed holds the client's chain, and any client can make one. Go's clients, of which
+    // the API server is one, resume none.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
@@ -250,8 +342,8 @@ fn stamp_of(path: &Path) -> io::Result<Stamp> {
 /// The newest certificate.
 struct Newest {
     news: watch::Receiver<Option<Arc<ServingCert>>>,
-    /// The last one, made ready.
-    made: Mutex<Option<(Arc<ServingCert>, Arc<CertifiedKey>)>>,
+    /// The last one, made ready; without a key if it cannot be used. Any client can have it tried, so that is done once.
+    made: Mutex<Option<(Arc<ServingCert>, Option<Arc<CertifiedKey>>)>>,
 }
 
 impl fmt::Debug for Newest {
@@ -265,19 +357,17 @@ impl ResolvesServerCert for Newest {
         let newest = self.news.borrow().clone()?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, key)) = made.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &newest)) {
-            return Some(Arc::clone(key));
+            return key.clone();
         }
-        match certified(&newest) {
-            Ok(key) => {
-                let key = Arc::new(key);
-                *made = Some((newest, Arc::clone(&key)));
-                Some(key)
-            }
+        let key = match certified(&newest) {
+            Ok(key) => Some(Arc::new(key)),
             Err(err) => {
-                warn!(err = %Chain(&err), "The serving certificate cannot be used");
+                warn!(err = %Chain(&err), "The serving certificate cannot be used: no client can connect");
                 None
             }
-        }
+        };
+        *made = Some((newest, key.clone()));
+        key
     }
 }
 
@@ -287,7 +377,7 @@ fn certified(cert: &ServingCert) -> Result<CertifiedKey, rustls::Error> {
     CertifiedKey::from_der(chain, key, &ring::default_provider())
 }
 
-/// Asks for a client certificate and believes none: see the module.
+/// Asks for a client certificate and believes none: see the module. Only what is too large is refused at once.
 #[derive(Debug)]
 struct Asked(Arc<dyn ClientCertVerifier>);
 
@@ -302,10 +392,14 @@ impl ClientCertVerifier for Asked {
 
     fn verify_client_cert(
         &self,
-        _leaf: &CertificateDer<'_>,
-        _rest: &[CertificateDer<'_>],
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
+        let size: usize = rest.iter().map(|der| der.len()).sum::<usize>().saturating_add(leaf.len());
+        if rest.len() >= MOST_CERTIFICATES || size > LARGEST_CHAIN {
+            return Err(rustls::Error::General("the client shows too many certificates".to_owned()));
+        }
         Ok(ClientCertVerified::assertion())
     }
 

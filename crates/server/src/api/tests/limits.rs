@@ -1,32 +1,42 @@
 //! Peers that are slow, silent, loud or many; and authorities that change.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use rubelet_core::config::AuthorizationMode;
 use rubelet_engine::clock::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
 use super::rig::{Authority, Rig, World, parts, settings};
-use crate::api::connection::{Peer, Protocol, STRANGERS, talk};
+use crate::api::connection::{NoTurn, Peer, Protocol, talk};
 use crate::api::handler::Handler;
 use crate::api::routes::Offers;
-use crate::api::tls::Tls;
+use crate::api::table::{MOST_WAITING, MOST_WAITING_OF_ONE, Origin, Table};
+use crate::api::tls::{Shown, Tls};
 use crate::api::{ApiSettings, TlsParts};
 use crate::testing::ago;
 
-fn handler() -> Arc<Handler> {
-    Arc::new(Handler::new(parts(&World::new(), settings()), Offers::ReadOnly, None))
+/// What upstream has by default for `streamingConnectionIdleTimeout`.
+const STALL: Duration = Duration::from_secs(14_400);
+
+fn handler(world: &Arc<World>, offers: Offers) -> Arc<Handler> {
+    Arc::new(Handler::new(parts(world, settings()), offers, None))
+}
+
+fn peer() -> Arc<Peer> {
+    Peer::new(Shown::default(), Arc::new(Table::default()).enter(Origin::of([127, 0, 0, 1].into())))
 }
 
 /// How long a peer that sends this and then nothing is borne with, and what it is told.
 async fn patience(sends: &[u8]) -> (u64, String) {
     let (mut ours, theirs) = tokio::io::duplex(1024 * 1024);
-    let peer = Peer::stranger();
     let clock = Clock::virtual_from(ago(0));
     let talking = async {
-        talk(theirs, Protocol::Http1, peer, &handler()).await;
+        talk(theirs, Protocol::Http1, peer(), &handler(&World::new(), Offers::ReadOnly), STALL).await;
         clock.mono().since_start().as_secs()
     };
     let peering = async {
@@ -40,11 +50,47 @@ async fn patience(sends: &[u8]) -> (u64, String) {
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_is_slow_or_silent_is_sent_away() {
-    assert_eq!(patience(b"").await, (30, String::new()), "silent");
-    assert_eq!(patience(b"GET /pods HT").await, (30, String::new()), "half a head");
-    assert_eq!(patience(b"GET /nothing HTTP/1.1\r\n\r\n").await, (30, "HTTP/1.1 404 Not Found".into()), "a stranger");
+    assert_eq!(patience(b"").await, (10, String::new()), "silent");
+    assert_eq!(patience(b"GET /pods HT").await, (10, String::new()), "half a head");
+    let refused = patience(b"GET /nothing HTTP/1.1\r\n\r\n").await;
+    assert_eq!(refused, (0, "HTTP/1.1 404 Not Found".into()), "what was not let in ends with its first answer");
     let known = patience(b"GET /pods HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert_eq!(known, (90, "HTTP/1.1 200 OK".into()), "one that was let in may lie idle for longer");
+    let half = patience(b"GET /pods HTTP/1.1\r\nHost: a\r\n\r\nGET /pods HT").await;
+    assert_eq!(half, (90, "HTTP/1.1 200 OK".into()), "half a head on a connection that was let in");
+    let body = patience(b"POST /pods HTTP/1.1\r\nContent-Length: 1000000\r\n\r\nhalf").await;
+    assert_eq!(body, (0, "HTTP/1.1 405 Method Not Allowed".into()), "half a body, which nobody reads");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
+    let (mut ours, theirs) = tokio::io::duplex(1024);
+    let clock = Clock::virtual_from(ago(0));
+    let handler = handler(&World::new(), Offers::ReadOnly);
+    let talking = talk(theirs, Protocol::Http1, peer(), &handler, STALL);
+    let dripping = async {
+        for byte in b"GET /pods HTTP/1.1\r\nX: ".iter().chain(std::iter::repeat(&b'x')) {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            if ours.write_all(&[*byte]).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(talking, dripping);
+    assert!(clock.mono().since_start() <= Duration::from_secs(12), "{:?}", clock.mono());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_reads_nothing_is_cut_off_and_costs_little() {
+    let world = World::new();
+    let read = Arc::new(watch::Sender::new(0));
+    *world.endless.lock().unwrap() = Some(Arc::clone(&read));
+    let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
+    ours.write_all(b"GET /containerLogs/ns/web/app?follow=true HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("taken");
+    let clock = Clock::virtual_from(ago(0));
+    talk(theirs, Protocol::Http1, peer(), &handler(&world, Offers::Everything), STALL).await;
+    assert_eq!(clock.mono().since_start().as_secs(), STALL.as_secs());
+    assert!((1..1024 * 1024).contains(&*read.borrow()), "{} bytes of the log were read for nobody", *read.borrow());
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,32 +101,202 @@ async fn a_peer_that_sends_too_much_is_sent_away_at_once() {
         let told = "HTTP/1.1 431 Request Header Fields Too Large".to_owned();
         assert_eq!(patience(request.as_bytes()).await, (0, told));
     }
+    let line = format!("GET /pods?{} HTTP/1.1\r\n\r\n", "x".repeat(300_000));
+    let (after, told) = patience(line.as_bytes()).await;
+    assert!(after == 0 && (told.contains(" 414 ") || told.contains(" 431 ")), "{after} {told}");
     assert_eq!(patience(b"\x16\x03\x01 is not HTTP\r\n\r\n").await, (0, "HTTP/1.1 400 Bad Request".into()));
 }
 
 #[tokio::test]
-async fn strangers_hold_up_nobody_who_was_let_in() {
+async fn names_that_are_long_or_encoded_are_names_of_nobody() {
     let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
-    let admin = rig.authority.client("admin", "ops");
-    let mut friend = rig.dial(Some(admin), "http/1.1").await.expect("a connection");
-    let ask = b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n";
-    let mut said = [0; 1024];
-    friend.write_all(ask).await.expect("sent");
-    assert!(friend.read(&mut said).await.expect("an answer") > 0);
-    // Each of them holds a slot, and one more waits.
-    let mut strangers = Vec::new();
-    for _ in 0..=STRANGERS {
-        strangers.push(tokio::net::TcpStream::connect(rig.address).await.expect("queued"));
+    let long = "%61".repeat(10_000);
+    for path in [
+        format!("/containerLogs/ns/{long}/app"),
+        format!("/containerLogs/{long}/web/app"),
+        format!("/containerLogs/ns/web/{long}"),
+        format!("/exec/ns/{long}/app?output=1&command={long}"),
+    ] {
+        let (status, _) = rig.ask(Some(rig.authority.client("admin", "ops")), "GET", &path, None).await;
+        assert_eq!(status, 404, "{path:.40}");
     }
-    let late = tokio::time::timeout(Duration::from_millis(200), rig.dial(None, "http/1.1")).await;
-    assert!(late.is_err(), "a stranger more is not served");
-    friend.write_all(ask).await.expect("sent");
-    assert!(friend.read(&mut said).await.expect("an answer") > 0, "a friend is");
-    strangers.clear();
-    rig.dial(None, "http/1.1").await.expect("room again");
+    let most = i64::MAX;
+    for query in [format!("tailLines={most}"), format!("limitBytes={most}"), format!("sinceSeconds={most}")] {
+        drop(rig.world.log());
+        let path = format!("/containerLogs/ns/web/app?{query}");
+        assert_eq!(rig.get(&path).await, (200, String::new()), "{query}");
+    }
 }
 
-fn tls_parts(path: &std::path::Path) -> TlsParts {
+const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// What a client that was let in before still gets.
+async fn still_served(friend: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) {
+    let mut said = [0; 1024];
+    friend.write_all(b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n").await.expect("sent");
+    let answer = tokio::time::timeout(Duration::from_secs(5), friend.read(&mut said)).await;
+    assert!(answer.expect("an answer in time").expect("an answer") > 0);
+}
+
+#[tokio::test]
+async fn silent_connections_shut_nobody_out() {
+    let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
+    let admin = || Some(rig.authority.client("admin", "ops"));
+    let mut friend = rig.dial(admin(), "http/1.1").await.expect("a connection");
+    still_served(&mut friend).await;
+    let mut silent = Vec::new();
+    for n in 0..MOST_WAITING + MOST_WAITING_OF_ONE {
+        let from = Ipv4Addr::new(127, 0, 1, u8::try_from(n % 8).expect("small"));
+        silent.push(rig.tcp(if n % 2 == 0 { Ipv4Addr::LOCALHOST } else { from }).await.expect("taken"));
+    }
+    still_served(&mut friend).await;
+    // From the address of most of them, and from another.
+    for from in [Ipv4Addr::LOCALHOST, OTHER] {
+        let client = rig.authority.client("admin", "ops");
+        let asked = async {
+            let stream = rig.dial_from(from, Some((vec![client.0], client.1)), "http/1.1").await.expect("served");
+            Rig::ask_on(stream, "GET", "/healthz", None).await
+        };
+        let answer = tokio::time::timeout(Duration::from_secs(5), asked).await.expect("at once");
+        assert_eq!(answer, (200, "ok".to_owned()), "{from}");
+    }
+    // The oldest gave way, the newest is still there.
+    let ended = tokio::time::timeout(Duration::from_secs(5), silent[0].read_u8()).await.expect("it gave way");
+    assert!(ended.is_err());
+    let newest = silent.last_mut().expect("many");
+    assert!(tokio::time::timeout(Duration::from_millis(50), newest.read_u8()).await.is_err(), "nothing is said to it");
+    still_served(&mut friend).await;
+}
+
+#[tokio::test]
+async fn http_02_a_connection_ends_after_its_first_401() {
+    let rig = Rig::new().await;
+    let mut stream = rig.dial(None, "http/1.1").await.expect("a connection");
+    let ask = |n: u32| format!("GET /pods HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer bad-{n}\r\n\r\n");
+    let all: String = (0..50).map(ask).collect();
+    stream.write_all(all.as_bytes()).await.expect("sent");
+    let mut said = Vec::new();
+    let _reset = tokio::time::timeout(Duration::from_secs(4), stream.read_to_end(&mut said)).await.expect("it ends");
+    let said = String::from_utf8(said).expect("text");
+    assert_eq!((said.matches("HTTP/1.1 ").count(), said.matches("401 Unauthorized").count()), (1, 1), "{said}");
+    assert_eq!(rig.world.reviewed.load(Ordering::Relaxed), 1);
+
+    // The same with HTTP/2, where all come at once.
+    let stream = rig.dial(None, "h2").await.expect("a connection");
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let shaken = hyper::client::conn::http2::handshake(executor, TokioIo::new(stream)).await;
+    let (sender, connection) = shaken.expect("a handshake");
+    let mut task = tokio::task::JoinSet::new();
+    task.spawn(connection);
+    let asked = (0..50).map(|n| {
+        let request = http::Request::get("https://node/pods").header("authorization", format!("Bearer worse-{n}"));
+        let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).expect("a request");
+        let mut sender = sender.clone();
+        async move { sender.send_request(request).await.map(|answer| answer.status().as_u16()) }
+    });
+    let answers = futures_util::future::join_all(asked).await;
+    assert!(answers.iter().flatten().all(|status| *status == 401), "{answers:?}");
+    drop(sender);
+    let end = tokio::time::timeout(Duration::from_secs(4), task.join_next()).await;
+    assert!(end.is_ok(), "the connection ends");
+    assert_eq!(rig.world.reviewed.load(Ordering::Relaxed), 2, "one more for the second connection");
+}
+
+#[tokio::test]
+async fn http_02_random_tokens_of_one_address_cost_few_reviews() {
+    let rig = Rig::new().await;
+    rig.world.allowed.lock().unwrap().insert("get metrics".into());
+    let mut answers = std::collections::BTreeMap::new();
+    for n in 0..40 {
+        let (status, _) = rig.ask(None, "GET", "/metrics", Some(&format!("random-{n}"))).await;
+        *answers.entry(status).or_insert(0_usize) += 1;
+    }
+    let reviewed = rig.world.reviewed.load(Ordering::Relaxed);
+    assert_eq!(answers[&401], reviewed);
+    assert!(answers[&429] > 5, "{answers:?}");
+    // Other addresses, and certificates of the same one, are none the worse for it.
+    let stream = rig.dial_from(OTHER, None, "http/1.1").await.expect("a connection");
+    assert_eq!(Rig::ask_on(stream, "GET", "/metrics", Some("good")).await.0, 200);
+    assert_eq!(rig.get("/metrics").await.0, 200);
+}
+
+/// Looks at a future once.
+pub(super) fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
+    future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+}
+
+#[tokio::test]
+async fn heads_that_wait_for_the_first_answer_are_bounded() {
+    let peer = peer();
+    let first = peer.turn(1000).await;
+    assert!(matches!(first, Ok(Some(_))), "the first has its turn");
+    let mut waiting: Vec<_> = (0..9).map(|_| Box::pin(peer.turn(30 * 1024))).collect();
+    let mut outcomes = Vec::new();
+    for head in &mut waiting {
+        outcomes.push(poll_once(head.as_mut()));
+    }
+    let (last, rest) = outcomes.split_last().expect("nine");
+    assert!(rest.iter().all(std::task::Poll::is_pending));
+    assert!(matches!(last, std::task::Poll::Ready(Err(NoTurn::TooMany))));
+    drop(waiting);
+    let mut late = Box::pin(peer.turn(30 * 1024));
+    assert!(poll_once(late.as_mut()).is_pending(), "those that left make room");
+    peer.dismiss();
+    drop(first);
+    assert!(matches!(late.await, Err(NoTurn::Dismissed)), "a refusal of the first is one of all");
+}
+
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("statm");
+    text.split(' ').nth(1).expect("a field").parse::<u64>().expect("a number") * 4096
+}
+
+#[tokio::test]
+async fn followers_and_sessions_whose_clients_do_not_read_cost_little_memory() {
+    let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
+    let moved = Arc::new(watch::Sender::new(0));
+    *rig.world.endless.lock().unwrap() = Some(Arc::clone(&moved));
+    // A streaming server that agrees to everything and then talks without end.
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+    *rig.world.sessions.lock().unwrap() = Ok(format!("http://{}/", listener.local_addr().expect("an address")));
+    let (mut servers, said) = (tokio::task::JoinSet::new(), Arc::clone(&moved));
+    servers.spawn(async move {
+        let mut sessions = tokio::task::JoinSet::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let said = Arc::clone(&said);
+            sessions.spawn(async move {
+                let agreed = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n";
+                stream.write_all(agreed).await.expect("read");
+                while stream.write_all(&[7; 16 * 1024]).await.is_ok() {
+                    said.send_modify(|said| *said += 16 * 1024);
+                }
+            });
+        }
+    });
+    let admin = || Some(rig.authority.client("admin", "ops"));
+    let follow = b"GET /containerLogs/ns/web/app?follow=true HTTP/1.1\r\nHost: a\r\n\r\n".as_slice();
+    let exec = b"POST /exec/ns/web/app?output=1&command=yes HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
+                 Upgrade: SPDY/3.1\r\n\r\n"
+        .as_slice();
+    let mut clients = Vec::new();
+    let mut before = 0;
+    for n in 0..71 {
+        let mut stream = rig.dial(admin(), "http/1.1").await.expect("a connection");
+        stream.write_all(if n > 50 { exec } else { follow }).await.expect("sent");
+        clients.push(stream);
+        if n == 0 {
+            before = resident();
+        }
+    }
+    // Until nothing moves any more: every buffer on the way is full.
+    let mut news = moved.subscribe();
+    while tokio::time::timeout(Duration::from_millis(500), news.changed()).await.is_ok() {}
+    let grown = resident().saturating_sub(before) / 1024;
+    println!("{} MiB moved, {grown} KiB more memory", *moved.borrow() / 1024 / 1024);
+    assert!(grown < 70 * 512, "{grown} KiB for 70 clients, ours and theirs");
+}
+
+pub(super) fn tls_parts(path: &std::path::Path) -> TlsParts {
     TlsParts {
         certificate: watch::Sender::new(None).subscribe(),
         client_ca: Some(path.to_owned()),
@@ -96,9 +312,8 @@ async fn http_02_authorities_are_read_again_when_they_have_changed() {
     std::fs::write(&path, &old.pem).expect("written");
     let tls = Tls::new(tls_parts(&path), Clock::virtual_from(ago(0))).expect("TLS");
     let (by_old, by_new) = (old.client("a", "b").0, new.client("a", "b").0);
-    let believed = async |leaf: &tokio_rustls::rustls::pki_types::CertificateDer<'static>| {
-        tls.verify(std::slice::from_ref(leaf)).await.expect("asked for").is_ok()
-    };
+    let (by_old, by_new) = (Shown::new(vec![by_old]), Shown::new(vec![by_new]));
+    let believed = async |shown: &Shown| tls.verify(shown).await.expect("asked for").is_ok();
     assert_eq!((believed(&by_old).await, believed(&by_new).await), (true, false));
     std::fs::write(&path, format!("{}{}", old.pem, new.pem)).expect("written");
     assert!(!believed(&by_new).await, "not before it is looked at");

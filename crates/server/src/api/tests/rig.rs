@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,10 +23,10 @@ use rubelet_core::observe::{
 };
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::*;
-use rubelet_engine::sync_loop::NodeView;
+use rubelet_engine::sync_loop::{KnownPod, NodeView};
 use rubelet_testkit::pod;
 use tempfile::TempDir;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
@@ -37,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{ApiParts, ApiSettings, MetricsPage, NodeServer, TlsParts};
 use crate::healthz::Health;
-use crate::testing::{NOW, ago, ended, node, running, status, worker};
+use crate::testing::{NOW, ago, ended, find, node, running, status, worker};
 use crate::watched::WatchedNode;
 
 pub(super) const UID: &str = "uid-web";
@@ -63,9 +64,15 @@ impl Authority {
     }
 
     pub(super) fn client(&self, name: &str, group: &str) -> Pair {
+        self.client_with(name, group, |_| {})
+    }
+
+    /// A client's certificate that is odd in some way.
+    pub(super) fn client_with(&self, name: &str, group: &str, edit: impl FnOnce(&mut CertificateParams)) -> Pair {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.distinguished_name.push(DnType::OrganizationName, group);
+        edit(&mut params);
         self.sign(params)
     }
 
@@ -108,6 +115,10 @@ pub(super) struct World {
     /// `verb subresource` that users may.
     pub(super) allowed: Mutex<BTreeSet<String>>,
     pub(super) reviews_fail: Mutex<bool>,
+    /// Tokens that were reviewed.
+    pub(super) reviewed: AtomicUsize,
+    /// Instead of a log that ends: logs without end, and how many bytes of them were read.
+    pub(super) endless: Mutex<Option<Arc<watch::Sender<u64>>>>,
 }
 
 impl World {
@@ -120,6 +131,8 @@ impl World {
             log: Mutex::default(),
             allowed: Mutex::default(),
             reviews_fail: Mutex::default(),
+            reviewed: AtomicUsize::new(0),
+            endless: Mutex::default(),
         })
     }
 
@@ -157,6 +170,14 @@ impl WatchedNode for World {
         }
         let web = pod("web").ns("ns").uid(UID).container("app").container("late").build();
         Some(node(vec![worker(web, status("Running", vec![app]))]))
+    }
+
+    async fn pod(&self, uid: &PodUid) -> Option<Option<KnownPod>> {
+        Some(find(&self.view().await?, |pod| pod.uid == *uid))
+    }
+
+    async fn pod_named(&self, namespace: &str, name: &str) -> Option<Option<KnownPod>> {
+        Some(find(&self.view().await?, |pod| *pod.namespace == *namespace && *pod.name == *name))
     }
 
     fn quiet_for(&self) -> Duration {
@@ -293,6 +314,9 @@ impl Streams for World {
 impl LogReader for World {
     async fn open(&self, path: &str, wish: &LogWish) -> Result<Box<dyn LogText>, FileError> {
         self.ask(format!("log {path} follow={}", wish.follow));
+        if let Some(read) = self.endless.lock().unwrap().clone() {
+            return Ok(Box::new(EndlessLog(read)));
+        }
         match self.log.lock().unwrap().take() {
             Some(read) => Ok(Box::new(FakeLog { read, finished: false })),
             None => {
@@ -300,6 +324,19 @@ impl LogReader for World {
             }
         }
     }
+}
+
+struct EndlessLog(Arc<watch::Sender<u64>>);
+
+#[async_trait]
+impl LogText for EndlessLog {
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, FileError> {
+        let piece = vec![b'x'; 64 * 1024];
+        self.0.send_modify(|read| *read += piece.len() as u64);
+        tokio::task::yield_now().await;
+        Ok(Some(piece))
+    }
+    fn finish(&mut self) {}
 }
 
 struct FakeLog {
@@ -320,6 +357,7 @@ impl LogText for FakeLog {
 #[async_trait]
 impl Reviews for World {
     async fn who_is(&self, token: &str) -> Result<Option<Caller>, ApiError> {
+        self.reviewed.fetch_add(1, Ordering::Relaxed);
         if *self.reviews_fail.lock().unwrap() {
             return Err(ApiError { kind: ApiErrorKind::Unavailable, detail: "away".into() });
         }
@@ -392,6 +430,11 @@ impl Rig {
     }
 
     pub(super) async fn with(settings: ApiSettings) -> Self {
+        Self::made_from(settings, |_| {}).await
+    }
+
+    /// With parts that are not as usual.
+    pub(super) async fn made_from(settings: ApiSettings, edit: impl FnOnce(&mut ApiParts)) -> Self {
         let (world, authority, dir) = (World::new(), Authority::new(), tempfile::tempdir().expect("a directory"));
         let client_ca: PathBuf = dir.path().join("ca.crt");
         std::fs::write(&client_ca, &authority.pem).expect("written");
@@ -402,7 +445,9 @@ impl Rig {
             cipher_suites: Vec::new(),
             min_version: String::new(),
         };
-        let server = NodeServer::bind((Ipv4Addr::LOCALHOST, 0).into(), parts(&world, settings.clone()), tls).await;
+        let mut parts = parts(&world, settings.clone());
+        edit(&mut parts);
+        let server = NodeServer::bind((Ipv4Addr::LOCALHOST, 0).into(), parts, tls).await;
         let server = server.expect("a free port");
         let address = server.address().expect("an address");
         let mut tasks = JoinSet::new();
@@ -420,18 +465,36 @@ impl Rig {
     }
 
     pub(super) async fn dial(&self, pair: Option<Pair>, protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
+        let client = pair.map(|(certificate, key)| (vec![certificate], key));
+        self.dial_from(Ipv4Addr::LOCALHOST, client, protocol).await
+    }
+
+    /// A connection from this address of the machine, with nothing sent.
+    pub(super) async fn tcp(&self, from: Ipv4Addr) -> std::io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((from, 0).into())?;
+        socket.connect(self.address).await
+    }
+
+    /// A connection from this address of the machine, with a chain of certificates.
+    pub(super) async fn dial_from(
+        &self,
+        from: Ipv4Addr,
+        client: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+        protocol: &str,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.der.clone()).expect("an authority");
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("versions")
             .with_root_certificates(roots);
-        let mut config = match pair {
-            Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).expect("a pair"),
+        let mut config = match client {
+            Some((chain, key)) => config.with_client_auth_cert(chain, key).expect("a pair"),
             None => config.with_no_client_auth(),
         };
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-        let stream = TcpStream::connect(self.address).await?;
+        let stream = self.tcp(from).await?;
         let name = ServerName::try_from("node").expect("a name");
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
@@ -442,12 +505,23 @@ impl Rig {
     }
 
     pub(super) async fn ask(&self, pair: Option<Pair>, method: &str, path: &str, token: Option<&str>) -> (u16, String) {
+        let client = pair.map(|(certificate, key)| (vec![certificate], key));
+        let stream = self.dial_from(Ipv4Addr::LOCALHOST, client, "http/1.1").await.expect("a connection");
+        Self::ask_on(stream, method, path, token).await
+    }
+
+    /// The answer on a connection that is there.
+    pub(super) async fn ask_on(
+        stream: TlsStream<TcpStream>,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+    ) -> (u16, String) {
         let mut request = Request::builder().method(method).uri(path).header("host", "node");
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         let request = request.body(Empty::<Bytes>::new()).expect("a request");
-        let stream = self.dial(pair, "http/1.1").await.expect("a connection");
         whole(send(TokioIo::new(stream), request).await).await
     }
 }

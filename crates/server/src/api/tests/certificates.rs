@@ -1,0 +1,159 @@
+//! Client certificates that are crafted, expired, not for clients, or of somebody else; and settings that let nobody in.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rubelet_core::config::AuthorizationMode;
+use rubelet_engine::clock::Clock;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::limits::{poll_once, tls_parts};
+use super::rig::{Authority, Rig, settings};
+use crate::api::ApiSettings;
+use crate::api::tls::{MOST_CERTIFICATES, Shown, Tls};
+use crate::testing::ago;
+
+/// How long this thread has run on a processor: how busy the machine is does not matter.
+pub(super) fn on_cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat");
+    Duration::from_nanos(text.split(' ').next().expect("a field").parse().expect("a number"))
+}
+
+/// A chain in which each authority may have been signed by any other, for all have one name, and which leads nowhere: to
+/// search it for a path to a root takes very long.
+fn crafted(length: usize) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let named = |name: &str| {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+    };
+    let authority = || {
+        let mut params = named("c");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+    };
+    let issuer = Issuer::new(authority(), KeyPair::generate().expect("a key"));
+    let key = KeyPair::generate().expect("a key");
+    let mut chain = vec![named("admin").signed_by(&key, &issuer).expect("a certificate").der().clone()];
+    for _ in 1..length {
+        let own = KeyPair::generate().expect("a key");
+        chain.push(authority().signed_by(&own, &issuer).expect("a certificate").der().clone());
+    }
+    (chain, PrivateKeyDer::try_from(key.serialize_der()).expect("a key"))
+}
+
+fn open_settings() -> ApiSettings {
+    ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }
+}
+
+#[tokio::test]
+async fn http_02_a_chain_of_many_certificates_is_refused_before_it_is_searched() {
+    let rig = Rig::with(open_settings()).await;
+    let client = crafted(150);
+    let began = on_cpu();
+    let attack = async {
+        let mut stream = rig.dial_from(Ipv4Addr::LOCALHOST, Some(client), "http/1.1").await?;
+        stream.write_all(b"GET /pods HTTP/1.1\r\nHost: a\r\n\r\n").await?;
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).await.map(|_| said)
+    };
+    let said = tokio::time::timeout(Duration::from_secs(5), attack).await.expect("at once");
+    assert!(said.as_ref().map_or(true, Vec::is_empty), "no answer: {said:?}");
+    let held = on_cpu() - began;
+    assert!(held < Duration::from_millis(500), "the thread was held up for {held:?}");
+    assert_eq!(rig.get("/healthz").await.0, 200);
+}
+
+#[tokio::test]
+async fn http_02_the_longest_chain_is_searched_on_another_thread() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("ca.crt");
+    std::fs::write(&path, Authority::new().pem).expect("written");
+    let tls = Tls::new(tls_parts(&path), Clock::virtual_from(ago(0))).expect("TLS");
+    let shown = Shown::new(crafted(MOST_CERTIFICATES).0);
+    let began = on_cpu();
+    assert!(tls.verify(&shown).await.expect("asked for").is_err());
+    let held = on_cpu() - began;
+    assert!(held < Duration::from_millis(20), "the thread was held up for {held:?}");
+}
+
+#[tokio::test]
+async fn http_02_a_chain_is_verified_once_for_a_connection_and_few_are_at_a_time() {
+    let (authority, dir) = (Authority::new(), tempfile::tempdir().expect("a directory"));
+    let path = dir.path().join("ca.crt");
+    std::fs::write(&path, &authority.pem).expect("written");
+    let tls = Tls::new(tls_parts(&path), Clock::virtual_from(ago(0))).expect("TLS");
+    let shown = || Shown::new(vec![authority.client("admin", "ops").0]);
+    let (known, new) = (shown(), shown());
+    assert!(tls.verify(&known).await.expect("asked for").is_ok());
+    // No more can be verified now.
+    let all = u32::try_from(tls.verifications.available_permits()).expect("few");
+    assert!(all <= 4);
+    let _held = Arc::clone(&tls.verifications).acquire_many_owned(all).await;
+    assert!(tls.verify(&known).await.expect("asked for").is_ok(), "what is known is not verified again");
+    let mut waiting = Box::pin(tls.verify(&new));
+    assert!(poll_once(waiting.as_mut()).is_pending(), "what is not has to wait");
+}
+
+#[tokio::test(start_paused = true)]
+async fn http_02_a_certificate_that_expires_is_refused_on_a_connection_that_knows_it() {
+    let (authority, dir) = (Authority::new(), tempfile::tempdir().expect("a directory"));
+    let path = dir.path().join("ca.crt");
+    std::fs::write(&path, &authority.pem).expect("written");
+    // It is the evening of 28 May.
+    let clock = Clock::virtual_from(ago(0));
+    let tls = Tls::new(tls_parts(&path), clock.clone()).expect("TLS");
+    let short = authority.client_with("admin", "ops", |params| params.not_after = rcgen::date_time_ymd(2026, 5, 29));
+    let shown = Shown::new(vec![short.0]);
+    assert!(tls.verify(&shown).await.expect("asked for").is_ok());
+    tokio::time::advance(Duration::from_secs(3 * 3600)).await;
+    assert!(tls.verify(&shown).await.expect("asked for").is_ok(), "{}", clock.wall());
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    assert!(tls.verify(&shown).await.expect("asked for").is_err(), "{}", clock.wall());
+}
+
+#[tokio::test]
+async fn http_02_only_a_good_certificate_for_clients_lets_one_in() {
+    let rig = Rig::with(open_settings()).await;
+    let with = |edit: fn(&mut CertificateParams)| rig.authority.client_with("admin", "ops", edit);
+    for (what, client, status) in [
+        ("as it should be", with(|_| {}), 200),
+        ("for clients", with(|p| p.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]), 200),
+        ("for servers", with(|p| p.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]), 401),
+        ("for signing code", with(|p| p.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning]), 401),
+        ("expired", with(|p| p.not_after = rcgen::date_time_ymd(2026, 5, 28)), 401),
+        ("not good yet", with(|p| p.not_before = rcgen::date_time_ymd(2026, 5, 29)), 401),
+        ("without a name", with(|p| p.distinguished_name = rcgen::DistinguishedName::new()), 401),
+        ("of another authority", Authority::new().client("admin", "ops"), 401),
+    ] {
+        assert_eq!(rig.ask(Some(client), "GET", "/pods", None).await.0, status, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn http_02_webhook_mode_without_an_api_server_lets_nobody_in() {
+    let anonymous = ApiSettings { anonymous: true, ..settings() };
+    for settings in [settings(), anonymous] {
+        let nobody = if settings.anonymous { 403 } else { 401 };
+        let rig = Rig::made_from(settings, |parts| parts.reviews = None).await;
+        for (method, path) in [
+            ("GET", "/pods"),
+            ("GET", "/healthz"),
+            ("GET", "/metrics"),
+            ("GET", "/configz"),
+            ("GET", "/containerLogs/ns/web/app"),
+            ("POST", "/exec/ns/web/app?output=1"),
+            ("POST", "/run/ns/web/app?cmd=true"),
+        ] {
+            let admin = rig.authority.client("admin", "system:masters");
+            assert_eq!(rig.ask(Some(admin), method, path, None).await.0, 403, "{method} {path}");
+            assert_eq!(rig.ask(None, method, path, None).await.0, nobody, "{method} {path}");
+            assert_eq!(rig.ask(None, method, path, Some("good")).await.0, nobody, "no token can be reviewed");
+        }
+        assert!(rig.world.asked.lock().unwrap().is_empty(), "nothing was carried out");
+    }
+}
