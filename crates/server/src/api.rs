@@ -41,7 +41,7 @@ use rubelet_core::config::{AuthorizationMode, FeatureGates, Gate, KubeletConfigu
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{LogReader, Reviews, Runtime, ServingCert};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
@@ -57,6 +57,9 @@ pub use tls::TlsError;
 
 /// When the port cannot be had, how long before the next try.
 const BIND_PAUSE: Duration = Duration::from_secs(5);
+/// Threads for what blocks while the API is served: reads of logs, certificates. What comes meanwhile waits; the blocking
+/// work of pods has threads of its own.
+const BLOCKING_THREADS: usize = 16;
 
 /// What the node's API is made from.
 #[derive(Clone)]
@@ -190,8 +193,47 @@ impl NodeServer {
 
 /// Answers on `address` until cancelled: with `tls` the whole API, else what is read-only. A port that cannot be had is
 /// logged and tried again: the pods are worth more than it.
+///
+/// With `tls` it runs on a thread of its own, so that handshakes hold up no pod (ADR 15).
 #[doc(alias = "ListenAndServeKubeletServer")]
 pub async fn run(address: SocketAddr, parts: ApiParts, tls: Option<TlsParts>, cancel: CancellationToken) {
+    if tls.is_none() {
+        return serve(address, parts, tls, cancel).await;
+    }
+    let span = tracing::Span::current();
+    let (ended, end) = oneshot::channel::<()>();
+    let work = {
+        let (parts, tls, cancel) = (parts.clone(), tls.clone(), cancel.clone());
+        move || {
+            // Dropped when the thread ends, however that happens.
+            let _ended = ended;
+            let _entered = span.enter();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .thread_name("node-api-blocking")
+                .max_blocking_threads(BLOCKING_THREADS)
+                .build()?;
+            runtime.block_on(serve(address, parts, tls, cancel));
+            // A read of a log that hangs must not keep the process.
+            runtime.shutdown_background();
+            io::Result::Ok(())
+        }
+    };
+    let outcome = match std::thread::Builder::new().name("node-api".to_owned()).spawn(work) {
+        Ok(thread) => {
+            let _dropped = end.await;
+            // It has ended, or is about to.
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        }
+        Err(err) => Err(err),
+    };
+    if let Err(err) = outcome {
+        error!(%err, "Cannot start a thread for the node's API: serving it beside the pods");
+        serve(address, parts, tls, cancel).await;
+    }
+}
+
+async fn serve(address: SocketAddr, parts: ApiParts, tls: Option<TlsParts>, cancel: CancellationToken) {
     let mut told = false;
     loop {
         let bound = match tls.clone() {

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod limits;
+mod own_thread;
 mod rig;
 mod serving;
 mod sessions;
