@@ -1,7 +1,7 @@
 //! Connections: accepted, shaken hands with, served by HTTP/1.1 or HTTP/2, and held to limits.
 //!
 //! Until a request of it was let in, a connection has little time and one of few places, which it may have to give to
-//! another (`table`). It ends with its first answer that is a refusal: every further try costs a new handshake.
+//! another (`table`). It ends with its first 401: every further try costs a new handshake.
 
 use std::convert::Infallible;
 use std::net::IpAddr;

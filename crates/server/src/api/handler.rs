@@ -103,8 +103,9 @@ impl Handler {
                 text(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n")
             }
         };
-        // To try again costs a handshake: a connection is no place to guess tokens.
-        if !peer.is_admitted() || answer.status() == StatusCode::UNAUTHORIZED {
+        // To try again costs a handshake: a connection is no place to guess tokens. Other refusals end nothing at once: a
+        // connection of HTTP/2 may carry requests of many, of which others may be let in.
+        if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
             peer.dismiss();
             if one_by_one {
                 // Requests that came with this one are not even read.

@@ -53,7 +53,7 @@ async fn a_peer_that_is_slow_or_silent_is_sent_away() {
     assert_eq!(patience(b"").await, (10, String::new()), "silent");
     assert_eq!(patience(b"GET /pods HT").await, (10, String::new()), "half a head");
     let refused = patience(b"GET /nothing HTTP/1.1\r\n\r\n").await;
-    assert_eq!(refused, (0, "HTTP/1.1 404 Not Found".into()), "what was not let in ends with its first answer");
+    assert_eq!(refused, (30, "HTTP/1.1 404 Not Found".into()), "one of which nothing was let in");
     let known = patience(b"GET /pods HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert_eq!(known, (90, "HTTP/1.1 200 OK".into()), "one that was let in may lie idle for longer");
     let half = patience(b"GET /pods HTTP/1.1\r\nHost: a\r\n\r\nGET /pods HT").await;
