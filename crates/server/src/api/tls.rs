@@ -342,8 +342,14 @@ fn stamp_of(path: &Path) -> io::Result<Stamp> {
 /// The newest certificate.
 struct Newest {
     news: watch::Receiver<Option<Arc<ServingCert>>>,
-    /// The last one, made ready; without a key if it cannot be used. Any client can have it tried, so that is done once.
-    made: Mutex<Option<(Arc<ServingCert>, Option<Arc<CertifiedKey>>)>>,
+    /// The last one, tried once: any client can have it tried.
+    made: Mutex<Option<Made>>,
+}
+
+/// A certificate and what TLS makes of it; nothing if it cannot be used.
+struct Made {
+    of: Arc<ServingCert>,
+    key: Option<Arc<CertifiedKey>>,
 }
 
 impl fmt::Debug for Newest {
@@ -356,8 +362,8 @@ impl ResolvesServerCert for Newest {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let newest = self.news.borrow().clone()?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, key)) = made.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &newest)) {
-            return key.clone();
+        if let Some(made) = made.as_ref().filter(|made| Arc::ptr_eq(&made.of, &newest)) {
+            return made.key.clone();
         }
         let key = match certified(&newest) {
             Ok(key) => Some(Arc::new(key)),
@@ -366,7 +372,7 @@ impl ResolvesServerCert for Newest {
                 None
             }
         };
-        *made = Some((newest, key.clone()));
+        *made = Some(Made { of: newest, key: key.clone() });
         key
     }
 }
