@@ -103,13 +103,16 @@ fn set_state(instance: &Instance<'_>, seen: &ContainerObservation, status: &mut 
 }
 
 /// The end of this very instance as the status before told it: as its state, or moved aside by a failure to start again.
-/// An end that nobody saw names no instance.
+/// An end that nobody saw names no instance: it is this one's only where a failure to start, whose reason the state
+/// shows, moved it aside.
 fn told_end<'a>(status: &ContainerStatus, old: Option<&'a ContainerStatus>) -> Option<&'a ContainerStateTerminated> {
     let same = old?.container_id == status.container_id;
     let end = |state: &'a Option<ContainerState>| state.as_ref().and_then(|s| s.terminated.as_ref());
     let lost = |end: &ContainerStateTerminated| end.message.as_deref() == Some(LOST_WHEN_TERMINATED);
     let aside = end(&old?.last_state);
-    let aside = aside.filter(|end| end.container_id == status.container_id || (same && lost(end)));
+    let waits = old?.state.as_ref().and_then(|s| s.waiting.as_ref());
+    let moved = same && waits.is_some_and(|w| w.reason.is_some());
+    let aside = aside.filter(|end| end.container_id == status.container_id || (moved && lost(end)));
     end(&old?.state).filter(|_| same).or(aside)
 }
 
