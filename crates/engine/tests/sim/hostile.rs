@@ -106,6 +106,45 @@ const ATTACKS: &[Attack] = &[
         },
     },
     Attack {
+        name: "references in values, three and four levels deep",
+        prepare: nothing,
+        pods: || {
+            let ladder = |levels: usize| {
+                let first = pod(&format!("hostile-{levels}")).container("app").env("V0", &text(1 << 10));
+                (1..=levels).fold(first, |pod, n| pod.env(&format!("V{n}"), &format!("$(V{})", n - 1).repeat(100)))
+            };
+            vec![ladder(3), ladder(4)]
+        },
+    },
+    Attack {
+        name: "17,000 variables that refer to each other",
+        prepare: nothing,
+        pods: || {
+            let var = |n: usize| variable(format!("V{n}"), format!("$(V{})$(NOBODY)", n % 2));
+            one(|pod| pod.container("app").edit_container(|c| c.env = Some((0..17_000).map(var).collect())))
+        },
+    },
+    Attack {
+        name: "as much of everything as one pod may have",
+        prepare: nothing,
+        pods: || {
+            one(|pod| {
+                let pod = (0..255).fold(pod, |pod, n| pod.container(&format!("c{n}"))).container("app");
+                let pod = (0..512).fold(pod, |pod, n| pod.empty_dir(&format!("v{n}"), &format!("/v{n}")));
+                let port = |n| ContainerPort { container_port: n, host_port: Some(n), ..ContainerPort::default() };
+                let from = |n| ConfigMapEnvSource { name: format!("e{n}"), optional: Some(true) };
+                let from = |n| EnvFromSource { config_map_ref: Some(from(n)), ..EnvFromSource::default() };
+                let mount =
+                    |n| VolumeMount { name: "v0".into(), mount_path: format!("/v0/{n}"), ..VolumeMount::default() };
+                pod.edit_container(|c| {
+                    c.ports = Some((1..=4096).map(port).collect());
+                    c.env_from = Some((0..500).map(from).collect());
+                    c.volume_mounts.get_or_insert_default().extend((0..2048 - 512).map(mount));
+                })
+            })
+        },
+    },
+    Attack {
         name: "a megabyte of arguments",
         prepare: nothing,
         pods: || one(|pod| pod.container("app").edit_container(|c| c.args = Some(vec![text(1 << 10); 1000]))),
