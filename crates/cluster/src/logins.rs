@@ -91,7 +91,7 @@ struct Kept {
 impl DiskLogins {
     /// Logins of files alone.
     pub fn new(files: DockerFiles, clock: Clock) -> Self {
-        let programs = Programs::new(AT_ONCE);
+        let programs = Programs::new("credential providers", AT_ONCE);
         Self { files, dir: PathBuf::new(), programs, providers: Vec::new(), clock, kept: Mutex::default() }
     }
 

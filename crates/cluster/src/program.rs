@@ -9,6 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rubelet_engine::blocking::CREDENTIALS;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -23,6 +24,8 @@ const MAX_SHOWN: usize = 256;
 /// Runs programs, so many at a time.
 #[derive(Debug)]
 pub(crate) struct Programs {
+    /// What they are asked for: those of one kind that hang keep no thread from another kind.
+    kind: &'static str,
     places: Arc<Semaphore>,
 }
 
@@ -53,8 +56,8 @@ pub(crate) enum ProgramError {
 }
 
 impl Programs {
-    pub(crate) fn new(at_once: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(at_once)) }
+    pub(crate) fn new(kind: &'static str, at_once: usize) -> Self {
+        Self { kind, places: Arc::new(Semaphore::new(at_once)) }
     }
 
     /// Runs `command` with `question` on its standard input, and ends it if it takes too long or prints too much.
@@ -75,7 +78,7 @@ impl Programs {
         start: impl FnOnce() -> io::Result<Child> + Send + 'static,
     ) -> io::Result<(Child, OwnedSemaphorePermit)> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
-        let started = tokio::task::spawn_blocking(move || start().map(|child| (child, place)));
+        let started = CREDENTIALS.spawn(self.kind, move || start().map(|child| (child, place)));
         started.await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 }
@@ -122,7 +125,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_answers_what_it_is_asked() {
-        let programs = Programs::new(1);
+        let programs = Programs::new("test", 1);
         let finished = programs.run(shell("cat; echo no >&2; exit 3"), Some("question".to_owned())).await.unwrap();
         assert_eq!((finished.status.code(), finished.output.as_slice()), (Some(3), &b"question"[..]));
         assert_eq!(finished.complaint(), "no");
@@ -136,7 +139,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_prints_without_end_is_ended() {
-        let programs = Programs::new(1);
+        let programs = Programs::new("test", 1);
         for script in ["exec yes", "exec yes >&2"] {
             let endless = programs.run(shell(script), None).await;
             assert!(matches!(endless, Err(ProgramError::TooMuch)), "{endless:?}");
@@ -146,7 +149,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_program_that_does_not_end_is_ended_at_its_deadline() {
-        let programs = Programs::new(1);
+        let programs = Programs::new("test", 1);
         let endless = programs.run(shell("exec sleep 1000"), None).await;
         assert!(matches!(endless, Err(ProgramError::Timeout)), "{endless:?}");
     }
@@ -154,7 +157,7 @@ mod tests {
     /// As on a disk that does not answer: the start blocks its thread.
     #[tokio::test]
     async fn starts_that_hang_take_their_places_and_nothing_else() {
-        let programs = Arc::new(Programs::new(2));
+        let programs = Arc::new(Programs::new("test", 2));
         let (began, begins) = mpsc::channel();
         let (release, hang) = mpsc::channel::<()>();
         let hang = Arc::new(std::sync::Mutex::new(hang));

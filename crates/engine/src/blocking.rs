@@ -40,8 +40,9 @@ pub static RECORDS: Pool = Pool::new("records", 8, 2);
 pub static MANIFESTS: Pool = Pool::new("manifests", 4, 2);
 /// Certificates, keys, tokens and logins. By what is read.
 pub static CREDENTIALS: Pool = Pool::new("credentials", 16, 4);
-/// Chains of client certificates, whose verification computes for long. By the client's address.
-pub static VERIFICATIONS: Pool = Pool::new("verifications", 8, 2);
+/// Chains of client certificates, whose verification computes for long. All under one key: the server bounds the
+/// connections of an address before.
+pub static VERIFICATIONS: Pool = Pool::new("verifications", 2, 2);
 /// Connections of probes: closing one may wait for its peer. All under one key.
 pub static CLOSES: Pool = Pool::new("closes", 32, 32);
 

@@ -246,7 +246,7 @@ impl Credentials {
     /// Those of `user`.
     pub fn new(user: User) -> Self {
         let (version, running) = (watch::Sender::new(0), Semaphore::new(1));
-        let (refusals, programs) = (watch::Sender::new(0), Programs::new(1));
+        let (refusals, programs) = (watch::Sender::new(0), Programs::new("exec plugin", 1));
         Self { shared: Arc::new(Shared { user, version, refusals, state: Mutex::default(), running, programs }) }
     }
 

@@ -5,8 +5,8 @@
 //! believed is decided once for each connection, and anew when the authorities in the file change or a certificate
 //! expires.
 //!
-//! The peer chooses what it shows before anything is known of it. So chains are short, and are verified on the blocking
-//! pool, few at a time: to find a path through many crafted certificates takes seconds.
+//! The peer chooses what it shows before anything is known of it. So chains are short, and are verified on
+//! blocking threads, few at a time: to find a path through many crafted certificates takes seconds.
 //! upstream: cmd/kubelet/app/server.go InitializeTLS, apiserver/pkg/authentication/request/x509/x509.go (v1.36)
 
 use std::fmt;
@@ -18,10 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rubelet_core::time::Instant;
+use rubelet_engine::blocking::VERIFICATIONS;
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::ServingCert;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
@@ -49,8 +50,6 @@ const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 /// Certificates that a client may show, in number and in bytes together. Real chains have one to three.
 pub(super) const MOST_CERTIFICATES: usize = 8;
 const LARGEST_CHAIN: usize = 32 * 1024;
-/// Chains that are verified at a time; others wait.
-const VERIFICATIONS: usize = 2;
 
 /// Go's older versions, 1.0 and 1.1, are not to be had here: nobody should.
 const ALL: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
@@ -108,7 +107,6 @@ pub(super) struct Tls {
     client_ca: Option<PathBuf>,
     clock: Clock,
     state: Mutex<State>,
-    pub(super) verifications: Arc<Semaphore>,
 }
 
 /// What a peer showed in the handshake, and whether it is believed.
@@ -168,15 +166,7 @@ impl Tls {
         let (verifier, stamp) = loaded.unzip();
         let config = server_config(&provider, versions, &certificate, verifier.as_ref())?;
         let state = State { config, authorities: 0, verifier, stamp, looked: clock.mono(), told: false };
-        Ok(Self {
-            provider,
-            versions,
-            certificate,
-            client_ca: parts.client_ca,
-            clock,
-            state: Mutex::new(state),
-            verifications: Arc::new(Semaphore::new(VERIFICATIONS)),
-        })
+        Ok(Self { provider, versions, certificate, client_ca: parts.client_ca, clock, state: Mutex::new(state) })
     }
 
     /// For the next handshake.
@@ -199,11 +189,9 @@ impl Tls {
             return Some(verdict.outcome.clone());
         }
         let stopping = || rustls::Error::General("the server is stopping".to_owned());
-        let Ok(turn) = Arc::clone(&self.verifications).acquire_owned().await else { return Some(Err(stopping())) };
         let chain = Arc::clone(&shown.chain);
-        let verified = tokio::task::spawn_blocking(move || {
-            // Held by the work itself: a peer that leaves does not make room before its chain is done with.
-            let _turn = turn;
+        // A peer that leaves does not make room before its chain is done with: the pool sees to it.
+        let verified = VERIFICATIONS.spawn("client certificates", move || {
             let (leaf, rest) = chain.split_first()?;
             let at = UnixTime::since_unix_epoch(Duration::from_secs(now));
             let outcome = verifier.verify_client_cert(leaf, rest, at).map(|_| ());
