@@ -87,7 +87,7 @@ fn message(service: &str) -> Bytes {
 }
 
 /// The one message of the answer; none if the server sends only a status. A longer answer is none that we asked for, and
-/// is not read to its end. upstream: google.golang.org/grpc rpc_util.go recvMsg
+/// is not read to its end. upstream: grpc-go rpc_util.go recvMsg
 async fn read_message(body: &mut RecvStream) -> Result<Vec<u8>, GrpcError> {
     let mut read = Vec::new();
     while let Some(chunk) = body.data().await {

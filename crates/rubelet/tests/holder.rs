@@ -340,7 +340,11 @@ async fn be_the_agent(dir: &Path) {
     let endpoint: Endpoint = socket_in(dir).to_str().expect("a text").parse().expect("an endpoint");
     let runtime = CriRuntime::new(Connection::lazy(&endpoint, options));
     let container = ContainerId::from("c1");
-    let asked = tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new()));
+    let (typed, asked) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let _line = io::stdin().read_line(&mut String::new());
+        let _gone = typed.send(());
+    });
     // As the agent does: the hand-over begins before the job that waits for the call is dropped.
     let stop = async {
         let _line = asked.await;

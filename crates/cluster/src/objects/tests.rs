@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Service};
+use rubelet_core::references::MAX_OBJECTS;
 use rubelet_engine::ports::ApiErrorKind;
 use rubelet_engine::task::TaskGroup;
 use serde_json::{Value, json};
@@ -248,18 +249,18 @@ fn greedy(uid: &str, count: usize) -> Arc<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_ten_thousand_references_has_few_watches_and_reads_them_all() {
+async fn a_pod_with_as_many_references_as_it_may_have_has_few_watches_and_reads_them_all() {
     let rig = rig(Strategy::Watch, None);
     rig.put(1, "a");
-    rig.objects.keep(&greedy("greedy", 10_000));
+    rig.objects.keep(&greedy("greedy", MAX_OBJECTS));
     rig.objects.keep(&pod("p1", Use::Mounted));
     let watched = rig.watched().await;
     assert_eq!(watched.len(), MOST_OF_A_POD + 1);
     assert!(watched.contains(&format!("{MAPS}?metadata.name=conf")), "the others are watched all the same");
-    let last = "/api/v1/namespaces/greedy/configmaps/conf-9999";
+    let last = "/api/v1/namespaces/greedy/configmaps/conf-499";
     rig.server.put(last, map(1, "a"));
     let read = || async {
-        let map = rig.objects.config_map("greedy", "conf-9999").await.map_err(|err| err.kind)?;
+        let map = rig.objects.config_map("greedy", "conf-499").await.map_err(|err| err.kind)?;
         Ok::<_, ApiErrorKind>(map.data.clone().unwrap_or_default()["k"].clone())
     };
     assert_eq!((read().await, read().await), (Ok("a".into()), Ok("a".into())));
