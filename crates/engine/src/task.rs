@@ -9,7 +9,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, warn};
 
-pub use polls::{Polls, TaskPolls, Timed, timed};
+pub use polls::{PollClock, Polls, TaskPolls, Timed, timed};
 
 /// How long tasks are given to stop.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -27,6 +27,9 @@ const LOG_PERIOD: Duration = Duration::from_secs(60);
 const MOST: usize = 64;
 const OTHER: &str = "other";
 
+/// A clock for measuring polls: nanoseconds since any fixed moment.
+pub type PollClock = fn() -> u64;
+
 thread_local! {
     static HERE: Arc<Polls> = Arc::new(Polls::new());
 }
@@ -35,6 +38,8 @@ thread_local! {
 #[derive(Debug)]
 pub struct Polls {
     began: Stopwatch,
+    /// What polls are measured by instead of real time, if anything.
+    clock: OnceLock<PollClock>,
     kinds: [Kind; MOST],
     /// When a poll was last logged as too long, in nanoseconds since `began`; zero for never.
     logged: AtomicU64,
@@ -71,6 +76,7 @@ impl Polls {
     fn new() -> Self {
         Self {
             began: Stopwatch::start(),
+            clock: OnceLock::new(),
             kinds: std::array::from_fn(|_| Kind::default()),
             logged: AtomicU64::new(0),
             unlogged: AtomicU64::new(0),
@@ -80,6 +86,19 @@ impl Polls {
     /// The record of this thread.
     pub fn here() -> Arc<Self> {
         HERE.with(Arc::clone)
+    }
+
+    /// Measures polls from now on by `clock`, such as the thread's own processor time: on a machine that runs other
+    /// things as well, real time says more of the machine than of the polls. The first clock that is set stays.
+    pub fn measure_by(&self, clock: PollClock) {
+        let _set_before = self.clock.set(clock);
+    }
+
+    fn now(&self) -> u64 {
+        match self.clock.get() {
+            Some(clock) => clock(),
+            None => nanos(self.began.elapsed()),
+        }
     }
 
     /// Every kind of task that was polled.
@@ -168,9 +187,10 @@ impl<F: Future> Future for Timed<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let watch = Stopwatch::start();
+        let began = self.polls.now();
         let polled = self.future.as_mut().poll(cx);
-        self.polls.took(self.place, watch.elapsed());
+        let time = self.polls.now().saturating_sub(began);
+        self.polls.took(self.place, Duration::from_nanos(time));
         polled
     }
 }
@@ -226,6 +246,17 @@ mod tests {
         let slow = polls.longest().expect("polled");
         assert_eq!((slow.polls, slow.over_10_ms, slow.over_100_ms), (4, 4, 3));
         assert_eq!(polls.unlogged.load(Ordering::Relaxed), 2, "the first was logged, two others wait for their minute");
+    }
+
+    #[test]
+    fn polls_are_measured_by_the_clock_that_was_set() {
+        static NOW: AtomicU64 = AtomicU64::new(0);
+        Polls::here().measure_by(|| NOW.load(Ordering::Relaxed));
+        let future = timed("busy", async {
+            NOW.fetch_add(nanos(Duration::from_millis(70)), Ordering::Relaxed);
+        });
+        futures_util::FutureExt::now_or_never(future).expect("ready at once");
+        assert_eq!(of("busy").map(|busy| busy.longest), Some(Duration::from_millis(70)));
     }
 
     #[test]
