@@ -78,13 +78,19 @@ fn kind_of(status: &Status) -> RpcErrorKind {
         }
         (_, Some(source)) if speaks_another_language(source) => RpcErrorKind::Garbage,
         (_, Some(_)) => RpcErrorKind::Unavailable,
-        // It listens, and has not read its own state yet: as good as not there, and there in a moment.
-        (_, None) if status.message().contains("server is not initialized yet") => RpcErrorKind::Unavailable,
+        (_, None) if is_starting(status.message()) => RpcErrorKind::Unavailable,
         // A runtime that says "unavailable" is there: it is the shim of one sandbox that is not. That one sick pod must
         // not look like a node without a runtime.
         (_, None) if name_is_taken(status.message()) => RpcErrorKind::AlreadyExists,
         (_, None) => RpcErrorKind::Failed,
     }
+}
+
+/// containerd listens before it has read its own state, and refuses every call until then: with the code `Unknown` and
+/// this text up to 1.7, with the code `Unavailable` and ": unavailable" behind it since 2.0. It is as good as not there, and
+/// there in a moment. Texts of other errors may quote a command or a name of the pod's, and must not look like this one.
+fn is_starting(message: &str) -> bool {
+    message.strip_prefix("server is not initialized yet").is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
 /// containerd and CRI-O report a name that an earlier call still holds with the code `Unknown`.
@@ -152,6 +158,22 @@ mod tests {
     #[test]
     fn a_dead_shim_is_not_a_dead_runtime() {
         check(&Status::unavailable("ttrpc: closed"), expect!["Failed / create_container: ttrpc: closed"]);
+    }
+
+    #[test]
+    fn a_runtime_that_is_starting_is_not_there_yet() {
+        check(
+            &Status::unknown("server is not initialized yet"),
+            expect!["Unavailable / create_container: server is not initialized yet"],
+        );
+        check(
+            &Status::unavailable("server is not initialized yet: unavailable"),
+            expect!["Unavailable / create_container: server is not initialized yet: unavailable"],
+        );
+        check(
+            &Status::unknown(r#"exec: "server is not initialized yet": executable file not found"#),
+            expect![[r#"Failed / create_container: exec: "server is not initialized yet": executable file not found"#]],
+        );
     }
 
     #[test]
