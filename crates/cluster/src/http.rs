@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::pod::Source;
+use rubelet_engine::blocking::MANIFESTS;
 use rubelet_engine::ports::{BadPod, Delivery, PodSource};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -180,6 +181,16 @@ enum RoundError {
     Text(#[from] TextError),
     #[error("items of the pod list is not a list")]
     NotAList,
+    #[error("the reader of the answer panicked")]
+    Panicked(#[source] tokio::task::JoinError),
+}
+
+/// What a body comes to.
+struct Read {
+    pods: Vec<Arc<Pod>>,
+    bad: Vec<BadPod>,
+    /// See [`Task::pods`].
+    known: BTreeMap<Key, Arc<Pod>>,
 }
 
 impl Task<'_> {
@@ -204,40 +215,15 @@ impl Task<'_> {
         if body == self.body {
             return Ok(());
         }
-        let text = text::parse(&body)?;
-        let items = items(text.value)?;
+        let (text, known) = (body.clone(), self.pods.clone());
+        let (url, decode) = (self.source.url.clone(), Arc::clone(&self.source.decode));
+        // To parse and to validate megabytes takes seconds, in which nothing else would happen on this thread.
+        let read = MANIFESTS.spawn("url", move || read(&text, known, url, &*decode));
+        let read = read.await.map_err(RoundError::Panicked)??;
         self.body = body;
-        self.take(items).await;
+        self.pods = read.known;
+        self.deliver(read.pods, read.bad).await;
         Ok(())
-    }
-
-    /// Takes the pods of a new body. One that is bad stays as it was.
-    async fn take(&mut self, items: Vec<Value>) {
-        let origin = Origin::Url(self.source.url.clone());
-        let mut known = std::mem::take(&mut self.pods);
-        let (mut pods, mut bad) = (Vec::new(), Vec::new());
-        for (index, item) in items.into_iter().enumerate() {
-            let key = key(&item);
-            let pod = match self.source.decode.decode(&item, &origin) {
-                Ok(decoded) => {
-                    for warning in &decoded.warnings {
-                        warn!(url = self.source.url, name = key.1, "{warning}");
-                    }
-                    Arc::new(decoded.pod)
-                }
-                Err(error) => {
-                    let kept = known.remove(&key);
-                    let goes_on = if kept.is_some() { "; it goes on as it was last read" } else { "" };
-                    let problem = format!("{}: {}{goes_on}", describe(&key, index), explain(error.as_ref()));
-                    bad.push(BadPod { origin: self.source.url.clone(), problem });
-                    let Some(kept) = kept else { continue };
-                    kept
-                }
-            };
-            self.pods.entry(key).or_insert_with(|| Arc::clone(&pod));
-            pods.push(pod);
-        }
-        self.deliver(pods, bad).await;
     }
 
     async fn deliver(&self, pods: Vec<Arc<Pod>>, bad: Vec<BadPod>) {
@@ -264,6 +250,40 @@ impl Task<'_> {
             self.failures = 0;
         }
     }
+}
+
+/// Reads the pods of a new body. One that is bad stays as it is in `before`. Computes for long if the body is large.
+fn read(
+    body: &[u8],
+    mut before: BTreeMap<Key, Arc<Pod>>,
+    url: String,
+    decode: &dyn Decode,
+) -> Result<Read, RoundError> {
+    let items = items(text::parse(body)?.value)?;
+    let origin = Origin::Url(url.clone());
+    let mut read = Read { pods: Vec::new(), bad: Vec::new(), known: BTreeMap::new() };
+    for (index, item) in items.into_iter().enumerate() {
+        let key = key(&item);
+        let pod = match decode.decode(&item, &origin) {
+            Ok(decoded) => {
+                for warning in &decoded.warnings {
+                    warn!(url, name = key.1, "{warning}");
+                }
+                Arc::new(decoded.pod)
+            }
+            Err(error) => {
+                let kept = before.remove(&key);
+                let goes_on = if kept.is_some() { "; it goes on as it was last read" } else { "" };
+                let problem = format!("{}: {}{goes_on}", describe(&key, index), explain(error.as_ref()));
+                read.bad.push(BadPod { origin: url.clone(), problem });
+                let Some(kept) = kept else { continue };
+                kept
+            }
+        };
+        read.known.entry(key).or_insert_with(|| Arc::clone(&pod));
+        read.pods.push(pod);
+    }
+    Ok(read)
 }
 
 /// The pods of a body: itself, or the items of a list.

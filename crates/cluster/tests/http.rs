@@ -14,8 +14,9 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rubelet_cluster::{HttpSource, MAX_MANIFEST};
+use rubelet_cluster::{HttpSource, MAX_MANIFEST, Origin};
 use rubelet_testkit::TestClock;
+use serde_json::Value;
 use support::{Running, manifest, node};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -200,6 +201,48 @@ async fn a_redirect_without_end_is_given_up() {
     let mut running = server.source("/loop", &[]);
     server.rounds(25).await;
     assert!(running.nothing_waits());
+    running.stop().await;
+}
+
+/// All tasks of this test share its thread: a manifest that is read on it would hold all of them up.
+#[tokio::test]
+async fn hostile_manifests_of_megabytes_are_read_off_the_async_thread() {
+    let mut tasks = JoinSet::new();
+    let server = Server::start(&mut tasks).await;
+    server.says(manifest("web", "1"));
+    let (reads, read) = std::sync::mpsc::channel();
+    let decode = move |raw: &Value, origin: &Origin| {
+        reads.send(std::thread::current().id())?;
+        node().decode(raw, origin)
+    };
+    let url = format!("http://{}/pods", server.address);
+    let source = HttpSource::new(&url, &BTreeMap::new(), OFTEN, Arc::new(decode)).unwrap();
+    let mut running = Running::start(source);
+    assert_eq!(running.next().await, "[web=1]");
+    let reader = read.try_recv().expect("the pod was decoded");
+    assert_ne!(reader, std::thread::current().id());
+    running.stop().await;
+}
+
+/// The next round reads the body again.
+#[tokio::test]
+async fn a_reader_that_panics_leaves_the_pods_as_they_were() {
+    let mut tasks = JoinSet::new();
+    let server = Server::start(&mut tasks).await;
+    server.says(manifest("web", "1"));
+    let decode = |raw: &Value, origin: &Origin| {
+        let decoded = node().decode(raw, origin)?;
+        assert_ne!(decoded.pod.metadata.name.as_deref(), Some("panics-n"), "on purpose");
+        Ok(decoded)
+    };
+    let url = format!("http://{}/pods", server.address);
+    let mut running = Running::start(HttpSource::new(&url, &BTreeMap::new(), OFTEN, Arc::new(decode)).unwrap());
+    assert_eq!(running.next().await, "[web=1]");
+    server.says(manifest("panics", "1"));
+    server.rounds(3).await;
+    assert!(running.nothing_waits());
+    server.says(manifest("web", "2"));
+    assert_eq!(running.next().await, "[web=2]");
     running.stop().await;
 }
 
