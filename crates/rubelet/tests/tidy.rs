@@ -229,7 +229,12 @@ const MAY_BLOCK: [(&str, &[&str]); 5] = [
     ("lookup_host", &[]),
     (
         "to_socket_addrs",
-        &["crates/probe/src/names.rs", "crates/linux/src/host/addresses.rs", "crates/cluster/src/api/"],
+        &[
+            "crates/probe/src/names.rs",
+            "crates/linux/src/host/addresses.rs",
+            "crates/cluster/src/api/",
+            "crates/server/src/api/upgrade.rs",
+        ],
     ),
     ("spawn_blocking", &["crates/engine/src/blocking.rs"]),
 ];

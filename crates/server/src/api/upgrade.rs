@@ -5,6 +5,8 @@
 //! that does not agree gets no second word (CVE-2018-1002105).
 //! upstream: apimachinery/pkg/util/proxy/upgradeaware.go tryUpgrade (v1.36)
 
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +21,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use rubelet_engine::blocking::NAMES;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tracing::debug;
@@ -42,7 +45,7 @@ enum SessionError {
     #[error("the runtime gave an address that cannot be used: {0:?}")]
     Address(String),
     #[error("error dialing backend: {0}")]
-    Connect(#[source] std::io::Error),
+    Connect(#[source] io::Error),
     #[error("error reading response from backend: {0}")]
     Http(#[from] hyper::Error),
     #[error("the backend did not answer in time")]
@@ -93,7 +96,8 @@ enum Agreed {
 
 async fn agree(request: Request<Incoming>, address: &str) -> Result<Agreed, SessionError> {
     let (host, port, path) = parts(address).ok_or_else(|| SessionError::Address(address.to_owned()))?;
-    let stream = TcpStream::connect((host.as_str(), port)).await.map_err(SessionError::Connect)?;
+    let addresses = addresses(&host, port).await.map_err(SessionError::Connect)?;
+    let stream = TcpStream::connect(addresses.as_slice()).await.map_err(SessionError::Connect)?;
     let _best_effort = stream.set_nodelay(true);
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let mut connection = pin!(connection.with_upgrades());
@@ -151,6 +155,16 @@ async fn agree(request: Request<Incoming>, address: &str) -> Result<Agreed, Sess
     }
 }
 
+/// The addresses of `host`, which is itself one with every runtime known. The lookup of a name blocks for as long as a name
+/// server does not answer: so one runs at a time for each name, in the pool of names.
+async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    let name = host.to_owned();
+    NAMES.run(host, move || Ok((name.as_str(), port).to_socket_addrs()?.collect())).await
+}
+
 /// Host, port and path of an address of HTTP on this machine or network.
 fn parts(address: &str) -> Option<(String, u16, PathAndQuery)> {
     let uri: Uri = address.parse().ok()?;
@@ -202,7 +216,30 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
     use super::*;
+
+    #[tokio::test]
+    async fn hostile_a_name_server_that_never_answers_keeps_one_thread_of_the_pool_of_names() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let mut hung = pin!(NAMES.run("localhost", move || held.recv().is_err()));
+        assert!(poll_fn(|cx| Poll::Ready(hung.as_mut().poll(cx).is_pending())).await);
+        for _ in 0..100 {
+            let mut next = pin!(addresses("localhost", 80));
+            assert!(
+                poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending())).await,
+                "it waits for the one before"
+            );
+        }
+        let ip = addresses("127.0.0.1", 80).await.expect("an address needs no lookup");
+        assert_eq!(ip, ["127.0.0.1:80".parse().expect("an address")]);
+        drop(release);
+        hung.await;
+        let found = addresses("localhost", 80).await.expect("every machine knows this name");
+        assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 80), "{found:?}");
+    }
 
     #[test]
     fn an_address_is_plain_http() {
