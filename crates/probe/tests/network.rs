@@ -371,16 +371,34 @@ fn grpc_target(port: u16) -> GrpcTarget {
 
 #[tokio::test]
 async fn hostile_grpc_headers_of_megabytes_are_not_taken() {
-    let (port, _task) = http2_server(None, |_, mut respond| async move {
-        let head = http::Response::builder().header("content-type", "application/grpc").header("grpc-status", 2);
-        let head = head.header("grpc-message", "x".repeat(8 << 20));
-        let _refused = respond.send_response(head.body(()).expect("head"), true);
-        std::future::pending::<()>().await;
-    })
-    .await;
-    match probes().grpc(&grpc_target(port), PATIENCE).await {
-        Err(GrpcError::Broken(text)) => assert!(text.len() < 1024, "{}", text.len()),
-        other => panic!("{:.200}", format!("{other:?}")),
+    // The first is far below the most that is read from a connection at all.
+    for bytes in [32 << 10, 8 << 20] {
+        let (port, _task) = http2_server(None, move |_, mut respond| async move {
+            let head = http::Response::builder().header("content-type", "application/grpc").header("grpc-status", 2);
+            let head = head.header("grpc-message", "x".repeat(bytes));
+            let _refused = respond.send_response(head.body(()).expect("head"), true);
+            std::future::pending::<()>().await;
+        })
+        .await;
+        match probes().grpc(&grpc_target(port), PATIENCE).await {
+            Err(GrpcError::Broken(text)) => assert!(text.len() < 1024, "{}", text.len()),
+            other => panic!("{bytes}: {:.200}", format!("{other:?}")),
+        }
+    }
+}
+
+#[tokio::test]
+async fn hostile_http2_headers_of_megabytes_are_not_taken() {
+    for (bytes, taken) in [(32 << 10, true), (256 << 10, false), (8 << 20, false)] {
+        let (port, _task) = http2_server(Some(only_http2()), move |_, mut respond| async move {
+            let head = http::Response::builder().header("x", "x".repeat(bytes));
+            let _refused = respond.send_response(head.body(()).expect("head"), true);
+            std::future::pending::<()>().await;
+        })
+        .await;
+        let answer = probes().http(&target(Scheme::Https, port), Some(PATIENCE)).await;
+        assert_eq!(answer.is_ok(), taken, "{bytes}: {answer:?}");
+        assert!(taken || matches!(answer, Err(NetError::Broken(_))), "{bytes}: {answer:?}");
     }
 }
 
@@ -423,8 +441,8 @@ async fn hostile_a_server_that_only_pings_is_left_after_a_megabyte() {
 
 #[tokio::test]
 async fn hostile_http_headers_without_end_are_not_taken() {
-    let one_long = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(256 << 10));
-    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "X: y\r\n".repeat(600));
+    let one_long = format!("HTTP/1.1 200 OK\r\nX: {}\r\nContent-Length: 0\r\n\r\n", "x".repeat(256 << 10));
+    let many = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{}\r\n", "X: y\r\n".repeat(600));
     let informs = "HTTP/1.1 100 Continue\r\n\r\n".repeat(100_000);
     for answer in [one_long, many, informs] {
         let server = server([answer.leak().as_bytes()], None).await;

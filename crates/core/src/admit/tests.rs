@@ -270,8 +270,10 @@ fn adm_05_ports_of_the_node() {
     assert_eq!(answer(&node, &port(json!({"containerPort": 2, "hostPort": 81})), &taken), "admitted");
 }
 
-/// A hundred pods with 4,000 ports each, and one more: a comparison of each with each would be 10^9 of them.
+/// Forty pods with 4,000 ports each, and one more: a comparison of each with each would be 10^9 of them, and take a minute
+/// in a slow build.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the cost itself is what is tested")]
 fn ports_of_many_pods_are_looked_up_and_not_compared_with_each_other() {
     let mut node = node(&[], json!([]));
     node.allocatable.insert("pods".to_owned(), Amount::units(500));
@@ -282,9 +284,11 @@ fn ports_of_many_pods_are_looked_up_and_not_compared_with_each_other() {
         many.spec.as_mut().expect("a spec").containers[0].ports = Some(ports);
         many
     };
-    let others = vec![Admitted::new(Arc::new(many(1))); 100];
+    let others = vec![Admitted::new(Arc::new(many(1))); 40];
+    let began = std::time::Instant::now();
     assert_eq!(admit(&node.view(), &many(5000), &others), Ok(()));
     assert_eq!(admit(&node.view(), &many(4000), &others).expect_err("one is taken").reason, "NodePorts");
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
 /// ADM-30; upstream: types/pod_update.go Preemptable (v1.36)

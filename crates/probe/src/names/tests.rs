@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rubelet_core::probe::{NetError, TcpTarget};
@@ -20,7 +20,16 @@ struct Silent {
     held: Mutex<Vec<Sender<()>>>,
 }
 
-fn silent() -> (Arc<Silent>, Arc<NetworkProbes>) {
+/// Answers all when it is dropped, so that a test that fails ends: its runtime waits for the threads of lookups.
+struct Release(Arc<Silent>);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn silent() -> (Release, Arc<NetworkProbes>) {
     let server = Arc::new(Silent::default());
     let asked = Arc::clone(&server);
     let resolver: Resolver = Arc::new(move |name| {
@@ -31,7 +40,7 @@ fn silent() -> (Arc<Silent>, Arc<NetworkProbes>) {
         vec![Ipv4Addr::LOCALHOST.into()]
     });
     let probes = NetworkProbes { tls: crate::tls::connector().expect("TLS"), names: Names::new(resolver) };
-    (server, Arc::new(probes))
+    (Release(server), Arc::new(probes))
 }
 
 fn target(name: &str) -> TcpTarget {
@@ -55,14 +64,14 @@ async fn hostile_names_that_are_never_answered_take_their_own_threads_and_nobody
     // They are asked again at each period; those in flight are not asked beside themselves.
     let again = names.iter().map(|name| probes.tcp(name, TIMEOUT));
     futures_util::future::join_all(again).await;
-    let asked = server.asked.lock().expect("unpoisoned").clone();
+    let asked = server.0.asked.lock().expect("unpoisoned").clone();
     assert!(asked.len() <= 16 && asked.values().all(|times| *times == 1), "{asked:?}");
-    server.held.lock().expect("unpoisoned").clear();
 }
 
 #[tokio::test]
 async fn hostile_more_names_than_may_be_pending_are_refused_at_once() {
-    let (server, probes) = silent();
+    // What waits is begun as others return, and nobody waits for it any more.
+    let (_server, probes) = silent();
     let names: Vec<_> = (0..PENDING + 10).map(|n| target(&format!("{n}.example"))).collect();
     let asked = names.iter().map(|name| probes.tcp(name, TIMEOUT));
     let answers = futures_util::future::join_all(asked).await;
@@ -70,6 +79,4 @@ async fn hostile_more_names_than_may_be_pending_are_refused_at_once() {
     assert_eq!(refused, 10);
     let expected = "dial tcp: lookup 64.example: too many names are being looked up: 64 others are pending";
     assert_eq!(answers[PENDING], Err(NetError::Connect(expected.to_owned())));
-    // What waits is begun as others return, and nobody waits for it any more.
-    server.held.lock().expect("unpoisoned").clear();
 }
