@@ -97,6 +97,17 @@ impl FakeRuntime {
         self.settings(|s| s.faults = faults);
     }
 
+    /// Refuses single calls: after `skip` calls of `operation`, the next `times` find nobody (`Unavailable`) and have no
+    /// effect.
+    pub fn refuse(&self, operation: &'static str, skip: u32, times: u32) {
+        self.with(|world, _| world.refusals.insert(operation, (skip, times)));
+    }
+
+    /// Whether all calls that were to be refused have been made.
+    pub fn has_refused_all(&self) -> bool {
+        self.with(|world, _| world.refusals.is_empty())
+    }
+
     /// Sets how long a changing call takes; zero for a benchmark.
     pub fn set_latency(&self, latency: Duration) {
         self.settings(|s| s.latency = latency);
@@ -129,14 +140,6 @@ impl FakeRuntime {
     /// Scripts what pulling `image` does.
     pub fn script_pull(&self, image: &str, pull: Pull) {
         self.with(|world, _| world.images.pulls.insert(image.into(), pull));
-    }
-
-    /// Makes inspections of `image` fail with `message`, or succeed again.
-    pub fn script_inspection(&self, image: &str, message: Option<&str>) {
-        self.with(|world, _| match message {
-            Some(message) => world.images.broken.insert(image.into(), message.into()),
-            None => world.images.broken.remove(image),
-        });
     }
 
     /// Puts an image on the node and answers with its id.
@@ -357,7 +360,8 @@ impl FakeRuntime {
         }
         let slow = if let Fault::Slow(by) = fault { by } else { Duration::ZERO };
         pause(latency / 2 + slow).await;
-        if fault == Fault::Refused || self.with(|world, now| world.is_down(now)) {
+        let refused = self.with(|world, now| world.is_down(now) || world.refuses(operation));
+        if fault == Fault::Refused || refused {
             return Err(fail(operation, RpcErrorKind::Unavailable, "connection refused"));
         }
         if fault == Fault::Late {
@@ -411,6 +415,20 @@ async fn pause(time: Duration) {
 impl World {
     fn is_down(&mut self, now: At) -> bool {
         self.down_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether this call of `operation` is one that was to be refused.
+    fn refuses(&mut self, operation: &'static str) -> bool {
+        let Some((skip, times)) = self.refusals.get_mut(operation) else { return false };
+        if let Some(left) = skip.checked_sub(1) {
+            *skip = left;
+            return false;
+        }
+        *times = times.saturating_sub(1);
+        if *times == 0 {
+            self.refusals.remove(operation);
+        }
+        true
     }
 
     fn find_running(&self, pod: &str, container: &str) -> Option<ContainerId> {

@@ -32,6 +32,8 @@ pub(super) struct World {
     pub(super) scripts: BTreeMap<String, Vec<Behaviour>>,
     pub(super) exec_scripts: BTreeMap<String, (Duration, ExecOutput)>,
     pub(super) sandbox_errors: BTreeMap<String, String>,
+    /// By operation: how many calls to let pass, and how many to refuse after that.
+    pub(super) refusals: BTreeMap<&'static str, (u32, u32)>,
     pub(super) network: ReadyCondition,
     pub(super) hung: BTreeSet<PodUid>,
     pub(super) silent: bool,
@@ -127,6 +129,7 @@ impl World {
             scripts: BTreeMap::new(),
             exec_scripts: BTreeMap::new(),
             sandbox_errors: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             network: ReadyCondition { ready: true, ..ReadyCondition::default() },
             hung: BTreeSet::new(),
             silent: false,
