@@ -1,11 +1,14 @@
 //! HTTP/1 for few, short requests: one request per connection, and nobody can hold one for long.
 //!
-//! A peer that is slow, silent or sends without end costs one slot for a few seconds, never memory and never another
-//! peer's answer for longer than that.
+//! A peer that is slow, silent or sends without end costs one slot for a few seconds, and no memory. When every slot is
+//! taken, the oldest connection whose request has not come yet is closed for the next peer: silent peers keep no request
+//! from being answered, however many they are.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,7 +28,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 /// A request's head has to come within this. Upstream has no such limit, and any peer can hold a connection for ever.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Its clients are on this machine and send a request at once.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection, with its answer, has to be over within this.
 const WHOLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Headers of a request, in number and in bytes. A health checker sends three.
@@ -73,6 +77,7 @@ pub(crate) async fn serve<L, G, H, F>(
     F: Future<Output = Answer> + Send + 'static,
 {
     let slots = Arc::new(Semaphore::new(slots));
+    let mut silent = VecDeque::new();
     // Dropped, and with it every connection, when this returns.
     let mut connections = JoinSet::new();
     loop {
@@ -80,20 +85,32 @@ pub(crate) async fn serve<L, G, H, F>(
         let (slot, stream) = tokio::select! {
             biased;
             () = cancel.cancelled() => return,
-            next = next(listener, &slots) => next,
+            next = next(listener, &slots, &mut silent) => next,
         };
         let greeting = greet(&stream);
-        let handler = Arc::clone(&handler);
+        let (handler, peer) = (Arc::clone(&handler), Arc::new(Peer::default()));
+        silent.push_back(Arc::clone(&peer));
         let serve = async move {
+            let asking = Arc::clone(&peer);
             let service = service_fn(move |request| {
+                asking.has_asked.store(true, Ordering::Relaxed);
                 let answer = handler(greeting.clone(), request);
                 async move { Ok::<_, Infallible>(answer.await) }
             });
             let connection = builder().serve_connection(TokioIo::new(stream), service);
-            match tokio::time::timeout(WHOLE_TIMEOUT, connection).await {
-                Ok(Ok(())) => {}
-                Ok(Err(err)) => debug!(%err, "A peer went away or sent no request"),
-                Err(_elapsed) => debug!("A peer took too long"),
+            let served = async {
+                tokio::select! {
+                    biased;
+                    // First, so that a request that has come is answered.
+                    outcome = connection => match outcome {
+                        Ok(()) => {}
+                        Err(err) => debug!(%err, "A peer went away or sent no request"),
+                    },
+                    () = peer.gives_way.cancelled() => debug!("A connection without a request gave way to another"),
+                }
+            };
+            if tokio::time::timeout(WHOLE_TIMEOUT, served).await.is_err() {
+                debug!("A peer took too long");
             }
             drop(slot);
         };
@@ -101,16 +118,47 @@ pub(crate) async fn serve<L, G, H, F>(
     }
 }
 
-/// The next peer, once there is a slot for it. Cancel-safe: a slot is given back, a peer not accepted yet stays queued.
-async fn next<L: Listener>(listener: &L, slots: &Arc<Semaphore>) -> (OwnedSemaphorePermit, L::Stream) {
-    let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
-        // It is never closed.
-        return std::future::pending().await;
-    };
+/// A connection, as far as it matters to others.
+#[derive(Default)]
+struct Peer {
+    /// Its request has come.
+    has_asked: AtomicBool,
+    /// It is to be closed for another peer.
+    gives_way: CancellationToken,
+}
+
+/// The next peer, with a slot for it. A peer not accepted yet stays queued if this is dropped; one that is accepted and
+/// waits for a slot is closed.
+async fn next<L: Listener>(
+    listener: &L,
+    slots: &Arc<Semaphore>,
+    silent: &mut VecDeque<Arc<Peer>>,
+) -> (OwnedSemaphorePermit, L::Stream) {
+    let stream = accepted(listener).await;
+    // Those that have ended hold their last reference here.
+    silent.retain(|peer| Arc::strong_count(peer) > 1 && !peer.has_asked.load(Ordering::Relaxed));
+    if slots.available_permits() == 0 {
+        // Requests that are in the sockets' buffers already are read before anybody is judged silent.
+        tokio::task::yield_now().await;
+        silent.retain(|peer| !peer.has_asked.load(Ordering::Relaxed));
+        if slots.available_permits() == 0
+            && let Some(oldest) = silent.pop_front()
+        {
+            oldest.gives_way.cancel();
+        }
+    }
+    match Arc::clone(slots).acquire_owned().await {
+        Ok(slot) => (slot, stream),
+        // The semaphore is never closed.
+        Err(_closed) => std::future::pending().await,
+    }
+}
+
+async fn accepted<L: Listener>(listener: &L) -> L::Stream {
     let mut told = false;
     loop {
         match listener.accept().await {
-            Ok(stream) => return (slot, stream),
+            Ok(stream) => return stream,
             Err(err) => {
                 if !std::mem::replace(&mut told, true) {
                     warn!(%err, "Cannot accept a connection: trying again");

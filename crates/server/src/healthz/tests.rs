@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::{CHECKS, Health, Healthz};
+use super::{CHECKS, Health, Healthz, SLOTS};
 use crate::testing::{FakeNode, node};
 
 const QUIET: Duration = Duration::from_secs(301);
@@ -211,4 +211,54 @@ async fn a_peer_that_sends_too_much_or_no_request_is_sent_away() {
 async fn a_peer_that_falls_silent_is_sent_away() {
     assert_eq!(exchange(health(true, Duration::ZERO), b"GET /healthz HTTP/1.1\r\nHost:").await, "");
     assert_eq!(exchange(health(true, Duration::ZERO), b"").await, "");
+}
+
+#[tokio::test]
+async fn silent_peers_keep_no_health_checker_waiting() {
+    let server = Healthz::bind((Ipv4Addr::LOCALHOST, 0).into(), health(true, Duration::ZERO)).await;
+    let server = server.expect("a free port");
+    let address = server.address().expect("an address");
+    let mut tasks = TaskGroup::new(&CancellationToken::new());
+    tasks.start("healthz", server.run(tasks.cancel_token()));
+    let mut silent = Vec::new();
+    for n in 0..10 * SLOTS {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        if n % 2 == 0 {
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost:").await.expect("half a head");
+        }
+        silent.push(stream);
+    }
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n").await.expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("text");
+        answer
+    };
+    // All of them waited for in turn, as many at a time as there are slots, take 20 seconds.
+    let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("an answer at once");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert_eq!(silent[0].read(&mut [0; 1]).await.unwrap_or(0), 0, "the oldest was closed");
+    tasks.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_being_answered_gives_way_to_nobody() {
+    // Its loop does not answer, so each request takes two seconds.
+    let server = Healthz::bind((Ipv4Addr::LOCALHOST, 0).into(), health(false, QUIET)).await.expect("a free port");
+    let address = server.address().expect("an address");
+    let mut tasks = TaskGroup::new(&CancellationToken::new());
+    tasks.start("healthz", server.run(tasks.cancel_token()));
+    let mut asked = Vec::new();
+    for _ in 0..2 * SLOTS {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n").await.expect("it reads");
+        asked.push(stream);
+    }
+    for mut stream in asked {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("text");
+        assert!(answer.starts_with("HTTP/1.1 500 "), "{answer:?}");
+    }
+    tasks.stop().await;
 }
