@@ -49,7 +49,7 @@ const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
 /// Certificates that a client may show, in number and in bytes together. Real chains have one to three.
 pub(super) const MOST_CERTIFICATES: usize = 8;
-const LARGEST_CHAIN: usize = 32 * 1024;
+pub(super) const LARGEST_CHAIN: usize = 32 * 1024;
 
 /// Go's older versions, 1.0 and 1.1, are not to be had here: nobody should.
 const ALL: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];

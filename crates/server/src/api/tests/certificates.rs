@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rubelet_core::config::AuthorizationMode;
 use rubelet_engine::blocking::VERIFICATIONS;
@@ -13,7 +14,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::limits::{poll_once, tls_parts};
 use super::rig::{Authority, Rig, settings};
 use crate::api::ApiSettings;
-use crate::api::tls::{MOST_CERTIFICATES, Shown, Tls};
+use crate::api::tls::{LARGEST_CHAIN, MOST_CERTIFICATES, Shown, Tls};
 use crate::testing::ago;
 
 /// How long this thread has run on a processor: how busy the machine is does not matter.
@@ -69,6 +70,31 @@ async fn http_02_a_chain_of_many_certificates_is_refused_before_it_is_searched()
 }
 
 #[tokio::test]
+async fn http_02_the_certificates_of_a_chain_are_bounded_in_number_and_in_bytes() {
+    let rig = Rig::with(open_settings()).await;
+    // A certificate says nothing that is believed in these: a connection gets a 401, and none is no answer at all.
+    let answer = async |chain: (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)| {
+        let mut stream = rig.dial_from(Ipv4Addr::LOCALHOST, Some(chain), "http/1.1").await.ok()?;
+        stream.write_all(b"GET /pods HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.ok()?;
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).await.ok()?;
+        String::from_utf8(said).ok()?.split(' ').nth(1)?.parse::<u16>().ok()
+    };
+    assert_eq!(answer(crafted(MOST_CERTIFICATES)).await, Some(401));
+    let (chain, key) = crafted(MOST_CERTIFICATES + 1);
+    assert!(chain.iter().map(|der| der.len()).sum::<usize>() < LARGEST_CHAIN);
+    assert_eq!(answer((chain, key)).await, None, "one too many");
+    for (size, status) in [(LARGEST_CHAIN / 2, Some(401)), (LARGEST_CHAIN, None)] {
+        let name = "x".repeat(size);
+        let (large, key) = Authority::new().client_with("admin", "ops", |params| {
+            let name = name.as_str().try_into().expect("a name");
+            params.subject_alt_names.push(rcgen::SanType::DnsName(name));
+        });
+        assert_eq!(answer((vec![large], key)).await, status, "one of more than {size} bytes");
+    }
+}
+
+#[tokio::test]
 async fn http_02_the_longest_chain_is_searched_on_another_thread() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("ca.crt");
@@ -89,11 +115,17 @@ async fn http_02_a_chain_is_verified_once_for_a_connection_and_few_are_at_a_time
     let tls = Tls::new(tls_parts(&path), Clock::virtual_from(ago(0))).expect("TLS");
     let shown = || Shown::new(vec![authority.client("admin", "ops").0]);
     let (known, new) = (shown(), shown());
+    let refused = Shown::new(vec![Authority::new().client("admin", "ops").0]);
     assert!(tls.verify(&known).await.expect("asked for").is_ok());
+    assert!(tls.verify(&refused).await.expect("asked for").is_err());
     // No more can be verified now.
     let held: Vec<_> = std::iter::from_fn(|| VERIFICATIONS.free_place("client certificates")).take(16).collect();
     assert!(held.len() <= 4);
-    assert!(tls.verify(&known).await.expect("asked for").is_ok(), "what is known is not verified again");
+    for (shown, good) in [(&known, true), (&refused, false)] {
+        // It would wait for as long as those are held.
+        let again = tls.verify(shown).now_or_never().expect("what is known is not verified again");
+        assert_eq!(again.expect("asked for").is_ok(), good);
+    }
     let mut waiting = Box::pin(tls.verify(&new));
     assert!(poll_once(waiting.as_mut()).is_pending(), "what is not has to wait");
 }

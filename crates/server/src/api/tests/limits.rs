@@ -5,20 +5,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use http_body_util::BodyExt;
+use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use rubelet_core::config::AuthorizationMode;
 use rubelet_engine::clock::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
-use super::rig::{Authority, Rig, World, parts, settings};
+use super::rig::{Authority, Pair, Rig, UID, World, parts, send, settings};
 use crate::api::connection::{NoTurn, Peer, Protocol, talk};
 use crate::api::handler::Handler;
+use crate::api::log_options::LogOptions;
+use crate::api::logs::{Logs, MOST_READERS};
 use crate::api::routes::Offers;
 use crate::api::table::{MOST_WAITING, MOST_WAITING_OF_ONE, Origin, Table};
 use crate::api::tls::{Shown, Tls};
 use crate::api::{ApiSettings, TlsParts};
 use crate::testing::ago;
+use crate::watched::WatchedNode;
 
 /// What upstream has by default for `streamingConnectionIdleTimeout`.
 const STALL: Duration = Duration::from_secs(14_400);
@@ -88,7 +94,9 @@ async fn a_peer_that_reads_nothing_is_cut_off_and_costs_little() {
     let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
     ours.write_all(b"GET /containerLogs/ns/web/app?follow=true HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("taken");
     let clock = Clock::virtual_from(ago(0));
-    talk(theirs, Protocol::Http1, peer(), &handler(&world, Offers::Everything), STALL).await;
+    let handler = handler(&world, Offers::Everything);
+    let talking = talk(theirs, Protocol::Http1, peer(), &handler, STALL);
+    tokio::time::timeout(2 * STALL, talking).await.expect("it is cut off");
     assert_eq!(clock.mono().since_start().as_secs(), STALL.as_secs());
     assert!((1..1024 * 1024).contains(&*read.borrow()), "{} bytes of the log were read for nobody", *read.borrow());
 }
@@ -218,6 +226,87 @@ async fn http_02_random_tokens_of_one_address_cost_few_reviews() {
     let stream = rig.dial_from(OTHER, None, "http/1.1").await.expect("a connection");
     assert_eq!(Rig::ask_on(stream, "GET", "/metrics", Some("good")).await.0, 200);
     assert_eq!(rig.get("/metrics").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_head_of_http_2_that_is_too_large_reaches_nobody() {
+    let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
+    for (size, status) in [(30 * 1024, 200), (100 * 1024, 431)] {
+        let mut sender = h2(&rig, Some(rig.authority.client("admin", "ops"))).await;
+        let request = http::Request::get("https://node/healthz").header("x", "x".repeat(size));
+        let answer = sender.send_request(request.body(Default::default()).expect("a request")).await;
+        assert_eq!(answer.map(|answer| answer.status().as_u16()).ok(), Some(status), "{size}");
+    }
+}
+
+#[tokio::test]
+async fn large_heads_that_wait_for_the_review_of_the_first_are_refused() {
+    let rig = Rig::new().await;
+    *rig.world.reviews_hang.lock().unwrap() = true;
+    let sender = h2(&rig, None).await;
+    let mut asked: futures_util::stream::FuturesUnordered<_> = (0..20)
+        .map(|n| {
+            let request = http::Request::get("https://node/pods").header("authorization", format!("Bearer {n}"));
+            let request = request.header("x", "x".repeat(30 * 1024)).body(Default::default()).expect("a request");
+            let mut sender = sender.clone();
+            async move { sender.send_request(request).await.map(|answer| answer.status().as_u16()) }
+        })
+        .collect();
+    let first = tokio::time::timeout(Duration::from_secs(10), asked.next()).await.expect("one is refused");
+    assert_eq!(first.expect("twenty").expect("an answer"), 429);
+    assert_eq!(rig.world.reviewed.load(Ordering::Relaxed), 1);
+}
+
+/// A client of HTTP/2 with a connection of its own.
+async fn h2(rig: &Rig, pair: Option<Pair>) -> http2::SendRequest<http_body_util::Empty<bytes::Bytes>> {
+    let stream = rig.dial(pair, "h2").await.expect("a connection");
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (sender, connection) = http2::handshake(executor, TokioIo::new(stream)).await.expect("a handshake");
+    let mut task = tokio::task::JoinSet::new();
+    task.spawn(connection);
+    task.detach_all();
+    sender
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_logs_that_are_read_at_a_time_are_bounded() {
+    let world = World::new();
+    *world.endless.lock().unwrap() = Some(Arc::default());
+    let clock = Clock::virtual_from(ago(0));
+    let logs = Logs::new(world.clone(), world.clone(), world.clone(), clock.clone());
+    let pod = world.pod(&UID.into()).await.flatten().expect("it is known");
+    let options = LogOptions::parse(Some("follow=true"), clock.wall(), false).expect("good options");
+    let mut held = Vec::new();
+    for n in 0..MOST_READERS {
+        let answer = logs.answer(&pod, "app", &options).await;
+        assert_eq!(answer.status(), 200, "{n}");
+        held.push(answer);
+    }
+    assert_eq!(logs.answer(&pod, "app", &options).await.status(), 503);
+    let opened = world.asked.lock().unwrap().iter().filter(|asked| asked.starts_with("log ")).count();
+    assert_eq!(opened, MOST_READERS, "no file was opened for the one that was refused");
+    held.truncate(MOST_READERS - 1);
+    assert_eq!(logs.answer(&pod, "app", &options).await.status(), 200, "a reader that left makes room");
+}
+
+#[tokio::test]
+async fn logs_and_sessions_ask_for_one_pod_and_never_for_a_view_of_all() {
+    let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
+    let log = rig.world.log();
+    let stream = rig.dial(Some(rig.authority.client("admin", "ops")), "http/1.1").await.expect("a connection");
+    let request = http::Request::get("/containerLogs/ns/web/app?follow=true").header("host", "node");
+    let mut body = send(TokioIo::new(stream), request.body(Default::default()).expect("a request")).await.into_body();
+    log.send(b"one\n".to_vec()).await.expect("read");
+    assert!(body.frame().await.expect("a piece").is_ok());
+    // The follower asks after its container when the loop has news.
+    rig.world.end_container();
+    body.collect().await.expect("it ends");
+    for path in ["/exec/ns/web/app?output=1", "/attach/ns/web/app?output=1", "/portForward/ns/web", "/run/ns/web/app"] {
+        rig.ask(Some(rig.authority.client("admin", "ops")), "POST", path, None).await;
+    }
+    assert_eq!(rig.world.views.load(Ordering::Relaxed), 0);
+    assert_eq!(rig.get("/pods").await.0, 200);
+    assert_eq!(rig.world.views.load(Ordering::Relaxed), 1, "the page of all pods does");
 }
 
 /// Looks at a future once.

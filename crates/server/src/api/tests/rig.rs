@@ -115,6 +115,10 @@ pub(super) struct World {
     /// `verb subresource` that users may.
     pub(super) allowed: Mutex<BTreeSet<String>>,
     pub(super) reviews_fail: Mutex<bool>,
+    /// The API server does not answer reviews.
+    pub(super) reviews_hang: Mutex<bool>,
+    /// How often a view of all pods was asked for.
+    pub(super) views: AtomicUsize,
     /// Tokens that were reviewed.
     pub(super) reviewed: AtomicUsize,
     /// Instead of a log that ends: logs without end, and how many bytes of them were read.
@@ -131,6 +135,8 @@ impl World {
             log: Mutex::default(),
             allowed: Mutex::default(),
             reviews_fail: Mutex::default(),
+            reviews_hang: Mutex::default(),
+            views: AtomicUsize::new(0),
             reviewed: AtomicUsize::new(0),
             endless: Mutex::default(),
         })
@@ -159,9 +165,8 @@ impl World {
     }
 }
 
-#[async_trait]
-impl WatchedNode for World {
-    async fn view(&self) -> Option<NodeView> {
+impl World {
+    fn all(&self) -> NodeView {
         let mut app =
             if *self.runs.lock().unwrap() { running("app", 60, true) } else { ended("app", 0, "Completed", 1) };
         app.container_id = Some(format!("containerd://{CONTAINER}"));
@@ -169,15 +174,23 @@ impl WatchedNode for World {
             ended.container_id = Some(format!("containerd://{CONTAINER}"));
         }
         let web = pod("web").ns("ns").uid(UID).container("app").container("late").build();
-        Some(node(vec![worker(web, status("Running", vec![app]))]))
+        node(vec![worker(web, status("Running", vec![app]))])
+    }
+}
+
+#[async_trait]
+impl WatchedNode for World {
+    async fn view(&self) -> Option<NodeView> {
+        self.views.fetch_add(1, Ordering::Relaxed);
+        Some(self.all())
     }
 
     async fn pod(&self, uid: &PodUid) -> Option<Option<KnownPod>> {
-        Some(find(&self.view().await?, |pod| pod.uid == *uid))
+        Some(find(&self.all(), |pod| pod.uid == *uid))
     }
 
     async fn pod_named(&self, namespace: &str, name: &str) -> Option<Option<KnownPod>> {
-        Some(find(&self.view().await?, |pod| *pod.namespace == *namespace && *pod.name == *name))
+        Some(find(&self.all(), |pod| *pod.namespace == *namespace && *pod.name == *name))
     }
 
     fn quiet_for(&self) -> Duration {
@@ -358,6 +371,9 @@ impl LogText for FakeLog {
 impl Reviews for World {
     async fn who_is(&self, token: &str) -> Result<Option<Caller>, ApiError> {
         self.reviewed.fetch_add(1, Ordering::Relaxed);
+        if *self.reviews_hang.lock().unwrap() {
+            std::future::pending::<()>().await;
+        }
         if *self.reviews_fail.lock().unwrap() {
             return Err(ApiError { kind: ApiErrorKind::Unavailable, detail: "away".into() });
         }
