@@ -29,13 +29,28 @@ pub fn parse_line(line: &[u8]) -> Option<LogLine> {
 }
 
 fn parse_cri(line: &[u8]) -> Option<LogLine> {
+    let CriLine { at, stream, partial, text } = split_cri(line)?;
+    let text = if partial { text.strip_suffix(b"\n").unwrap_or(text) } else { text };
+    Some(LogLine { at, stream, text: text.to_vec() })
+}
+
+/// A line of CRI's format, of which the end may be missing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CriLine<'a> {
+    pub(super) at: Timestamp,
+    pub(super) stream: Stream,
+    /// Part of a longer line: its newline is the runtime's, not the container's.
+    pub(super) partial: bool,
+    /// What comes after the fields, with the newline if it is there.
+    pub(super) text: &'a [u8],
+}
+
+pub(super) fn split_cri(line: &[u8]) -> Option<CriLine<'_>> {
     let mut fields = line.splitn(4, |byte| *byte == b' ');
     let at = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let stream = stream(fields.next()?)?;
     let partial = fields.next()?.split(|byte| *byte == b':').next() == Some(b"P");
-    let text = fields.next()?;
-    let text = if partial { text.strip_suffix(b"\n").unwrap_or(text) } else { text };
-    Some(LogLine { at, stream, text: text.to_vec() })
+    Some(CriLine { at, stream, partial, text: fields.next()? })
 }
 
 #[derive(serde::Deserialize)]

@@ -5,10 +5,12 @@ use std::io;
 
 use rubelet_engine::ports::{LogStreams, LogWish};
 
-use super::format::{Stream, parse_line};
+use super::format::{Stream, parse_line, split_cri};
 
-/// The longest line that is held. Runtimes cut lines at 16 KiB unless told otherwise; what comes after this is no log.
-const LONGEST_LINE: usize = 4 * 1024 * 1024;
+/// Most of a line that is held until its end comes. Runtimes cut lines at 16 KiB unless they are configured otherwise. Of
+/// a longer line of CRI's format the text is given out as it comes; a longer one of another format is no log. Each
+/// reader holds this much, and as many read at a time as the node's API lets.
+const MOST_HELD: usize = 128 * 1024;
 
 /// Takes in a log piece by piece.
 #[derive(Debug)]
@@ -23,6 +25,15 @@ pub(super) struct Lines {
     understood: bool,
     /// The beginning of a line whose end has not come yet.
     rest: Vec<u8>,
+    /// A long line whose beginning was given out already.
+    long: Option<LongLine>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LongLine {
+    wanted: bool,
+    /// See [`super::format::CriLine::partial`].
+    partial: bool,
 }
 
 impl Lines {
@@ -34,6 +45,7 @@ impl Lines {
             at_start: true,
             understood: false,
             rest: Vec::new(),
+            long: None,
         }
     }
 
@@ -46,11 +58,13 @@ impl Lines {
     pub(super) fn feed(&mut self, piece: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::with_capacity(piece.len());
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            if part.last() != Some(&b'\n') {
-                if self.rest.len() + part.len() > LONGEST_LINE {
-                    return Err(invalid("a line is too long"));
-                }
+            if let Some(long) = self.long {
+                self.go_on(long, part, &mut out);
+            } else if part.last() != Some(&b'\n') {
                 self.rest.extend_from_slice(part);
+                if self.rest.len() > MOST_HELD {
+                    self.begin_long(&mut out)?;
+                }
             } else if self.rest.is_empty() {
                 self.line(part, &mut out)?;
             } else {
@@ -65,6 +79,9 @@ impl Lines {
     /// The file has ended: the last line will get no end any more.
     pub(super) fn end(&mut self) -> io::Result<Vec<u8>> {
         let (mut out, line) = (Vec::new(), std::mem::take(&mut self.rest));
+        if self.long.take().is_some() {
+            self.line_is_over();
+        }
         if !line.is_empty() {
             self.line(&line, &mut out)?;
         }
@@ -80,24 +97,70 @@ impl Lines {
             return if self.understood { Ok(()) } else { Err(invalid("unsupported log format")) };
         };
         self.understood = true;
-        let new_enough = self.wish.since.is_none_or(|since| line.at >= since);
-        if new_enough && self.wants(line.stream) {
-            let before = out.len();
-            if self.wish.timestamps && self.at_start {
-                out.extend_from_slice(time_prefix(raw, line.at).as_bytes());
-            }
-            out.extend_from_slice(&line.text);
-            if let Some(left) = &mut self.bytes_left {
-                let most = usize::try_from(*left).unwrap_or(usize::MAX);
-                out.truncate(before.saturating_add(most));
-                *left = left.saturating_sub(u64::try_from(out.len() - before).unwrap_or(u64::MAX));
-            }
+        if self.is_asked_for(line.at, line.stream) {
+            let prefix = self.prefix(raw, line.at);
+            self.give(&[prefix.as_bytes(), &line.text], out);
         }
+        self.line_is_over();
+        self.at_start = line.text.last().is_none_or(|byte| *byte == b'\n');
+        Ok(())
+    }
+
+    /// Gives out what is there of a line that is too long to be held.
+    fn begin_long(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        let raw = std::mem::take(&mut self.rest);
+        let line = split_cri(&raw).ok_or_else(|| invalid("a line is too long"))?;
+        self.understood = true;
+        let wanted = !self.is_enough() && self.is_asked_for(line.at, line.stream);
+        if wanted {
+            let prefix = self.prefix(&raw, line.at);
+            self.give(&[prefix.as_bytes(), line.text], out);
+        }
+        self.at_start = false;
+        self.long = Some(LongLine { wanted, partial: line.partial });
+        Ok(())
+    }
+
+    /// Gives out the next part of such a line.
+    fn go_on(&mut self, long: LongLine, part: &[u8], out: &mut Vec<u8>) {
+        let (text, over) = match part.strip_suffix(b"\n") {
+            Some(text) if long.partial => (text, true),
+            Some(_) => (part, true),
+            None => (part, false),
+        };
+        if long.wanted {
+            self.give(&[text], out);
+        }
+        if over {
+            self.long = None;
+            self.line_is_over();
+            self.at_start = !long.partial;
+        }
+    }
+
+    /// Adds to what the reader gets, as far as it may get more.
+    fn give(&mut self, texts: &[&[u8]], out: &mut Vec<u8>) {
+        let before = out.len();
+        texts.iter().for_each(|text| out.extend_from_slice(text));
+        if let Some(left) = &mut self.bytes_left {
+            let most = usize::try_from(*left).unwrap_or(usize::MAX);
+            out.truncate(before.saturating_add(most));
+            *left = left.saturating_sub(u64::try_from(out.len() - before).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn line_is_over(&mut self) {
         if let Some(left) = &mut self.lines_left {
             *left = left.saturating_sub(1);
         }
-        self.at_start = line.text.last().is_none_or(|byte| *byte == b'\n');
-        Ok(())
+    }
+
+    fn prefix(&self, raw: &[u8], at: jiff::Timestamp) -> String {
+        if self.wish.timestamps && self.at_start { time_prefix(raw, at) } else { String::new() }
+    }
+
+    fn is_asked_for(&self, at: jiff::Timestamp, stream: Stream) -> bool {
+        self.wish.since.is_none_or(|since| at >= since) && self.wants(stream)
     }
 
     fn wants(&self, stream: Stream) -> bool {
@@ -126,4 +189,63 @@ fn fixed(written: &str) -> Option<String> {
 
 fn invalid(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    /// What a reader gets of `log`, which comes in pieces of this size.
+    fn read(wish: LogWish, log: &[u8], piece: usize) -> String {
+        let mut lines = Lines::new(wish);
+        let mut all = Vec::new();
+        for piece in log.chunks(piece) {
+            all.extend(lines.feed(piece).expect("a log"));
+            assert!(lines.rest.capacity() <= 2 * (MOST_HELD + piece.len()), "{} bytes", lines.rest.capacity());
+        }
+        all.extend(lines.end().expect("a log"));
+        String::from_utf8(all).expect("text")
+    }
+
+    #[test]
+    fn a_line_of_any_length_is_given_whole_and_little_of_it_is_held() {
+        let long = "x".repeat(8 * MIB);
+        let line = |stream: &str, tag: &str, text: &str| format!("2026-01-01T00:00:01Z {stream} {tag} {text}\n");
+        let log = [
+            line("stdout", "F", "one"),
+            line("stdout", "F", &long),
+            line("stderr", "P", &long),
+            line("stderr", "F", "end"),
+            line("stdout", "F", "last"),
+        ]
+        .concat();
+        for piece in [4096, 64 * 1024, 64 * MIB] {
+            let expected = format!("one\n{long}\n{long}end\nlast\n");
+            assert!(read(LogWish::default(), log.as_bytes(), piece) == expected, "{piece}");
+            let stdout = LogWish { streams: LogStreams::Stdout, ..LogWish::default() };
+            assert!(read(stdout, log.as_bytes(), piece) == format!("one\n{long}\nlast\n"), "{piece}");
+            let limited = LogWish { limit_bytes: Some(1024 * 1024), ..LogWish::default() };
+            assert!(read(limited, log.as_bytes(), piece) == expected[..MIB], "{piece}");
+            let first = LogWish { tail_lines: Some(3), ..LogWish::default() };
+            assert!(read(first, log.as_bytes(), piece) == format!("one\n{long}\n{long}"), "{piece}");
+            let timed = LogWish { timestamps: true, ..LogWish::default() };
+            let at = "2026-01-01T00:00:01.000000000Z ";
+            let expected = format!("{at}one\n{at}{long}\n{at}{long}end\n{at}last\n");
+            assert!(read(timed, log.as_bytes(), piece) == expected, "{piece}");
+            let late = LogWish { since: "2026-01-01T00:00:02Z".parse().ok(), ..LogWish::default() };
+            assert_eq!(read(late, log.as_bytes(), piece), "");
+        }
+        // Cut off by a rotation, it is what it is.
+        let cut = &log.as_bytes()[..MIB];
+        assert_eq!(read(LogWish::default(), cut, 4096).len(), MIB - 2 * "2026-01-01T00:00:01Z stdout F ".len());
+    }
+
+    #[test]
+    fn a_long_line_that_is_no_log_is_refused_before_it_is_held() {
+        let mut lines = Lines::new(LogWish::default());
+        let refused = (0..).map_while(|_| lines.feed(&[b'{'; 64 * 1024]).ok()).count();
+        assert!(refused <= MOST_HELD / (64 * 1024));
+    }
 }
