@@ -63,6 +63,15 @@ async fn http_02_anonymous_is_somebody_only_where_that_is_wanted() {
 
     let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..anonymous }).await;
     assert_eq!(rig.ask(None, "GET", "/pods", None).await.0, 200);
+    let foreign = Authority::new().client("admin", "ops");
+    assert_eq!(
+        rig.ask(Some(foreign), "GET", "/pods", None).await.0,
+        401,
+        "nor does a certificate that is not believed"
+    );
+    assert_eq!(rig.ask(None, "GET", "/pods", Some("bad")).await.0, 401, "nor a token that is nobody's");
+    *rig.world.reviews_fail.lock().unwrap() = true;
+    assert_eq!(rig.ask(None, "GET", "/pods", Some("good")).await.0, 401, "nor one that cannot be reviewed");
     let rig = Rig::with(ApiSettings { tokens: false, ..settings() }).await;
     assert_eq!(rig.ask(None, "GET", "/pods", Some("good")).await.0, 401, "tokens are not taken");
 }
