@@ -221,21 +221,21 @@ async fn silent_peers_keep_no_health_checker_waiting() {
     let mut tasks = TaskGroup::new(&CancellationToken::new());
     tasks.start("healthz", server.run(tasks.cancel_token()));
     let mut silent = Vec::new();
-    for n in 0..10 * SLOTS {
-        let mut stream = TcpStream::connect(address).await.expect("it listens");
-        if n % 2 == 0 {
-            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost:").await.expect("half a head");
-        }
-        silent.push(stream);
-    }
     let asked = async {
+        for n in 0..10 * SLOTS {
+            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            if n % 2 == 0 {
+                stream.write_all(b"GET /healthz HTTP/1.1\r\nHost:").await.expect("half a head");
+            }
+            silent.push(stream);
+        }
         let mut stream = TcpStream::connect(address).await.expect("it listens");
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n").await.expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("text");
         answer
     };
-    // All of them waited for in turn, as many at a time as there are slots, take 20 seconds.
+    // To wait for all of them, as many at a time as there are slots, takes 20 seconds.
     let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("an answer at once");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert_eq!(silent[0].read(&mut [0; 1]).await.unwrap_or(0), 0, "the oldest was closed");
