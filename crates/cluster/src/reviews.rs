@@ -107,8 +107,9 @@ impl ApiReviews<Server> {
 }
 
 impl<R: Requests> ApiReviews<R> {
-    /// Asks about tokens by way of the first, about rights by way of the second. Remembers nothing yet.
-    pub fn new([tokens, rights]: [R; 2], clock: Clock, times: ReviewTimes) -> Self {
+    /// Asks about tokens by way of the first, about rights by way of the second. Remembers nothing yet. For this module
+    /// alone: others have no way to make reviews share a client with the node's own requests.
+    fn new([tokens, rights]: [R; 2], clock: Clock, times: ReviewTimes) -> Self {
         Self {
             clock,
             times,

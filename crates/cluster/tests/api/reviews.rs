@@ -7,7 +7,7 @@ use rubelet_cluster::api::{Client, Credentials, Options, Rate, User};
 use rubelet_cluster::requests::Server;
 use rubelet_cluster::reviews::{ApiReviews, ReviewTimes};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::Reviews as _;
+use rubelet_engine::ports::{Caller, NodeAccess, Reviews as _};
 use rubelet_testkit::SeededChance;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -48,6 +48,12 @@ async fn ten_thousand_random_tokens_delay_no_other_request() {
     let asked = client.get::<Value>("/configmap");
     let answer = tokio::time::timeout(Duration::from_secs(1), asked).await.expect("it goes out at once");
     assert_eq!(answer.unwrap()["kind"], "ConfigMap");
+    // A caller whose certificate is known is not kept from what it may do, either.
+    fake.reply_to("/apis/authorization.k8s.io/v1/subjectaccessreviews", Reply::ok(r#"{"status":{"allowed":true}}"#));
+    let known = Caller { name: "admin".to_owned(), ..Caller::default() };
+    let access = NodeAccess { verb: "get".to_owned(), node: "node".to_owned(), subresource: "pods".to_owned() };
+    let allowed = tokio::time::timeout(Duration::from_secs(1), reviews.may(&known, &access)).await;
+    assert!(allowed.expect("it goes out at once").unwrap());
     let mut seen = fake.seen().await;
     while seen.path != "/configmap" {
         assert_eq!(seen.connection, first.connection);
