@@ -203,7 +203,9 @@ mod tests {
         let mut all = Vec::new();
         for piece in log.chunks(piece) {
             all.extend(lines.feed(piece).expect("a log"));
-            assert!(lines.rest.capacity() <= 2 * (MOST_HELD + piece.len()), "{} bytes", lines.rest.capacity());
+            // As many readers as the API serves hold 256 MiB in all.
+            let most = 512 * 1024 + 2 * piece.len().saturating_sub(64 * 1024);
+            assert!(lines.rest.capacity() <= most, "{} bytes are held", lines.rest.capacity());
         }
         all.extend(lines.end().expect("a log"));
         String::from_utf8(all).expect("text")
@@ -246,6 +248,6 @@ mod tests {
     fn a_long_line_that_is_no_log_is_refused_before_it_is_held() {
         let mut lines = Lines::new(LogWish::default());
         let refused = (0..).map_while(|_| lines.feed(&[b'{'; 64 * 1024]).ok()).count();
-        assert!(refused <= MOST_HELD / (64 * 1024));
+        assert!(refused <= 4, "{refused} pieces were held");
     }
 }
