@@ -161,11 +161,13 @@ mod tests {
         let (began, begins) = mpsc::channel();
         let (release, hang) = mpsc::channel::<()>();
         let hang = Arc::new(std::sync::Mutex::new(hang));
+        let own = std::thread::current().id();
         let mut starts = JoinSet::new();
         for _ in 0..20 {
             let (programs, began, hang) = (Arc::clone(&programs), began.clone(), Arc::clone(&hang));
             starts.spawn(async move {
                 let start = move || {
+                    assert_ne!(std::thread::current().id(), own, "a start that hangs would hold up the async thread");
                     began.send(()).unwrap();
                     // Fails when the test lets go.
                     let _ = hang.lock().unwrap().recv();
@@ -176,9 +178,12 @@ mod tests {
         }
         drop(began);
         // This thread, the only one of the runtime, goes on meanwhile.
-        while programs.places.available_permits() > 0 {
-            tokio::task::yield_now().await;
-        }
+        let taken = async {
+            while programs.places.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), taken).await.expect("the starts hang on other threads");
         starts.abort_all();
         while starts.join_next().await.is_some() {}
         assert_eq!(programs.places.available_permits(), 0, "whoever gave up waiting, the thread still hangs");
