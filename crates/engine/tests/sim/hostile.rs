@@ -217,7 +217,7 @@ thread_local! {
 fn on_cpu() -> u64 {
     let mut text = [0; 64];
     let length = SCHEDSTAT.with(|file| file.read_at(&mut text, 0)).expect("it can be read");
-    let text = std::str::from_utf8(&text[..length]).expect("it is text");
+    let text = text.get(..length).and_then(|text| std::str::from_utf8(text).ok()).expect("it is text");
     text.split(' ').next().and_then(|nanos| nanos.parse().ok()).expect("the first number")
 }
 
