@@ -62,13 +62,17 @@ run_nextest() {
   rm -f "$junit"
   cargo nextest run --profile "$profile" "$@" || status=$?
   if [[ -s $junit ]]; then
-    read -r tests bad_tests < <(sed -nE 's/^<testsuites .* tests="([0-9]+)" failures="([0-9]+)" errors="([0-9]+)".*/\1 \2 \3/p' "$junit" |
-      awk '{ print $1, $2 + $3 }')
+    tests=$(count tests "$junit")
+    bad_tests=$(($(count failures "$junit") + $(count errors "$junit")))
     passed=$((passed + tests - bad_tests)) failed=$((failed + bad_tests))
     counted=", $((tests - bad_tests)) passed, $bad_tests failed"
   fi
   return "$status"
 }
+
+# `count ATTRIBUTE FILE`: a number that the whole run is said to have.
+# shellcheck disable=SC2317
+count() { sed -nE "s/^<testsuites .*[ ]$1=\"([0-9]+)\".*/\\1/p" "$2"; }
 
 # shellcheck disable=SC2317
 target_dir() { cargo metadata --format-version 1 --no-deps --offline | sed -nE 's/.*"target_directory":"([^"]*)".*/\1/p'; }

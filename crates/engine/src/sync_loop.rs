@@ -295,13 +295,10 @@ impl SyncLoop {
     /// Additions of pods that run here, or were admitted before, go before those of others: after a restart the room that
     /// they have must not be given to a pod that does not run yet. Stable, so that priority and age decide among equals.
     fn who_is_here_goes_first(&self, deltas: &mut [Delta]) {
-        let runs = |uid: &PodUid| {
-            let listed = self.listing.as_ref().and_then(|listing| listing.get(uid));
-            listed.is_some_and(|pod| pod.is_running())
-        };
         deltas.sort_by_cached_key(|delta| {
             let uid = PodRef::of(&delta.pod).uid;
-            (delta.op, delta.op == DeltaOp::Add && !runs(&uid) && !self.resizes.is_admitted(&uid))
+            let is_here = self.is_listed_as_running(&uid) || self.resizes.is_admitted(&uid);
+            (delta.op, delta.op == DeltaOp::Add && !is_here)
         });
     }
 

@@ -41,8 +41,6 @@ pub struct ProbeRequest {
     pub fail_cgroup_v1: bool,
     /// `protectKernelDefaults`.
     pub protect_kernel_defaults: bool,
-    /// `makeIPTablesUtilChains`.
-    pub iptables: bool,
     /// Where the kernel shows itself.
     pub files: KernelFiles,
 }
@@ -94,7 +92,6 @@ pub async fn probe(request: ProbeRequest) -> Vec<Finding> {
         found.extend(kernel_settings(&request));
         found.push(capability(&request.files));
         found.push(forwarding(&request.files));
-        found.extend(iptables(&request, std::env::var_os("PATH")));
         found.extend(request.listen.iter().map(|(field, address)| port(field, *address)));
         found.push(disk("root-dir", &request.root));
         found.push(disk("pod-logs", &request.pod_logs));
@@ -241,23 +238,6 @@ fn forwarding(files: &KernelFiles) -> Finding {
             Finding::warn("ip-forward", what, "`sysctl -w net.ipv4.ip_forward=1`")
         }
     }
-}
-
-/// A host without iptables is no error, unless chains are wanted (BOOT-15).
-fn iptables(request: &ProbeRequest, path: Option<std::ffi::OsString>) -> Option<Finding> {
-    if !request.iptables {
-        return None;
-    }
-    let mut dirs: Vec<PathBuf> = path.iter().flat_map(std::env::split_paths).collect();
-    dirs.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
-    Some(match dirs.iter().map(|dir| dir.join("iptables")).find(|program| program.is_file()) {
-        Some(program) => Finding::ok("iptables", program.display().to_string()),
-        None => Finding::warn(
-            "iptables",
-            "not found: the chains that others look for (KUBE-IPTABLES-HINT, KUBE-FIREWALL) are not made",
-            "install iptables, or set makeIPTablesUtilChains: false",
-        ),
-    })
 }
 
 fn port(field: &str, address: SocketAddr) -> Finding {

@@ -142,6 +142,14 @@ impl FakeRuntime {
         self.with(|world, _| world.images.pulls.insert(image.into(), pull));
     }
 
+    /// Makes inspections of `image` fail with `message`, or succeed again.
+    pub fn script_inspection(&self, image: &str, message: Option<&str>) {
+        self.with(|world, _| match message {
+            Some(message) => world.images.broken.insert(image.into(), message.into()),
+            None => world.images.broken.remove(image),
+        });
+    }
+
     /// Puts an image on the node and answers with its id.
     pub fn add_image(&self, name: &str) -> String {
         self.with(|world, _| world.images.add(name))

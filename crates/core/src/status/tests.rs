@@ -317,4 +317,6 @@ fn the_last_word_leaves_nothing_open() {
     };
     finish(&pod(vec![container("a")]), &mut status);
     assert_eq!((ended(&status.container_statuses), status.phase.as_deref()), (vec![true], Some("Succeeded")));
+    let end = status.container_statuses.into_iter().flatten().find_map(|c| c.state?.terminated).expect("an end");
+    assert_eq!((end.reason.as_deref(), end.exit_code), (Some("ContainerStatusUnknown"), 137));
 }

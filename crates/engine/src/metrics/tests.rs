@@ -147,12 +147,14 @@ fn prb_15_probes_are_counted_by_container_and_result() {
 fn a_census_tells_pods_apart_as_upstream_does() {
     let mut census = Census { deferred: 2, mirrors: 1, ..Census::default() };
     census.desired.add(true);
+    census.active.add(false);
     census.working[0].desired.add(true);
     census.working[1].runtime_only = 3;
     let mut page = String::new();
     census.write(&mut page);
     let told = page.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0"));
     expect![[r#"
+        kubelet_active_pods{static=""} 1
         kubelet_desired_pods{static="true"} 1
         kubelet_mirror_pods 1
         kubelet_pod_pending_resizes{reason="deferred"} 2

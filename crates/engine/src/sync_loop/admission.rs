@@ -95,10 +95,21 @@ impl SyncLoop {
 
     /// Pods that use the node's resources, other than `uid`: also those on their way out, until they have stopped. What no
     /// source asks for any more does not count, as with upstream.
+    ///
+    /// Neither does a pod that is terminal in the API and of which nothing is listed as running: after a restart the pods
+    /// that ended long ago come in one delivery with those that were bound meanwhile, and must not take their room
+    /// (WORK-09).
     #[doc(alias = "filterOutInactivePods")]
     pub(super) fn counted(&self, uid: &PodUid) -> Vec<Admitted> {
-        let using = self.workers.using_resources().filter(|(other, _)| *other != uid && self.is_wanted(other));
+        let using = self.workers.using_resources().filter(|(other, pod)| {
+            *other != uid && self.is_wanted(other) && (!pod.is_terminal() || self.is_listed_as_running(other))
+        });
         using.map(|(_, pod)| Admitted::new(Arc::clone(pod))).collect()
+    }
+
+    /// The last list of the runtime shows something of this pod that runs.
+    pub(super) fn is_listed_as_running(&self, uid: &PodUid) -> bool {
+        self.listing.as_ref().and_then(|listing| listing.get(uid)).is_some_and(|pod| pod.is_running())
     }
 
     #[doc(alias = "HandlePodUpdates")]
@@ -175,7 +186,7 @@ impl SyncLoop {
 
     /// Tells that a pod was refused. While something of it may run, its end is not shown (TRAP-01).
     pub(super) fn report_rejected(&mut self, uid: &PodUid, newer: Option<Arc<Pod>>) {
-        let runs = self.listing.as_ref().and_then(|list| list.get(uid)).is_some_and(|pod| pod.is_running());
+        let runs = self.is_listed_as_running(uid);
         // Of a pod that was ended here, the list may be older than its end.
         let known = self.workers.stage(uid).is_some_and(|stage| *stage != Stage::Finished);
         let Some(rejected) = self.rejected.get_mut(uid) else { return };

@@ -256,6 +256,51 @@ async fn a_pod_whose_object_is_gone_still_ends() {
     assert!(api.violations().is_empty(), "{:#?}", api.violations());
 }
 
+// HK-09
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_had_ended_and_was_deleted_while_we_were_away_goes_from_the_api() {
+    let (mut sim, api) = Sim::in_cluster(40).await;
+    sim.runtime.script("app", [Behaviour::exits(0)]);
+    api.put(&pod("job").restart(RestartPolicy::Never).build());
+    sim.until(10, "its end", async |_| phase(&api, "job") == "Succeeded").await;
+    sim.pass(5).await;
+    sim.kill();
+    api.delete("job", 30);
+    sim.start().await;
+    until_gone_from_api(&sim, &api, "job", 10).await;
+    sim.until_gone("job", 30).await;
+    check(&sim, &api);
+}
+
+// RST-02
+#[tokio::test(start_paused = true)]
+async fn what_still_runs_of_a_pod_that_is_terminal_in_the_api_is_stopped() {
+    let (mut sim, api) = Sim::in_cluster(41).await;
+    api.put(&pod("web").build());
+    until_ready_in_api(&sim, &api, &["web".to_owned()], 5).await;
+    sim.kill();
+    api.edit("web", |pod| pod.status.get_or_insert_default().phase = Some("Failed".into()));
+    sim.start().await;
+    sim.until(60, "its container to be stopped", async |sim| sim.runtime.running("web").is_empty()).await;
+    sim.pass(60).await;
+    assert_eq!(phase(&api, "web"), "Failed");
+    assert!(!sim.runtime.calls("web").iter().any(|call| call.contains("attempt=1")), "{:?}", sim.runtime.calls("web"));
+    check(&sim, &api);
+}
+
+// WORK-09
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_had_ended_before_we_started_takes_no_room() {
+    let (mut sim, api) = Sim::in_cluster(42).await;
+    sim.kill();
+    let done = pod("done").restart(RestartPolicy::Never).request("cpu", "60").created_secs(10).phase("Succeeded");
+    api.put(&done.build());
+    api.put(&pod("new").request("cpu", "60").created_secs(20).build());
+    sim.start().await;
+    until_ready_in_api(&sim, &api, &["new".to_owned()], 10).await;
+    check(&sim, &api);
+}
+
 /// 15.3: a critical pod for which there is no room gets it, and waits until it is free.
 #[tokio::test(start_paused = true)]
 async fn adm_31_a_critical_pod_pushes_others_aside() {

@@ -64,6 +64,11 @@ async fn what_cannot_be_stopped_ends_with_its_sandbox_after_the_grace_kill_01() 
     let pod = sim.pod("web").await.expect("it has not ended");
     assert!(matches!(pod.stage, Stage::Terminating { .. }), "{:?}", pod.stage);
     assert!(pod.problem.is_some_and(|problem| problem.contains("device or resource busy")));
+    let lines = sim.events.lines("web");
+    let event = |line: &String| {
+        line.starts_with("Warning FailedKillPod: error killing pod: ") && line.contains("device or resource busy")
+    };
+    assert!(lines.iter().any(event), "TERM-03: {lines:?}");
     assert!(!sim.runtime.calls("web").contains(&"stop_sandbox".to_owned()), "{:?}", sim.runtime.calls("web"));
     sim.until_gone("web", 60).await;
     sim.check_laws();

@@ -289,6 +289,19 @@ async fn an_api_server_that_was_away_finds_the_node_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_restart_reports_the_node_within_a_second_and_the_lease_goes_on_rst_12() {
+    let (mut sim, api) = started(|_, _| {}).await;
+    sim.pass(25).await;
+    api.forget();
+    sim.restart().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(count(&api, "patch_status"), 1, "{:?}", api.calls());
+    sim.pass(11).await;
+    assert!(count(&api, "lease update") >= 1 && count(&api, "lease create") == 0, "{:?}", api.calls());
+    assert_eq!(ready(&api), "True");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restart_with_nothing_new_reports_once_and_tells_no_turn() {
     let (mut sim, api) = started(|_, _| {}).await;
     sim.pass(5).await;

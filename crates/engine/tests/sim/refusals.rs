@@ -189,6 +189,9 @@ async fn what_can_never_be_resized_is_told_so_until_it_is_taken_back() {
     sim.until(10, "one with swap to be refused", async |_| pending("swaps").as_deref() == Some("Infeasible")).await;
     tokio::time::sleep(Duration::from_secs(200)).await;
     assert_eq!(pending("swaps").as_deref(), Some("Infeasible"), "it stays so");
+    let lines = sim.events.lines("swaps");
+    let infeasible = lines.iter().filter(|line| line.starts_with("Warning ResizeInfeasible: Pod resize Infeasible: {"));
+    assert_eq!(infeasible.count(), 1, "RSZ-06: {lines:#?}");
     set("swaps", "64Mi");
     sim.until(10, "the condition to be taken away", async |_| pending("swaps").is_none()).await;
     sim.check_laws();

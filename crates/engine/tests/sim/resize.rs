@@ -116,6 +116,31 @@ async fn what_does_not_fit_waits_over_a_restart_until_there_is_room() {
     sim.check_laws();
 }
 
+// LOOP-06, RSZ-06
+#[tokio::test(start_paused = true)]
+async fn a_deferred_resize_is_pending_until_it_is_taken_back() {
+    let (sim, api) = Sim::in_cluster(10).await;
+    api.put(&cpu("web", "1").build());
+    api.put(&cpu("neighbour", "62").build());
+    until_ready(&sim, &api, "web").await;
+    until_ready(&sim, &api, "neighbour").await;
+    set(&api, "web", "cpu", "3");
+    sim.until(10, "the resize to wait", async |_| {
+        condition(&api, "web", "PodResizePending").is_some_and(|c| c.reason.as_deref() == Some("Deferred"))
+    })
+    .await;
+    sim.pass(400).await;
+    let lines = sim.events.lines("web");
+    let deferred = lines.iter().filter(|line| line.starts_with("Warning ResizeDeferred: Pod resize Deferred: {"));
+    assert_eq!(deferred.count(), 1, "{lines:#?}");
+    set(&api, "web", "cpu", "1");
+    sim.until(10, "the condition to go", async |_| condition(&api, "web", "PodResizePending").is_none()).await;
+    api.delete("neighbour", 1);
+    sim.pass(400).await;
+    assert!(resizes(&sim, "web").is_empty(), "{:#?}", resizes(&sim, "web"));
+    sim.check_laws();
+}
+
 // RSZ-08
 #[tokio::test(start_paused = true)]
 async fn a_limit_below_what_is_in_use_waits() {
@@ -130,6 +155,10 @@ async fn a_limit_below_what_is_in_use_waits() {
     })
     .await;
     assert!(resizes(&sim, "web").is_empty(), "nothing is killed for memory; cgroups: {groups:#?}");
+    sim.pass(120).await;
+    let lines = sim.events.lines("web");
+    let errors = lines.iter().filter(|line| line.starts_with("Warning ResizeError: Pod resize error: {"));
+    assert_eq!(errors.count(), 1, "SYNC-15: once, however often it is tried: {lines:#?}");
     sim.cgroups.set_all_memory_used(8 << 20);
     sim.until(120, "the resize to be made", async |_| resizes(&sim, "web").len() == 1).await;
     until_done(&sim, &api, "web", "32Mi").await;
@@ -267,4 +296,25 @@ async fn actuated_resources_are_recorded_before_the_create_whatever_comes_of_it(
     .await;
     sim.pass(12).await;
     assert!(sim.checkpoints.text("actuated_pods_state").is_some_and(|text| text.contains("200m")));
+}
+
+// RSZ-02, LOOP-07, HK-05
+#[tokio::test(start_paused = true)]
+async fn what_a_pod_was_given_is_forgotten_with_the_pod() {
+    let (sim, api) = Sim::in_cluster(11).await;
+    let (web, other) = (cpu("web", "100m").uid("web-uid").build(), cpu("other", "100m").uid("other-uid").build());
+    api.put(&web);
+    api.put(&other);
+    until_ready(&sim, &api, "web").await;
+    until_ready(&sim, &api, "other").await;
+    sim.pass(5).await;
+    let has = |uid: &str| {
+        ["allocated_pods_state", "actuated_pods_state"]
+            .map(|file| sim.checkpoints.text(file).is_some_and(|text| text.contains(uid)))
+    };
+    assert_eq!((has("web-uid"), has("other-uid")), ([true; 2], [true; 2]));
+    api.delete("web", 1);
+    sim.until_gone("web", 30).await;
+    sim.pass(5).await;
+    assert_eq!((has("web-uid"), has("other-uid")), ([false; 2], [true; 2]));
 }

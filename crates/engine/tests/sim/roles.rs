@@ -101,6 +101,26 @@ async fn a_sidecar_makes_a_pod_start_over_that_never_restarts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn init_containers_and_sidecars_in_a_crash_loop_slow_down_rt_63() {
+    for sidecar in [false, true] {
+        let sim = Sim::seeded(76).await;
+        sim.runtime.script("first", [Behaviour::exits_after(Duration::from_secs(1), 1)]);
+        let pod = if sidecar { static_pod("web").sidecar("first") } else { static_pod("web").init("first") };
+        sim.files.put(pod.container("app").build());
+        sim.pass(200).await;
+        let starts = sim.runtime.calls("web").iter().filter(|c| *c == "start first").count();
+        assert!(
+            (5..=7).contains(&starts),
+            "at once, then after 10, 20, 40 and 80 s: {starts} starts, sidecar: {sidecar}"
+        );
+        let pod = sim.pod("web").await.expect("the pod is known");
+        let states = pod.status.init_container_statuses.iter().flatten().filter_map(|c| c.state.clone());
+        let reasons: Vec<_> = states.filter_map(|state| state.waiting?.reason).collect();
+        assert_eq!(reasons, ["CrashLoopBackOff"], "sidecar: {sidecar}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_ephemeral_container_runs_once_rt_07() {
     let sim = Sim::seeded(74).await;
     sim.runtime.script("debug", [Behaviour::exits_after(Duration::from_secs(5), 1)]);

@@ -40,6 +40,18 @@ async fn a_pod_that_does_not_fit_is_refused_and_told_loop_05() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_later_of_two_pods_with_one_name_is_reported_and_not_run_src_07() {
+    let sim = Sim::seeded(57).await;
+    sim.files.push([static_pod("web").uid("first").build(), static_pod("web").uid("second").build()]);
+    sim.until_ready(&["web"], 5).await;
+    assert_eq!(sim.pod("web").await.map(|pod| pod.pod.uid), Some("first".into()));
+    let event = "Warning FailedValidation: Error validating pod web_default(second) from file due to duplicate pod name \"web\", \
+                 ignoring";
+    assert!(told(&sim, "web", event), "{:?}", sim.events.lines("web"));
+    assert_eq!(starts(&sim, "web", "app"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_one_source_lets_go_waits_for_the_others_to_be_read_loop_07() {
     let mut sim = Sim::stopped(41);
     sim.files.push([]);
@@ -192,6 +204,10 @@ async fn a_start_is_told_step_by_step_with_its_container_rt_51() {
     sim.files.put(static_pod("web").build());
     sim.until_ready(&["web"], 5).await;
     let place = "spec.containers{app}";
+    for (reason, message) in [("Created", "Container created"), ("Started", "Container started")] {
+        let line = format!("Normal {reason} {place}: {message}");
+        assert!(sim.events.lines("web").contains(&line), "{:?}", sim.events.lines("web"));
+    }
     let lines = sim.events.lines("web").into_iter().filter(|line| line.contains(place));
     let reasons: Vec<String> = lines.filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect();
     let wanted = ["Pulling", "Pulled", "Created", "Started"].map(|reason| format!("Normal {reason} {place}"));

@@ -36,6 +36,28 @@ async fn an_image_that_cannot_be_had_is_tried_again_more_and_more_seldom() {
     sim.pass(300).await;
     let pulls = sim.runtime.counts().get("pull_image").copied().unwrap_or_default();
     assert!((5..=9).contains(&pulls), "{pulls} pulls in five minutes");
+    let lines = sim.events.lines("sick");
+    assert!(lines.contains(&"Warning Failed spec.containers{app}: Error: ErrImagePull".to_owned()), "{lines:?}");
+}
+
+// IMG-01, IMG-02
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_be_inspected_or_has_no_valid_name_is_reported_and_not_pulled() {
+    let sim = Sim::seeded(32).await;
+    sim.runtime.script_inspection("broken:1", Some("blob is corrupt"));
+    sim.files.push([static_pod("broken").image("broken:1").build(), static_pod("odd").image("Odd Name:1").build()]);
+    for (pod, reason, event) in [
+        ("broken", "ImageInspectError", "Failed to inspect image \"broken:1\": "),
+        ("odd", "InvalidImageName", "Failed to apply default image tag \"Odd Name:1\": "),
+    ] {
+        sim.until(10, reason, async |sim| waiting_reason(sim, pod).await.as_deref() == Some(reason)).await;
+        let event = format!("Warning InspectFailed spec.containers{{app}}: {event}");
+        let lines = sim.events.lines(pod);
+        assert!(lines.iter().any(|line| line.starts_with(&event)), "{lines:?}");
+    }
+    assert_eq!(sim.runtime.counts().get("pull_image"), None);
+    sim.runtime.script_inspection("broken:1", None);
+    sim.until_ready(&["broken"], 60).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,6 +93,8 @@ async fn a_full_disk_stops_new_pods_with_a_clear_message_and_no_other() {
         pod.and_then(|p| p.problem).is_some_and(|p| p.contains("error making pod data directories"))
     })
     .await;
+    let event = "Warning Failed: error making pod data directories: ";
+    assert!(sim.events.lines("late").iter().any(|line| line.starts_with(event)), "{:?}", sim.events.lines("late"));
     assert!(sim.is_ready("web").await);
     sim.dirs.set_full(false);
     sim.until_ready(&["late"], 20).await;
@@ -157,7 +181,8 @@ async fn a_sandbox_that_dies_is_replaced_and_its_containers_start_again() {
     })
     .await;
     sim.until_ready(&["web"], 20).await;
-    assert!(sim.events.lines("web").iter().any(|l| l.contains("SandboxChanged")));
+    let event = "Normal SandboxChanged: Pod sandbox changed, it will be killed and re-created.".to_owned();
+    assert!(sim.events.lines("web").contains(&event), "{:?}", sim.events.lines("web"));
     sim.check_laws();
 }
 
@@ -170,6 +195,13 @@ async fn a_pod_past_its_deadline_fails_loop_11() {
     assert!(sim.clock.elapsed() >= Duration::from_secs(29));
     let pod = sim.pod("web").await.expect("known");
     assert_eq!(pod.status.reason.as_deref(), Some("DeadlineExceeded"));
+    let event = "Normal DeadlineExceeded: Pod was active on the node longer than the specified deadline";
+    assert_eq!(
+        sim.events.lines("web").iter().filter(|line| *line == event).count(),
+        1,
+        "{:?}",
+        sim.events.lines("web")
+    );
     sim.until(10, "its end", async |sim| sim.runtime.running("web").is_empty()).await;
 }
 

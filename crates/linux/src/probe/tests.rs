@@ -21,7 +21,6 @@ fn request() -> (TempDir, ProbeRequest) {
         fail_swap_on: true,
         fail_cgroup_v1: true,
         protect_kernel_defaults: true,
-        iptables: true,
         files,
     };
     (dir, request)
@@ -113,17 +112,12 @@ fn names_that_no_node_can_have() {
 }
 
 #[test]
-fn a_missing_capability_and_a_missing_program_are_warnings() {
-    let (dir, mut request) = request();
+fn a_missing_capability_and_no_forwarding_are_warnings() {
+    let (_dir, request) = request();
     fs::write(request.files.proc.join("self/status"), "Name:\tx\nCapEff:\t000001fffeffffff\n").unwrap();
     check(&capability(&request.files), Grade::Warn, "CAP_SYS_RESOURCE");
     fs::write(request.files.proc.join("self/status"), "CapEff:\t000001ffffffffff\n").unwrap();
     check(&capability(&request.files), Grade::Ok, "sufficient");
-    fs::write(dir.path().join("iptables"), "").unwrap();
-    let found = iptables(&request, Some(dir.path().into())).unwrap();
-    check(&found, Grade::Ok, "iptables");
-    request.iptables = false;
-    assert_eq!(iptables(&request, None), None);
     check(&forwarding(&request.files), Grade::Warn, "off");
 }
 

@@ -113,7 +113,6 @@ fn request(options: &RunOptions, config: &KubeletConfiguration) -> ProbeRequest 
         fail_swap_on: config.fail_swap_on,
         fail_cgroup_v1: config.fail_cgroup_v1,
         protect_kernel_defaults: config.protect_kernel_defaults,
-        iptables: config.make_iptables_util_chains,
         files: Default::default(),
     }
 }

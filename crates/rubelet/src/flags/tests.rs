@@ -98,6 +98,7 @@ fn flag_01_and_02_flags_without_a_field() {
     let flags = &options.flags;
     assert_eq!((flags.cert_dir.as_str(), flags.root_dir.as_str()), ("/var/lib/kubelet/pki", "/var/lib/kubelet"));
     assert_eq!((flags.maximum_dead_containers, flags.maximum_dead_containers_per_container), (-1, 1));
+    assert_eq!(flags.minimum_container_ttl_duration.to_string(), "0s");
     let line = "--config=/c --config-dir=/d --kubeconfig=/k --bootstrap-kubeconfig=/b --hostname-override=Node \
                 --node-ip=10.0.0.1,fd00::1 --cert-dir=/pki --cloud-provider=external --root-dir=/r --lock-file=/l \
                 --exit-on-lock-contention --runtime-cgroups=/rt --image-credential-provider-config=/ic \
@@ -116,6 +117,7 @@ fn flag_01_and_02_flags_without_a_field() {
     assert_eq!([&flags.lock_file, &flags.runtime_cgroups, &flags.experimental_mounter_path], ["/l", "/rt", "/m"]);
     assert!(flags.exit_on_lock_contention && flags.seccomp_default && flags.experimental_allocatable_ignore_eviction);
     assert_eq!((flags.maximum_dead_containers, flags.maximum_dead_containers_per_container), (5, 2));
+    assert_eq!(flags.minimum_container_ttl_duration.to_string(), "1m0s");
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(super) struct ImageStore {
     here: BTreeMap<String, Image>,
     /// What pulling an image by this name does; a name that is not listed can be pulled.
     pub(super) pulls: BTreeMap<String, Pull>,
+    /// Images that cannot be inspected, and what the runtime says of them.
+    pub(super) broken: BTreeMap<String, String>,
 }
 
 /// What pulling an image does.
@@ -63,6 +65,9 @@ impl ImageStore {
 impl Images for FakeRuntime {
     async fn image_status(&self, image: &ImageSpec) -> Result<Option<Image>, RpcError> {
         let wanted = image.image.clone();
+        if let Some(message) = self.with(|world, _| world.images.broken.get(&wanted).cloned()) {
+            return Err(fail("image_status", RpcErrorKind::Failed, message));
+        }
         self.read("image_status", None, move |world, _| world.images.find(&wanted).cloned()).await
     }
 

@@ -193,6 +193,11 @@ fn node_05_registration_puts_right_what_is_stale_and_touches_nothing_else() {
     setup.unserved = Unserved::All;
     setup.labels = strings(&[("topology.kubernetes.io/zone", "b"), ("node.kubernetes.io/pool", "new")]);
     setup.machine.hugepages = BTreeMap::from([(2 << 20, 4)]);
+    setup.taints = vec![k8s_openapi::api::core::v1::Taint {
+        key: "dedicated".into(),
+        effect: "NoSchedule".into(),
+        ..k8s_openapi::api::core::v1::Taint::default()
+    }];
     let mut existing = Node::default();
     existing.metadata.labels =
         Some(strings(&[("topology.kubernetes.io/zone", "a"), ("node.kubernetes.io/pool", "old"), ("theirs", "yes")]));
