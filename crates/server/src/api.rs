@@ -57,8 +57,8 @@ pub use tls::TlsError;
 
 /// When the port cannot be had, how long before the next try.
 const BIND_PAUSE: Duration = Duration::from_secs(5);
-/// Threads for what blocks while the API is served, started when needed: one for each log that may be read, and some for
-/// certificates, so that logs on a disk that hangs shut nobody out. The blocking work of pods has threads of its own.
+/// The most threads for what blocks while the API is served, started when needed. The pools of `engine::blocking` bound
+/// reads of logs and searches of certificate chains below this number; the blocking work of pods has threads of its own.
 const BLOCKING_THREADS: usize = logs::MOST_READERS + 16;
 
 /// What the node's API is made from.
