@@ -358,6 +358,13 @@ fn the_size_the_depth_and_the_aliases_of_a_file_are_bounded() {
             "DIR/k.yaml:3:8911: YAML document too large or too complex: limits breached: Anchors { anchors: 1001 }"
         ],
     );
+    let merged = "  <<: {}\n".repeat(1_500);
+    check_file(
+        &format!("HEAD\nauthentication:\n{merged}"),
+        &expect![
+            "DIR/k.yaml:1004:3: YAML document too large or too complex: limits breached: MergeKeys { merge_keys: 1001 }"
+        ],
+    );
     let mut bomb = "HEAD\na0: &a0 [x, x]\n".to_owned();
     for level in 1..30 {
         let below = level - 1;

@@ -23,7 +23,6 @@ fn options() -> Options {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
             flow_nesting_limit: MAX_DEPTH,
-            max_events: MAX_VALUES * 4,
             max_nodes: MAX_VALUES,
             max_aliases: MAX_ALIASES,
             max_anchors: MAX_ALIASES,

@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use rubelet_core::observe::{ContainerState, PodObservation};
+use rubelet_linux::socket_holder::COMMAND;
 use rubelet_server::documents::PodState;
 use serde_json::{Value, json};
 
@@ -39,6 +40,18 @@ fn told_to_stop_and_started_again_rubelet_restarts_no_container() {
     let after: Vec<_> = names.iter().map(|name| node.running(name)).collect();
     assert_eq!(after.iter().map(running_ids).collect::<Vec<_>>(), before);
     assert!(after.iter().all(|pod| pod.containers.len() == 1 && pod.sandboxes.len() == 1 && restarts(pod) == 0));
+}
+
+/// Without that process a kill of rubelet would cut off the calls in flight, which the churn below shows only by chance.
+#[test]
+fn rubelet_starts_the_holder_of_its_runtime_sockets() {
+    let node = Node::started();
+    let read = |process: &str, file: &str| fs::read_to_string(format!("{process}/{file}")).unwrap_or_default();
+    let parent = format!("PPid:\t{}\n", node.pid());
+    let is_holder = |process: &String| {
+        read(process, "status").contains(&parent) && read(process, "cmdline").split('\0').any(|word| word == COMMAND)
+    };
+    node.until("the holder to run", || names_in("/proc".as_ref()).iter().any(is_holder).then_some(()));
 }
 
 #[test]
