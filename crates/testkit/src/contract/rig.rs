@@ -165,6 +165,23 @@ impl Rig {
         found.unwrap_or_else(|_| panic!("container {id} is not {what} in time, but {last:?}"))
     }
 
+    /// Waits until the container of [`Rig::start`] has written `text` to its log. A runtime that writes no logs starts its
+    /// containers at once.
+    pub(super) async fn until_logged(&self, text: &str) {
+        if self.log_root.is_none() {
+            return;
+        }
+        let log = format!("{}/app/0.log", self.sandbox_config(0).log_directory);
+        let waited = async {
+            while !std::fs::read_to_string(&log).is_ok_and(|lines| lines.contains(text)) {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        tokio::time::timeout(self.patience, waited)
+            .await
+            .unwrap_or_else(|_| panic!("{text:?} is not in {log} in time"));
+    }
+
     fn make_log_dir(&self, path: &str) {
         if self.log_root.is_some() {
             std::fs::create_dir_all(path).expect("a log directory can be made");

@@ -45,7 +45,9 @@ pub async fn remove_is_idempotent(rig: &Rig) {
 
 /// Grace is a bound, not a delay.
 pub async fn a_willing_container_stops_before_its_grace_is_over(rig: &Rig) {
-    let (_, id) = rig.start(&["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"]).await;
+    let (_, id) = rig.start(&["sh", "-c", "trap 'exit 0' TERM; echo trapped; sleep 3600 & wait"]).await;
+    // The first process of a container ignores a SIGTERM that it has no handler for.
+    rig.until_logged("trapped").await;
     let stop = rig.runtime.stop_container(&id, Duration::from_secs(300));
     tokio::time::timeout(rig.patience, stop)
         .await
