@@ -14,7 +14,7 @@ fn sidecars_start_one_after_the_other_and_stop_in_reverse() {
     let dir = node.host_dir("sides");
     let stays = |name: &str| {
         let end = format!("echo {name}- >>/host/notes");
-        let script = format!("echo {name}+ >>/host/notes; trap '{end}; exit 0' TERM; while :; do sleep 0.1; done");
+        let script = format!("trap '{end}; exit 0' TERM; echo {name}+ >>/host/notes; while :; do sleep 0.1; done");
         container(name, &script)
     };
     let gate = with(exec("test -e /host/open"), "/periodSeconds", json!(1));

@@ -99,7 +99,7 @@ fn init_containers_come_in_order_and_sidecars_leave_last() {
     let note = |what: &str| format!("echo {what} >>/host/notes");
     let stays = |name: &str| {
         let (begin, end) = (note(&format!("{name}+")), note(&format!("{name}-")));
-        format!("{begin}; trap '{end}; exit 0' TERM; while :; do sleep 3600 & wait $!; done")
+        format!("trap '{end}; exit 0' TERM; {begin}; while :; do sleep 3600 & wait $!; done")
     };
     let mounts = json!([{"name": "host", "mountPath": "/host"}]);
     let mounted = |name: &str, script: &str| with(container(name, script), "/volumeMounts", mounts.clone());
