@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rubelet_cri::OperationMetrics;
+use rubelet_cri::{OperationCounts, OperationMetrics};
 use rubelet_server::api::MetricsPage;
 
 use crate::logging::{DropCause, Queue};
@@ -53,34 +53,37 @@ const BOUNDS: [&str; 14] = [
 #[async_trait]
 impl MetricsPage for RuntimePage {
     async fn write(&self, out: &mut String) {
-        let counts = self.0.snapshot();
-        if counts.is_empty() {
-            return;
+        write_calls(&self.0.snapshot(), out);
+    }
+}
+
+fn write_calls(counts: &[OperationCounts], out: &mut String) {
+    if counts.is_empty() {
+        return;
+    }
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "# HELP {DURATION} How long calls to the runtime took, in seconds.");
+    let _ = writeln!(out, "# TYPE {DURATION} histogram");
+    for of in counts {
+        let labels = format!("operation_type=\"{}\"", of.operation);
+        let bounds = BOUNDS.into_iter().chain(["+Inf"]);
+        let mut total = 0_u64;
+        for (count, bound) in of.buckets.iter().zip(bounds) {
+            total = total.saturating_add(*count);
+            let _ = writeln!(out, "{DURATION}_bucket{{{labels},le=\"{bound}\"}} {total}");
         }
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "# HELP {DURATION} How long calls to the runtime took, in seconds.");
-        let _ = writeln!(out, "# TYPE {DURATION} histogram");
-        for of in &counts {
-            let labels = format!("operation_type=\"{}\"", of.operation);
-            let bounds = BOUNDS.into_iter().chain(["+Inf"]);
-            let mut total = 0_u64;
-            for (count, bound) in of.buckets.iter().zip(bounds) {
-                total = total.saturating_add(*count);
-                let _ = writeln!(out, "{DURATION}_bucket{{{labels},le=\"{bound}\"}} {total}");
-            }
-            let _ = writeln!(out, "{DURATION}_sum{{{labels}}} {}", of.duration.as_secs_f64());
-            let _ = writeln!(out, "{DURATION}_count{{{labels}}} {total}");
-        }
-        if counts.iter().any(|of| of.errors > 0) {
-            let _ = writeln!(out, "# HELP {ERRORS} Calls to the runtime that failed.\n# TYPE {ERRORS} counter");
-        }
-        for of in counts.iter().filter(|of| of.errors > 0) {
-            let _ = writeln!(out, "{ERRORS}{{operation_type=\"{}\"}} {}", of.operation, of.errors);
-        }
-        let _ = writeln!(out, "# HELP {TOTAL} Calls to the runtime.\n# TYPE {TOTAL} counter");
-        for of in &counts {
-            let _ = writeln!(out, "{TOTAL}{{operation_type=\"{}\"}} {}", of.operation, of.total);
-        }
+        let _ = writeln!(out, "{DURATION}_sum{{{labels}}} {}", of.duration.as_secs_f64());
+        let _ = writeln!(out, "{DURATION}_count{{{labels}}} {total}");
+    }
+    if counts.iter().any(|of| of.errors > 0) {
+        let _ = writeln!(out, "# HELP {ERRORS} Calls to the runtime that failed.\n# TYPE {ERRORS} counter");
+    }
+    for of in counts.iter().filter(|of| of.errors > 0) {
+        let _ = writeln!(out, "{ERRORS}{{operation_type=\"{}\"}} {}", of.operation, of.errors);
+    }
+    let _ = writeln!(out, "# HELP {TOTAL} Calls to the runtime.\n# TYPE {TOTAL} counter");
+    for of in counts {
+        let _ = writeln!(out, "{TOTAL}{{operation_type=\"{}\"}} {}", of.operation, of.total);
     }
 }
 
@@ -97,6 +100,36 @@ mod tests {
             let told = std::time::Duration::from_micros(micros).as_secs_f64();
             assert!((seconds - told).abs() <= 0.000_001, "{text} {told}");
         }
+    }
+
+    #[test]
+    fn cri_04_calls_are_on_the_page_under_upstreams_names() {
+        let counts = |operation, total, errors, millis, bucket: usize| {
+            let mut of = OperationCounts {
+                operation,
+                total,
+                errors,
+                duration: std::time::Duration::from_millis(millis),
+                buckets: [0; BUCKETS_MICROS.len() + 1],
+            };
+            of.buckets[bucket] = total;
+            of
+        };
+        let mut page = String::new();
+        write_calls(&[counts("run_podsandbox", 2, 1, 40, 2), counts("pull_image", 1, 0, 2000, 7)], &mut page);
+        for line in [
+            "kubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 2",
+            "kubelet_runtime_operations_total{operation_type=\"pull_image\"} 1",
+            "kubelet_runtime_operations_errors_total{operation_type=\"run_podsandbox\"} 1",
+            "kubelet_runtime_operations_duration_seconds_bucket{operation_type=\"run_podsandbox\",le=\"0.0125\"} 0",
+            "kubelet_runtime_operations_duration_seconds_bucket{operation_type=\"run_podsandbox\",le=\"0.03125\"} 2",
+            "kubelet_runtime_operations_duration_seconds_sum{operation_type=\"run_podsandbox\"} 0.04",
+            "kubelet_runtime_operations_duration_seconds_count{operation_type=\"pull_image\"} 1",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+        }
+        let errors = "kubelet_runtime_operations_errors_total{operation_type=\"pull_image\"}";
+        assert!(!page.contains(errors), "a call that never failed has no line");
     }
 
     #[tokio::test]

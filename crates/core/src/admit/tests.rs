@@ -352,6 +352,34 @@ fn adm_31_a_critical_pod_for_which_nothing_makes_room() {
     assert_eq!(rejection.shortages[0].missing(), 500);
 }
 
+/// ADM-20: each safe setting, and the first kernel on which it is one.
+#[test]
+fn adm_20_every_safe_sysctl_from_its_kernel_on() {
+    let allowed = |name: &str, kernel: (u32, u32)| {
+        let mut whole = spec(json!({}));
+        whole["securityContext"] = json!({"sysctls": [{"name": name, "value": "1"}]});
+        SysctlAllowlist::new(kernel, &[]).expect("an allow-list").check(&pod(whole)).is_ok()
+    };
+    for (name, since) in [
+        ("kernel.shm_rmid_forced", None),
+        ("net.ipv4.ip_local_port_range", None),
+        ("net.ipv4.tcp_syncookies", None),
+        ("net.ipv4.ping_group_range", None),
+        ("net.ipv4.ip_unprivileged_port_start", None),
+        ("net.ipv4.ip_local_reserved_ports", Some((3, 16))),
+        ("net.ipv4.tcp_keepalive_time", Some((4, 5))),
+        ("net.ipv4.tcp_fin_timeout", Some((4, 6))),
+        ("net.ipv4.tcp_keepalive_intvl", Some((4, 5))),
+        ("net.ipv4.tcp_keepalive_probes", Some((4, 5))),
+        ("net.ipv4.tcp_rmem", Some((4, 15))),
+        ("net.ipv4.tcp_wmem", Some((4, 15))),
+    ] {
+        let (major, minor) = since.unwrap_or((3, 0));
+        assert!(allowed(name, (major, minor)), "{name} on {major}.{minor}");
+        assert!(since.is_none() || !allowed(name, (major, minor - 1)), "{name} before {major}.{minor}");
+    }
+}
+
 /// ADM-20, ADM-21; upstream: sysctl/allowlist_test.go (v1.36)
 #[test]
 fn adm_20_adm_21_sysctls() {

@@ -476,12 +476,17 @@ mod mirrors {
         assert!(sim.pod("ghost").await.is_none());
     }
 
-    /// ADM-09: the mirror of a static pod that is refused says so.
+    /// ADM-09: the mirror of a static pod that is refused says so, and the pod is not tried again until its manifest changes.
     #[tokio::test(start_paused = true)]
     async fn a_refused_static_pod_is_failed_in_its_mirror_adm_09() {
         let (sim, api) = Sim::in_cluster(23).await;
         sim.files.put(static_pod("big").request("cpu", "1000").build());
         sim.until(5, "its mirror to say so", async |_| phase(&api, "big") == "Failed").await;
         assert_eq!(api.status("big").reason.as_deref(), Some("UnexpectedAdmissionError"));
+        sim.pass(300).await;
+        assert_eq!((phase(&api, "big"), sim.runtime.calls("big").len()), ("Failed".to_owned(), 0), "not tried again");
+        // Another version of the manifest is another pod, and is admitted by itself.
+        sim.files.put(static_pod("big").uid("other").static_from(rubelet_core::pod::Source::File).build());
+        sim.until(60, "the new version", async |_| shows(&api, "big", "other") && is_ready(&api.status("big"))).await;
     }
 }

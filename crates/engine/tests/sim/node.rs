@@ -314,6 +314,7 @@ async fn a_restart_with_nothing_new_reports_once_and_tells_no_turn() {
     assert_eq!(ready(&api), "True");
     let told = sim.events.node_lines().split_off(before);
     assert!(told.iter().all(|line| line.contains("Starting") || line.contains("NodeAllocatableEnforced")), "{told:?}");
+    assert!(told.contains(&"Normal Starting: Starting kubelet.".to_owned()), "RST-12: {told:?}");
 }
 
 #[tokio::test(start_paused = true)]

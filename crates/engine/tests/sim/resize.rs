@@ -117,6 +117,24 @@ async fn what_does_not_fit_waits_over_a_restart_until_there_is_room() {
 }
 
 // LOOP-06, RSZ-06
+/// TRAP-15: what the node never had waits as well, for it may be taken back or the node may grow.
+#[tokio::test(start_paused = true)]
+async fn more_than_the_node_has_is_deferred_and_not_infeasible_trap_15() {
+    let (sim, api) = Sim::in_cluster(12).await;
+    api.put(&cpu("web", "1").build());
+    until_ready(&sim, &api, "web").await;
+    set(&api, "web", "cpu", "1000");
+    let deferred = |api: &FakeApi| {
+        condition(api, "web", "PodResizePending").is_some_and(|c| c.reason.as_deref() == Some("Deferred"))
+    };
+    sim.until(10, "the resize to wait", async |_| deferred(&api)).await;
+    sim.pass(200).await;
+    assert!(deferred(&api) && resizes(&sim, "web").is_empty(), "{:#?}", resizes(&sim, "web"));
+    let lines = sim.events.lines("web");
+    assert!(!lines.iter().any(|line| line.contains("Infeasible")), "{lines:#?}");
+    sim.check_laws();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deferred_resize_is_pending_until_it_is_taken_back() {
     let (sim, api) = Sim::in_cluster(10).await;

@@ -97,6 +97,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn boot_14_every_directory_of_a_node_has_upstreams_mode() {
+        let dir = temp_dir();
+        let root = dir.path().join("kubelet");
+        let logs = LogDirs { pods: dir.path().join("log/pods"), containers: dir.path().join("log/containers") };
+        prepare(&root, &logs, Sharing::AsIs).await.unwrap();
+        for (name, wanted) in [
+            ("pods", 0o750),
+            ("plugins", 0o750),
+            ("plugins_registry", 0o750),
+            ("pod-resources", 0o750),
+            ("checkpoints", 0o700),
+        ] {
+            assert_eq!(mode(root.join(name)), wanted, "{name}");
+        }
+    }
+
+    #[tokio::test]
     async fn boot_14_directories_get_their_modes_and_keep_what_they_have() {
         let dir = temp_dir();
         let root = dir.path().join("var/lib/kubelet");

@@ -103,6 +103,29 @@ mod tests {
     use crate::testing::temp_dir;
 
     #[test]
+    fn boot_10_six_settings_get_upstreams_values() {
+        let dir = temp_dir();
+        let files = KernelFiles { proc: dir.path().to_path_buf(), ..KernelFiles::default() };
+        let expected = [
+            ("vm/overcommit_memory", "1"),
+            ("vm/panic_on_oom", "0"),
+            ("kernel/panic", "10"),
+            ("kernel/panic_on_oops", "1"),
+            ("kernel/keys/root_maxkeys", "1000000"),
+            ("kernel/keys/root_maxbytes", "25000000"),
+        ];
+        for (name, _) in expected {
+            let path = dir.path().join("sys").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "7\n").unwrap();
+        }
+        assert!(apply(&files, TunablePolicy::Set).is_empty());
+        for (name, value) in expected {
+            assert_eq!(std::fs::read_to_string(dir.path().join("sys").join(name)).unwrap(), value, "{name}");
+        }
+    }
+
+    #[test]
     fn boot_10_settings_are_set_or_only_verified() {
         let dir = temp_dir();
         let files = KernelFiles { proc: dir.path().to_path_buf(), ..KernelFiles::default() };

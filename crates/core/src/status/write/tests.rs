@@ -92,6 +92,8 @@ fn stat_05_only_what_changed_is_sent_with_the_uid() {
 fn stat_06_what_others_write_is_kept() {
     let api = pod(json!({
         "phase": "Running", "nominatedNodeName": "n2", "resourceClaimStatuses": [{"name": "c", "resourceClaimName": "c-1"}],
+        "extendedResourceClaimStatus": {"requestMappings": [], "resourceClaimName": "e-1"},
+        "nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "n-1", "resources": {"cpu": "1"}}],
         "conditions": [condition("example.com/gate", true, THEN), condition("PodScheduled", true, THEN),
             condition("DisruptionTarget", true, THEN)],
     }));
@@ -101,6 +103,8 @@ fn stat_06_what_others_write_is_kept() {
     let kinds: Vec<&str> = merged.conditions.iter().flatten().map(|c| c.type_.as_str()).collect();
     assert_eq!(kinds, ["example.com/gate", "DisruptionTarget", "PodScheduled"]);
     assert_eq!(merged.resource_claim_statuses.map(|c| c.len()), Some(1));
+    assert_eq!(merged.extended_resource_claim_status.map(|c| c.resource_claim_name).as_deref(), Some("e-1"));
+    assert_eq!(merged.node_allocatable_resource_claim_statuses.map(|c| c.len()), Some(1));
     // What is ours alone goes when we no longer say it.
     let api = pod(json!({"conditions": [condition("PodResizePending", true, THEN)]}));
     let Write::Patch { patch, .. } = ask(&api, &PodStatus::default(), EndProgress::MayRun) else {
