@@ -306,7 +306,7 @@ pub struct ContainerSummary {
     pub image_id: String,
 }
 
-/// "Look at this pod": all that an event of the runtime, or a difference between two lists, may mean (rule 3 of the house).
+/// "Look at this pod": all that an event of the runtime, or a difference between two lists, may mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
     /// The pod to look at.

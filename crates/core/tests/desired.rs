@@ -93,7 +93,7 @@ fn src_09_deltas_come_in_the_order_that_is_safe_to_act_on() {
     );
 }
 
-/// Field note 26: upstream goes by creation alone, and what the others need may start last.
+/// Upstream goes by creation alone, so that after a reboot a pod that others need may start last.
 #[test]
 fn additions_come_by_priority_then_age_then_order_of_the_source() {
     check(

@@ -1,4 +1,4 @@
-//! Properties of a pod's life over any sequence of events: the always-true list of the house.
+//! Properties of a pod's life over any sequence of events: what holds at every step.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The arrows of the house, and words that have no place in it. Reads the tree; needs no network and no build.
+//! Which crate may use which, and words that have no place in the tree. Reads the tree; needs no network and no build.
 
 mod tree;
 

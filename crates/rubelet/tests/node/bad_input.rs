@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{Node, Setup, WAIT, app, pod, running_ids, with};
 
-/// Larger than any manifest may be: 10 MiB (SRC-03).
+/// Larger than any manifest may be: 10 MiB (SRC-01).
 const TOO_LARGE: usize = 10 * 1024 * 1024 + 1;
 
 #[test]

@@ -29,7 +29,7 @@ fn hooks_come_after_the_start_and_before_the_stop() {
     node.apply(&on_host(pod_of("hooked", &[first, second]), &dir));
     let notes = || lines(&dir.join("notes"));
     let seen = node.until_pod("hooked", "to run both", |pod| pod.running().count() == 2);
-    // RT-21: the next container waits for the hook of the one before.
+    // RT-50: the next container waits for the hook of the one before.
     node.until("the second container's note", || (notes().len() == 2).then_some(()));
     assert_eq!(notes(), ["started", "second"]);
     node.withdraw("hooked");

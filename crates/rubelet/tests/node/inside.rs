@@ -180,7 +180,7 @@ fn users_are_as_asked_and_root_is_refused_where_it_must_be() {
     assert_ne!(node.try_exec(&app(&guarded).id, &["touch", "/here"]).expect("it can be run").exit_code, 0);
     assert!(node.exec(app(&guarded), &["cat", "/proc/1/status"]).contains("CapEff:\t0000000000000000"));
 
-    // RT-49: a user by name cannot be shown not to be root.
+    // RT-96: a user by name cannot be shown not to be root.
     for (name, words) in [("named", "image has non-numeric user (www)"), ("root", "image will run as root")] {
         let line =
             node.until_line(name, "as refused", |line| line.reason.as_deref() == Some("CreateContainerConfigError"));

@@ -143,7 +143,7 @@ fn a_changed_manifest_is_another_pod_and_one_with_its_own_uid_changes_in_place()
     let before = node.running("fixed");
     assert_eq!(before.pod.uid.as_str(), uid);
 
-    // SRC-06: the UID is a hash of the manifest. WORK-08: the new pod waits until the old one has left.
+    // SRC-05: the UID is a hash of the manifest. WORK-08: the new pod waits until the old one has left.
     node.apply(&with(pod("plain", WAIT), "/metadata/labels", json!({"changed": "yes"})));
     node.gone(&plain.pod);
     let after = node.running("plain");

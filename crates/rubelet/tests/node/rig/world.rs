@@ -14,7 +14,7 @@ use rubelet_engine::ports::{Containers, ExecOutput, RpcError, RuntimeView, Sandb
 use super::{Node, PATIENCE, containerd, containerd_socket};
 
 impl Node {
-    /// The name under which the pod of this manifest runs here (STATIC-02).
+    /// The name under which the pod of this manifest runs here (SRC-05).
     pub(crate) fn full_name(&self, name: &str) -> String {
         format!("{name}-{}", self.name)
     }
