@@ -1,6 +1,6 @@
-//! Keeps `docs/parity` honest: every row of upstream's behaviour is answered once, by tests that exist, by a stated
+//! Keeps `docs/parity` honest: every row says what upstream does and is answered once, by tests that exist, by a stated
 //! difference, or by a capability that the index says is missing. A page that merely exists, a whole module or a plan for
-//! some later day is no answer.
+//! some later day is no answer. Rows and sections that the sources cite can be looked up there.
 
 mod tree;
 
@@ -17,6 +17,12 @@ const GOLDEN: [(&str, &str); 3] =
 
 /// Beginnings of names in code type that are metrics and not tests.
 const METRICS: [&str; 3] = ["kubelet_", "kubernetes_", "prober_"];
+
+/// The part of a page that says what upstream does. Names in it are upstream's.
+const UPSTREAM: &str = "## What upstream does";
+
+/// What is spelt like a row and is none.
+const NO_ROWS: [&str; 5] = ["CRC-32", "DEP-11", "EUI-64", "SHA-256", "SHA-512"];
 
 /// A row of a table: what it is about, and what shows that it holds.
 struct Row {
@@ -52,6 +58,60 @@ fn rows() -> Vec<Row> {
         }
     }
     rows
+}
+
+/// The lines of a page, each with its number and whether it says what upstream does.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
+    (1..).zip(text.lines()).scan(false, |upstream, (at, line)| {
+        if line.starts_with("## ") {
+            *upstream = line == UPSTREAM;
+        }
+        Some((at, line, *upstream))
+    })
+}
+
+/// What upstream does, row by row: `- **RT-24** Ephemeral containers start once and never restart.`
+fn facts() -> Vec<(String, Row)> {
+    let mut facts = Vec::new();
+    for page in pages() {
+        for (at, line, upstream) in lines(&read(&page)) {
+            let Some((id, what)) = line.strip_prefix("- **").and_then(|line| line.split_once("** ")) else { continue };
+            if upstream {
+                let (id, what) = (id.to_owned(), what.to_owned());
+                facts.push((page.clone(), Row { place: format!("{page}:{at}"), id, what, answer: String::new() }));
+            }
+        }
+    }
+    facts
+}
+
+/// Words that are spelt as the ID of a row is: `RT-20`.
+fn cited(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c)).filter(|word| {
+        word.split_once('-').is_some_and(|(family, number)| {
+            (2..=6).contains(&family.len())
+                && family.bytes().all(|b| b.is_ascii_uppercase())
+                && (2..=3).contains(&number.len())
+                && number.bytes().all(|b| b.is_ascii_digit())
+        })
+    })
+}
+
+/// Numbers of sections: of `(section 27.2)` the `27.2`.
+fn cited_sections(text: &str) -> impl Iterator<Item = &str> {
+    after(text, "section ").filter_map(|rest| {
+        let number = rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.trim_end_matches('.');
+        number.contains('.').then_some(number)
+    })
+}
+
+/// Everything that people write: sources, scripts, data of tests, documents.
+fn written() -> Vec<String> {
+    let mut all: Vec<String> = ["README.md", "ARCHITECTURE.md", "Makefile"].map(str::to_owned).into();
+    for dir in ["crates", "tests", "docs", "examples"] {
+        all.extend(files(dir, &[".rs", ".md", ".sh", ".yaml", ".yml", ".toml", ".py", ".txt"]));
+    }
+    all
 }
 
 /// What stands between backticks.
@@ -170,6 +230,58 @@ fn every_row_has_one_answer() {
 }
 
 #[test]
+fn every_row_says_what_upstream_does_on_the_page_of_its_answer() {
+    let facts = facts();
+    let mut wrong = Vec::new();
+    for Row { place, id, .. } in rows() {
+        let told: Vec<_> = facts.iter().filter(|(_, fact)| fact.id == id).collect();
+        let [(page, fact)] = told[..] else {
+            wrong.push(format!("{place}: {id} has {} entries under {UPSTREAM:?}", told.len()));
+            continue;
+        };
+        if !place.starts_with(&format!("{page}:")) {
+            wrong.push(format!("{place}: {id} is answered here, and described in {}", fact.place));
+        }
+        if fact.what.split_whitespace().count() < 2 {
+            wrong.push(format!("{}: {id} says too little: {:?}", fact.place, fact.what));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(facts.len(), ROWS, "a fact without a row");
+}
+
+#[test]
+fn every_row_that_is_cited_exists() {
+    let list = read("docs/parity/rows.txt");
+    let known: BTreeSet<&str> = list.lines().chain(NO_ROWS).collect();
+    let mut wrong = Vec::new();
+    for file in written() {
+        for (at, line) in (1..).zip(read(&file).lines()) {
+            wrong.extend(cited(line).filter(|id| !known.contains(id)).map(|id| format!("{file}:{at}: {id}")));
+        }
+    }
+    assert!(wrong.is_empty(), "not in docs/parity/rows.txt:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_section_that_is_cited_exists() {
+    let mut known = BTreeSet::new();
+    for page in pages() {
+        for line in read(&page).lines() {
+            let title = line.strip_prefix("### ").or_else(|| line.strip_prefix("# Section "));
+            known.extend(title.and_then(|title| Some(title.split([' ', ':']).next()?.to_owned())));
+        }
+    }
+    let mut wrong = Vec::new();
+    for file in written() {
+        for (at, line) in (1..).zip(read(&file).lines()) {
+            wrong.extend(cited_sections(line).filter(|no| !known.contains(*no)).map(|no| format!("{file}:{at}: {no}")));
+        }
+    }
+    assert!(wrong.is_empty(), "no page of docs/parity has such a section:\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn every_answer_names_tests_or_a_difference_or_what_is_missing() {
     let tests = tests();
     let mut wrong = Vec::new();
@@ -195,7 +307,7 @@ fn everything_that_is_named_exists() {
     let tests = tests();
     let mut wrong = Vec::new();
     for page in pages().into_iter().chain(["docs/parity.md".to_owned()]) {
-        for (at, line) in (1..).zip(read(&page).lines()) {
+        for (at, line, _) in lines(&read(&page)).filter(|(_, _, upstream)| !upstream) {
             let faults = code(line).filter_map(|word| Some(format!("{page}:{at}: {word}: {}", fault(word, &tests)?)));
             wrong.extend(faults);
         }
@@ -256,6 +368,13 @@ fn the_index_leads_to_every_page() {
         let link = page.trim_start_matches("docs/");
         assert!(index.contains(&format!("({link})")), "docs/parity.md does not lead to {page}");
     }
+}
+
+#[test]
+fn citations_are_found() {
+    let line = "(RT-20, NODE-10/NODE-30), UTF-8 CVE-2021-25741 RT-1 rt-20 X-20 GATE-GA SHA-256-x `TRAP-01`: section 27.2) section 3.";
+    assert_eq!(cited(line).collect::<Vec<_>>(), ["RT-20", "NODE-10", "NODE-30", "TRAP-01"]);
+    assert_eq!(cited_sections(line).collect::<Vec<_>>(), ["27.2"]);
 }
 
 #[test]
