@@ -1,4 +1,4 @@
-//! The papers of the house say what is so: dependencies, decisions, links, and every command that the README shows.
+//! The documents say what is so: dependencies, decisions, links, and every command that the README shows.
 
 mod tree;
 
@@ -143,4 +143,33 @@ fn the_readmes_configuration_is_taken_without_a_warning() {
     let loaded = load(&options, CgroupVersion::V2).unwrap_or_else(|err| panic!("{err}"));
     assert_eq!(loaded.warnings, Vec::<String>::new());
     assert_eq!(loaded.config.static_pod_path, "/etc/kubernetes/manifests");
+}
+
+/// `struct Job`, `mod resize`, `fn finish`: whether `text` defines `name`.
+fn defines(text: &str, name: &str) -> bool {
+    const KINDS: [&str; 6] = ["struct", "enum", "trait", "fn", "type", "mod"];
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).any(|line| {
+        let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        words.any(|word| KINDS.contains(&word)) && words.next() == Some(name)
+    })
+}
+
+#[test]
+fn the_words_of_the_glossary_are_those_of_the_code() {
+    let page = read("docs/glossary.md");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| word")).collect();
+    assert!(rows.len() >= 50, "{} words", rows.len());
+    let mut wrong = Vec::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [word, meaning, here, _upstream] = cells[..] else { panic!("not four columns: {row}") };
+        assert!(!word.is_empty() && meaning.split_whitespace().count() > 3, "{row}");
+        let Some((of, name)) = here.trim_matches('`').split_once("::") else { continue };
+        let sources = files(&format!("crates/{of}/src"), &[".rs"]);
+        if !sources.iter().any(|file| defines(&read(file), name)) {
+            wrong.push(format!("{word}: crates/{of} defines no {name}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(defines("    pub(crate) async fn look(&self) {", "look") && !defines("fn looks() {", "look"));
 }
