@@ -28,7 +28,9 @@ pub use checkpoint::{CheckpointError, decode, encode};
 pub use plan::{ResizeContainer, ResizePlan, in_progress, plan_resize, requires_restart};
 pub use queue::{Pending, by_turn};
 pub use requested::{Change, Requested, Requirement, Resized, requested};
-pub use state::{DEFERRED, ERROR, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING, ResizeCondition, ResizeState};
+pub use state::{
+    DEFERRED, ERROR, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING, ResizeCondition, ResizeDecision, ResizeProgress,
+};
 pub use verdict::{Infeasible, feasible};
 pub use words::{completed, failed, pending, started};
 

@@ -31,7 +31,7 @@ use crate::observe::PodObservation;
 use crate::plan::{PlanGates, ProbeView, is_abandoned, restarts_all};
 use crate::qos::qos_class;
 use crate::reason::StartFailure;
-use crate::resize::{PodAllocation, ResizeState};
+use crate::resize::{PodAllocation, ResizeCondition};
 
 pub use adopt::adopt;
 pub use conditions::foreign_conditions;
@@ -70,8 +70,10 @@ pub struct StatusView<'a> {
     pub gates: PlanGates,
     /// How far the pod's end has come.
     pub ending: Ending,
-    /// How its resize stands.
-    pub resize: &'a ResizeState,
+    /// Why the resize that the spec requests is not allocated, if it is not.
+    pub pending_resize: Option<&'a ResizeCondition>,
+    /// The resize that is allocated and not actuated.
+    pub resize_progress: Option<&'a ResizeCondition>,
     /// What the runtime was told of its resources, if anything is known of it.
     pub told: Option<&'a PodAllocation>,
     /// The wall clock.

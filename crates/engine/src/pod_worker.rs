@@ -30,7 +30,7 @@ use rubelet_core::lifecycle::{JobEnd, Retry};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::ProbeView;
 use rubelet_core::reason::{StartFailure, WaitingReason};
-use rubelet_core::resize::{PodAllocation, ResizeState};
+use rubelet_core::resize::{PodAllocation, ResizeDecision, ResizeProgress};
 use rubelet_core::status::Ending;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -68,8 +68,10 @@ pub struct PodMemory {
     pub set_up: Option<Arc<BTreeMap<String, PathBuf>>>,
     /// What the runtime was last told of its containers' resources.
     pub(crate) told: Option<Arc<PodAllocation>>,
-    /// How its resize stands.
-    pub(crate) resize: ResizeState,
+    /// The decisions about its resizes. Written by the loop; a job reads what was decided when it began.
+    pub(crate) resize: ResizeDecision,
+    /// How far its allocated resources are actuated. Written by the job.
+    pub(crate) progress: ResizeProgress,
     /// How its volumes fare.
     pub(crate) volumes: VolumeMemory,
     /// Containers of it ran when its grace was over and the runtime had been asked to stop them: they are killed by all
@@ -85,7 +87,8 @@ impl PodMemory {
         Self {
             seen: None,
             unseen: false,
-            resize: ResizeState::of(&before),
+            resize: ResizeDecision::of(&before),
+            progress: ResizeProgress::of(&before),
             told: None,
             status: Arc::new(before),
             failures: BTreeMap::new(),

@@ -1,54 +1,123 @@
-//! How a resize stands, as its conditions tell it (RSZ-06).
+//! The state of a pod's resize, in two halves with one writer each (RSZ-06).
+//!
+//! The sync loop decides whether a resize is allocated ([`ResizeDecision`]); the pod's job actuates what was allocated
+//! ([`ResizeProgress`]). A job reads the decision as a snapshot, and the loop reads the progress when the job has ended.
 
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 
-/// The condition of a resize that was not begun.
+/// The condition of a resize that is not allocated.
 pub const RESIZE_PENDING: &str = "PodResizePending";
-/// The condition of one that was not finished.
+/// The condition of a resize that is allocated and not actuated.
 pub const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
-/// There is no room now.
+/// The node has no room for the resize now.
 pub const DEFERRED: &str = "Deferred";
-/// There never will be.
+/// The node can never allocate the resize.
 pub const INFEASIBLE: &str = "Infeasible";
-/// The runtime or the kernel refused.
+/// The runtime or the kernel refused to actuate the resize.
 pub const ERROR: &str = "Error";
 
-/// How a pod's resize stands. A new one may wait while an older one is still being made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResizeState {
-    /// What it asks for has not been given to it.
-    pub pending: Option<ResizeCondition>,
-    /// What was given to it is not in force everywhere.
-    pub progress: Option<ResizeCondition>,
-}
-
-/// Why, and of which version of the pod.
+/// Content of a resize condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResizeCondition {
     /// `Deferred`, `Infeasible`, `Error`, or empty.
     pub reason: String,
-    /// In words.
+    /// The message of the condition.
     pub message: String,
-    /// `metadata.generation` of the pod that asked for it.
+    /// `metadata.generation` of the pod that requested the resize.
     pub generation: i64,
 }
 
-impl ResizeState {
-    /// As a status tells it: all that is left of it after a restart.
+/// The decisions about a pod's resizes. Written by the sync loop only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResizeDecision {
+    /// Why the resize that the spec requests is not allocated, if it is not.
+    pub pending: Option<ResizeCondition>,
+    /// The resize allocated last by this process.
+    allocated: AllocatedResize,
+}
+
+/// Identifies a resize that was allocated: two may have the same generation, for only the API server counts generations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct AllocatedResize {
+    number: u64,
+    generation: i64,
+}
+
+impl ResizeDecision {
+    /// The decision shown by `status`: after a restart nothing else is left of it.
     #[doc(alias = "BackfillPodResizeConditions")]
     pub fn of(status: &PodStatus) -> Self {
-        let find = |name: &str| {
-            let conditions = status.conditions.as_deref().unwrap_or_default();
-            conditions.iter().find(|c| c.type_ == name && c.status == "True").map(condition)
-        };
-        Self { pending: find(RESIZE_PENDING), progress: find(RESIZE_IN_PROGRESS) }
+        Self { pending: condition(status, RESIZE_PENDING), ..Self::default() }
+    }
+
+    /// The resize of this generation is allocated, so that none is pending.
+    pub fn allocate(&mut self, generation: i64) {
+        self.pending = None;
+        self.allocated = AllocatedResize { number: self.allocated.number.saturating_add(1), generation };
     }
 }
 
-fn condition(of: &PodCondition) -> ResizeCondition {
-    ResizeCondition {
+/// How far the allocated resources of a pod are actuated. Written by the pod's job only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResizeProgress {
+    condition: Option<ResizeCondition>,
+    /// The last allocated resize that the job has begun to actuate.
+    begun: AllocatedResize,
+}
+
+impl ResizeProgress {
+    /// The progress shown by `status`: after a restart nothing else is left of it.
+    #[doc(alias = "BackfillPodResizeConditions")]
+    pub fn of(status: &PodStatus) -> Self {
+        Self { condition: condition(status, RESIZE_IN_PROGRESS), ..Self::default() }
+    }
+
+    /// The condition of the resize in progress.
+    pub fn condition(&self) -> Option<&ResizeCondition> {
+        self.condition.as_ref()
+    }
+
+    /// A resize is being actuated, or was allocated and waits for the job.
+    pub fn is_open(&self, decision: &ResizeDecision) -> bool {
+        self.condition.is_some() || self.begun != decision.allocated
+    }
+
+    /// Begins with the resize that was allocated last. The error of an earlier resize is over then.
+    pub fn begin(&mut self, decision: &ResizeDecision) {
+        if self.begun != decision.allocated {
+            self.begun = decision.allocated;
+            self.condition =
+                Some(ResizeCondition { generation: decision.allocated.generation, ..ResizeCondition::default() });
+        }
+    }
+
+    /// Running containers lack allocated resources. An error stays shown until the resize is complete.
+    pub fn go_on(&mut self, generation: i64) {
+        self.condition.get_or_insert_with(|| ResizeCondition { generation, ..ResizeCondition::default() });
+    }
+
+    /// All running containers have the allocated resources. Returns the condition of the resize that is complete by that.
+    pub fn complete(&mut self) -> Option<ResizeCondition> {
+        self.condition.take()
+    }
+
+    /// The runtime or the kernel refused. Returns whether the error differs from the one before.
+    pub fn fail(&mut self, generation: i64, message: &str) -> bool {
+        let before = self.condition.get_or_insert_default();
+        if before.reason == ERROR && before.message == message {
+            return false;
+        }
+        *before = ResizeCondition { reason: ERROR.to_owned(), message: message.to_owned(), generation };
+        true
+    }
+}
+
+fn condition(status: &PodStatus, name: &str) -> Option<ResizeCondition> {
+    let content = |of: &PodCondition| ResizeCondition {
         reason: of.reason.clone().unwrap_or_default(),
         message: of.message.clone().unwrap_or_default(),
         generation: of.observed_generation.unwrap_or_default(),
-    }
+    };
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    conditions.iter().find(|c| c.type_ == name && c.status == "True").map(content)
 }

@@ -6,7 +6,7 @@ use super::{Ending, Phase, StatusView, time};
 use crate::observe::PodObservation;
 use crate::plan::{SandboxNeed, sandbox_need};
 use crate::pod::{PodExt, is_sidecar};
-use crate::resize::{RESIZE_IN_PROGRESS, RESIZE_PENDING, ResizeCondition, ResizeState};
+use crate::resize::{RESIZE_IN_PROGRESS, RESIZE_PENDING, ResizeCondition};
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
 const INITIALIZED: &str = "Initialized";
@@ -45,7 +45,7 @@ pub(super) fn of(
     let from_api = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let mut all: Vec<PodCondition> = from_api.iter().filter(|c| !is_owned(&c.type_)).cloned().collect();
     if view.ending != Ending::Terminal {
-        all.extend(resizing(view.resize));
+        all.extend(resizing(view));
     }
     if let Some(disruption) = before.iter().find(|c| c.type_ == DISRUPTION_TARGET) {
         all.retain(|c| c.type_ != DISRUPTION_TARGET);
@@ -77,7 +77,7 @@ pub(super) fn of(
 
 /// RSZ-06.
 #[doc(alias = "determinePodResizeStatus")]
-fn resizing(state: &ResizeState) -> impl Iterator<Item = PodCondition> {
+fn resizing(view: &StatusView<'_>) -> impl Iterator<Item = PodCondition> {
     let condition = |name: &str, of: &ResizeCondition| PodCondition {
         type_: name.to_owned(),
         status: "True".to_owned(),
@@ -86,8 +86,8 @@ fn resizing(state: &ResizeState) -> impl Iterator<Item = PodCondition> {
         observed_generation: Some(of.generation).filter(|generation| *generation != 0),
         ..PodCondition::default()
     };
-    let pending = state.pending.as_ref().map(|of| condition(RESIZE_PENDING, of));
-    pending.into_iter().chain(state.progress.as_ref().map(|of| condition(RESIZE_IN_PROGRESS, of)))
+    let pending = view.pending_resize.map(|of| condition(RESIZE_PENDING, of));
+    pending.into_iter().chain(view.resize_progress.map(|of| condition(RESIZE_IN_PROGRESS, of)))
 }
 
 /// What a condition says.

@@ -38,7 +38,7 @@ pub(super) fn convert(instance: &Instance<'_>, seen: &ContainerObservation) -> C
         resources: Some(resources::of_container(
             spec,
             seen,
-            old.filter(|old| view.resize.progress.is_some() && old.container_id.as_ref() == Some(&id)),
+            old.filter(|old| view.resize_progress.is_some() && old.container_id.as_ref() == Some(&id)),
         )),
         allocated_resources: spec.resources.as_ref().and_then(|r| r.requests.clone()).filter(|r| !r.is_empty()),
         user: seen.user.as_ref().map(user),

@@ -18,7 +18,7 @@ use rubelet_core::observe::{
 use rubelet_core::plan::{PodPlan, ProbeView, SandboxPlan, Verdict};
 use rubelet_core::pod::PodExt;
 use rubelet_core::reason::{StartFailure, WaitingReason};
-use rubelet_core::resize::{PodAllocation, ResizeContainer, ResizeState};
+use rubelet_core::resize::{PodAllocation, ResizeContainer, ResizeDecision, ResizeProgress};
 use rubelet_core::status::{Ending, StatusView, normalise, pod_status};
 use rubelet_core::time::Instant;
 use serde::Deserialize;
@@ -194,6 +194,8 @@ impl Case {
             })
             .collect();
         let host_ips: Vec<_> = self.host_ips.iter().map(|ip| ip.parse().expect("an address")).collect();
+        // As after a restart.
+        let (decision, progress) = (ResizeDecision::of(previous), ResizeProgress::of(previous));
         let view = StatusView {
             pod,
             previous,
@@ -203,8 +205,8 @@ impl Case {
             host_ips: &host_ips,
             recursive_read_only: true,
             gates: self.gates(),
-            // As after a restart.
-            resize: &ResizeState::of(previous),
+            pending_resize: decision.pending.as_ref(),
+            resize_progress: progress.condition(),
             told: None,
             ending: match self.ending.as_str() {
                 "" => Ending::No,

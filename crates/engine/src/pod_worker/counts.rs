@@ -67,7 +67,7 @@ impl PodWorkers {
             let pending = resize.pending.as_ref().map(|pending| pending.reason.as_str());
             census.deferred += u64::from(pending == Some(DEFERRED));
             census.infeasible += u64::from(pending == Some(INFEASIBLE));
-            census.in_progress += u64::from(resize.progress.is_some());
+            census.in_progress += u64::from(worker.memory.progress.is_open(resize));
         }
         for pod in self.active() {
             census.active.add(pod.is_static());

@@ -21,11 +21,10 @@ impl PodWorkers {
         true
     }
 
-    /// It has been given what it asks for; what an earlier resize complained of is over.
-    pub(crate) fn resize_given(&mut self, uid: &PodUid, generation: i64) {
+    /// The resize of this generation is allocated. The next job begins to actuate it.
+    pub(crate) fn resize_allocated(&mut self, uid: &PodUid, generation: i64) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
-        worker.memory.resize.pending = None;
-        worker.memory.resize.progress = Some(ResizeCondition { generation, ..ResizeCondition::default() });
+        worker.memory.resize.allocate(generation);
     }
 
     /// Since when it has been told to wait.

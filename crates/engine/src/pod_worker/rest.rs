@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::plan::ProbeView;
-use rubelet_core::resize::{PodAllocation, ResizeState};
+use rubelet_core::resize::PodAllocation;
 
 use super::PodMemory;
 
@@ -25,8 +25,9 @@ pub(crate) struct Rest {
 impl Rest {
     /// What `memory` rests on now; `None` while something is under way that may end without a sign.
     pub(super) fn on(pod: &Arc<Pod>, memory: &PodMemory, recursive_read_only: bool) -> Option<Self> {
-        let PodMemory { failures, resize, set_up, .. } = memory;
-        let still = failures.is_empty() && *resize == ResizeState::default() && set_up.is_some();
+        let PodMemory { failures, resize, progress, set_up, .. } = memory;
+        let resizes = resize.pending.is_some() || progress.is_open(resize);
+        let still = failures.is_empty() && !resizes && set_up.is_some();
         let told = memory.told.as_ref().filter(|_| still)?;
         Some(Self {
             pod: Arc::downgrade(pod),
@@ -55,7 +56,7 @@ mod tests {
 
     use rubelet_core::backoff::BackoffPolicy;
     use rubelet_core::reason::{StartFailure, WaitingReason};
-    use rubelet_core::resize::ResizeCondition;
+    use rubelet_core::resize::{ResizeCondition, ResizeDecision, ResizeProgress};
 
     use super::*;
 
@@ -84,7 +85,13 @@ mod tests {
         let failure = StartFailure { reason: WaitingReason::ErrImagePull, message: String::new() };
         let failures = BTreeMap::from([("app".to_owned(), failure)]);
         assert!(Rest::on(&pod, &PodMemory { failures, ..memory.clone() }, false).is_none());
-        let resize = ResizeState { progress: Some(ResizeCondition::default()), pending: None };
+        let mut progress = ResizeProgress::default();
+        progress.go_on(1);
+        assert!(Rest::on(&pod, &PodMemory { progress, ..memory.clone() }, false).is_none());
+        let mut resize = ResizeDecision::default();
+        resize.pending = Some(ResizeCondition::default());
+        assert!(Rest::on(&pod, &PodMemory { resize: resize.clone(), ..memory.clone() }, false).is_none());
+        resize.allocate(1);
         assert!(Rest::on(&pod, &PodMemory { resize, ..memory.clone() }, false).is_none());
         assert!(Rest::on(&pod, &PodMemory { set_up: None, ..memory }, false).is_none());
     }

@@ -12,7 +12,7 @@ use rubelet_core::lifecycle::{JobEnd, Retry, Subject};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
-use rubelet_core::resize::{ERROR, PodAllocation, ResizeCondition, completed, failed, in_progress};
+use rubelet_core::resize::{PodAllocation, completed, failed, in_progress};
 use rubelet_core::status::{
     DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal, pod_status,
 };
@@ -162,23 +162,19 @@ impl SyncPod<'_> {
     async fn watch_resize(&mut self, seen: &PodObservation) {
         // After a restart with no record, what runs is taken to have what it should: a lost record restarts nothing.
         let told = self.memory.told.get_or_insert_with(|| Arc::new(PodAllocation::of(&self.pod)));
+        self.memory.progress.begin(&self.memory.resize);
         if in_progress(&self.pod, seen, told) {
-            let generation = self.pod.metadata.generation.unwrap_or_default();
-            let begun = || ResizeCondition { generation, ..ResizeCondition::default() };
-            self.memory.resize.progress.get_or_insert_with(begun);
-        } else if let Some(done) = self.memory.resize.progress.take() {
+            self.memory.progress.go_on(self.pod.metadata.generation.unwrap_or_default());
+        } else if let Some(done) = self.memory.progress.complete() {
             self.tell(EventKind::Normal, "ResizeCompleted", completed(&self.pod, done.generation)).await;
         }
     }
 
     async fn resize_failed(&mut self, problem: &str) {
         let generation = self.pod.metadata.generation.unwrap_or_default();
-        let progress = self.memory.resize.progress.get_or_insert_default();
-        if progress.reason == ERROR && progress.message == problem {
-            return;
+        if self.memory.progress.fail(generation, problem) {
+            self.tell(EventKind::Warning, "ResizeError", failed(&self.pod, generation, problem)).await;
         }
-        *progress = ResizeCondition { reason: ERROR.into(), message: problem.into(), generation };
-        self.tell(EventKind::Warning, "ResizeError", failed(&self.pod, generation, problem)).await;
     }
 
     /// When to do what the new look calls for and is not waited for already, as a back-off is (SYNC-14).
@@ -358,7 +354,8 @@ pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObser
         runtime_name: &node.settings.runtime_name,
         host_ips: &node.facts.ips,
         ending,
-        resize: &memory.resize,
+        pending_resize: memory.resize.pending.as_ref(),
+        resize_progress: memory.progress.condition(),
         told: memory.told.as_deref(),
         now: node.clock.wall(),
         recursive_read_only: recursive_read_only(node),

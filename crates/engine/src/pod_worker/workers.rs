@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, PodLifecycle, Stage};
 use rubelet_core::pod::{OrphanPod, PodExt};
-use rubelet_core::resize::{PodAllocation, ResizeState};
+use rubelet_core::resize::PodAllocation;
 use rubelet_core::time::{Instant, Now};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -291,10 +291,9 @@ impl PodWorkers {
                 // The job worked with what the probes said when it began; what they say now stands.
                 let probes = Arc::clone(&worker.memory.probes);
                 told_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
-                // Whether a resize waits is the loop's to say.
-                let pending = worker.memory.resize.pending.clone();
-                told_meanwhile |= pending != memory.resize.pending;
-                let resize = ResizeState { pending, ..memory.resize };
+                // The loop decides about resizes.
+                let resize = worker.memory.resize.clone();
+                told_meanwhile |= resize != memory.resize;
                 // What was said when all that others wait for had been given back was the last word.
                 let status = if worker.released { Arc::clone(&worker.memory.status) } else { memory.status };
                 worker.memory = PodMemory { probes, resize, status, ..memory };

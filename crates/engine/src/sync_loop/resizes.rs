@@ -244,7 +244,7 @@ impl SyncLoop {
             if since.is_some() {
                 self.node.metrics.deferred_accepted(trigger);
             }
-            self.workers.resize_given(uid, generation);
+            self.workers.resize_allocated(uid, generation);
             self.record(desired, EventKind::Normal, "ResizeStarted", started(desired, generation));
             self.workers.desired(Arc::clone(desired), Arrival::Updated);
             self.housekeeping.pods_changed(&self.node, &self.workers);

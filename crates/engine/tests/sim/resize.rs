@@ -336,3 +336,23 @@ async fn what_a_pod_was_given_is_forgotten_with_the_pod() {
     sim.pass(5).await;
     assert_eq!((has("web-uid"), has("other-uid")), ([false; 2], [true; 2]));
 }
+
+// RSZ-06: a resize that is allocated while a job is at work is completed by a later job
+#[tokio::test(start_paused = true)]
+async fn a_resize_that_was_started_during_a_job_is_completed() {
+    let (sim, api) = Sim::in_cluster(12).await;
+    let slow = Behaviour::exits(1).start_takes(std::time::Duration::from_secs(10));
+    sim.runtime.script("app", [slow, Behaviour::runs()]);
+    api.put(&cpu("web", "100m").build());
+    sim.until(10, "the start to be under way", async |sim| {
+        sim.runtime.calls("web").iter().any(|line| line.contains("create app"))
+    })
+    .await;
+    set(&api, "web", "cpu", "200m");
+    sim.until(60, "the next instance to be ready", async |_| is_ready(&api.status("web"))).await;
+    let lines = sim.events.lines("web");
+    let count = |event: &str| lines.iter().filter(|line| line.starts_with(event)).count();
+    assert_eq!((count("Normal ResizeStarted"), count("Normal ResizeCompleted")), (1, 1), "{lines:#?}");
+    assert!(condition(&api, "web", "PodResizeInProgress").is_none());
+    sim.check_laws();
+}

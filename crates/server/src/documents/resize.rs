@@ -5,20 +5,19 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rubelet_core::pod::PodExt;
-use rubelet_core::resize::ResizeState;
+use rubelet_core::resize::{ResizeDecision, ResizeProgress};
 use rubelet_core::resources::{Amount, CPU, MEMORY};
 
 /// A line for what waits, and one for what is being made; none if nothing is.
 pub(super) fn stands(pod: Option<&Pod>, status: &PodStatus) -> Vec<String> {
-    let ResizeState { pending, progress } = ResizeState::of(status);
     let mut lines = Vec::new();
-    if let Some(progress) = progress {
+    if let Some(progress) = ResizeProgress::of(status).condition() {
         let changes = pod.map(|pod| changes(pod, status)).unwrap_or_default();
         let what = if changes.is_empty() { String::new() } else { format!(": {}", changes.join(", ")) };
         let trouble = if progress.message.is_empty() { String::new() } else { format!("; {}", progress.message) };
         lines.push(format!("in progress{what}{trouble}"));
     }
-    if let Some(pending) = pending {
+    if let Some(pending) = ResizeDecision::of(status).pending {
         let why = if pending.message.is_empty() { String::new() } else { format!(": {}", pending.message) };
         lines.push(format!("pending ({}){why}", pending.reason));
     }
