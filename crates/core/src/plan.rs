@@ -37,9 +37,8 @@ pub struct PodView<'a> {
     pub probes: &'a ProbeView,
     /// Feature gates that matter here.
     pub gates: PlanGates,
-    /// What the runtime was last told of its containers' resources; `None` if that is not known, and then nothing is
-    /// resized.
-    pub told: Option<&'a PodAllocation>,
+    /// The resources that the runtime has actuated. `None` if they are not known: then no container is resized.
+    pub actuated: Option<&'a PodAllocation>,
 }
 
 /// Feature gates that change plans.
@@ -212,7 +211,7 @@ fn inside(view: &PodView<'_>, seen: &PodObservation, id: SandboxId) -> PodPlan {
     plan.kill = init.kill.into_iter().chain(kill).chain(surplus(seen)).collect();
     plan.start.extend(init.start.into_iter().map(|index| StartContainer { role: init_role(view.pod, index), index }));
     plan.start.extend(start.into_iter().map(|index| StartContainer { role: Role::Regular, index }));
-    plan.resize = view.told.map(|told| plan_resize(view.pod, seen, told)).unwrap_or_default();
+    plan.resize = view.actuated.map(|actuated| plan_resize(view.pod, seen, actuated)).unwrap_or_default();
     plan
 }
 

@@ -74,8 +74,8 @@ pub struct StatusView<'a> {
     pub pending_resize: Option<&'a ResizeCondition>,
     /// The resize that is allocated and not actuated.
     pub resize_progress: Option<&'a ResizeCondition>,
-    /// What the runtime was told of its resources, if anything is known of it.
-    pub told: Option<&'a PodAllocation>,
+    /// The resources that the runtime has actuated, if known.
+    pub actuated: Option<&'a PodAllocation>,
     /// The wall clock.
     pub now: Timestamp,
 }
@@ -105,7 +105,7 @@ pub fn pod_status(view: &StatusView<'_>, seen: &PodObservation) -> PodStatus {
         init_container_statuses: containers::statuses_or_none(view, seen, ContainerList::Init, restarting),
         ephemeral_container_statuses: containers::statuses_or_none(view, seen, ContainerList::Ephemeral, restarting),
         qos_class: Some(qos_class(pod).as_str().to_owned()),
-        resources: Some(resources::of_pod(pod, view.told)),
+        resources: Some(resources::of_pod(pod, view.actuated)),
         allocated_resources: resources::requested_by_pod(pod),
         start_time: old.start_time.clone().or_else(|| api.and_then(|s| s.start_time.clone())).or(Some(time(view.now))),
         observed_generation: pod.metadata.generation.max(old.observed_generation).filter(|g| *g != 0),

@@ -48,8 +48,8 @@ fn plans() {
         let pod = case.pod();
         let seen = case.seen(&pod);
         let probes = case.probes(&seen);
-        let told = case.told();
-        let view = PodView { pod: &pod, probes: &probes, gates: case.gates(), told: told.as_ref() };
+        let actuated = case.actuated();
+        let view = PodView { pod: &pod, probes: &probes, gates: case.gates(), actuated: actuated.as_ref() };
         let plan = plan_pod(&view, &seen);
         world::show_plan(&pod, &plan)
     });

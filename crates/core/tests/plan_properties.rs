@@ -17,7 +17,7 @@ use rubelet_core::pod::{PodExt, Role, is_sidecar};
 use world::{Case, any, at, name_at};
 
 fn plan(case: &Case, pod: &Pod, seen: &PodObservation, probes: &ProbeView) -> PodPlan {
-    plan_pod(&PodView { pod, probes, gates: case.gates(), told: None }, seen)
+    plan_pod(&PodView { pod, probes, gates: case.gates(), actuated: None }, seen)
 }
 
 fn first_plan(case: &Case) -> (Pod, PodObservation, PodPlan) {

@@ -66,8 +66,8 @@ pub struct PodMemory {
     pub probes: Arc<ProbeView>,
     /// Directories, cgroup and volumes were made ready by this process; where the volumes are.
     pub set_up: Option<Arc<BTreeMap<String, PathBuf>>>,
-    /// What the runtime was last told of its containers' resources.
-    pub(crate) told: Option<Arc<PodAllocation>>,
+    /// The resources that the runtime has actuated. Written by the job.
+    pub(crate) actuated: Option<Arc<PodAllocation>>,
     /// The decisions about its resizes. Written by the loop; a job reads what was decided when it began.
     pub(crate) resize: ResizeDecision,
     /// How far its allocated resources are actuated. Written by the job.
@@ -89,7 +89,7 @@ impl PodMemory {
             unseen: false,
             resize: ResizeDecision::of(&before),
             progress: ResizeProgress::of(&before),
-            told: None,
+            actuated: None,
             status: Arc::new(before),
             failures: BTreeMap::new(),
             crashes: Backoffs::new(crashes),

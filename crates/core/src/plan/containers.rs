@@ -75,7 +75,7 @@ pub(super) fn kill_to_resize(
     container: &Container,
     running: &ContainerObservation,
 ) -> Option<KillContainer> {
-    let restart = view.told.is_some_and(|told| requires_restart(view.pod, container, told));
+    let restart = view.actuated.is_some_and(|actuated| requires_restart(view.pod, container, actuated));
     let message = || format!("Container {} resize requires restart", container.name);
     restart.then(|| kill(running, KillReason::Resized, message()))
 }

@@ -1,4 +1,4 @@
-//! What the runtime has to be told so that it does what was allocated (RSZ-07 … RSZ-10).
+//! Plans how allocated resources are actuated (RSZ-07 … RSZ-10).
 
 use std::cmp::Ordering;
 
@@ -10,15 +10,15 @@ use crate::observe::PodObservation;
 use crate::pod::{PodExt, is_sidecar};
 use crate::resources::{Amount, CPU, MEMORY};
 
-/// Running containers whose resources change in place. Memory goes first, then CPU, and within each what shrinks before
-/// what grows, so that the sum of the pod never exceeds both the old and the new one.
+/// Running containers whose resources change in place. Memory changes first, then CPU, and within each the containers that
+/// shrink before those that grow, so that the sum of the pod never exceeds both the old and the new sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResizePlan {
-    /// Whose memory changes, in order.
+    /// Containers whose memory changes, in order.
     pub memory: Vec<ResizeContainer>,
-    /// Whose CPU changes, in order.
+    /// Containers whose CPU changes, in order.
     pub cpu: Vec<ResizeContainer>,
-    /// The pod's own cgroup has to change: by its own resources, or because a container comes back with others.
+    /// The pod's cgroup has to change: for resources of the pod itself, or for a container that restarts with another size.
     pub pod: bool,
 }
 
@@ -36,11 +36,11 @@ pub struct ResizeContainer {
     pub id: ContainerId,
     /// Its name in the spec.
     pub name: String,
-    /// Its memory limit gets lower, or it gets one: must be above what it uses (RSZ-08). In bytes.
+    /// The new memory limit in bytes, if it is lower than before or the first one. It must be above the usage (RSZ-08).
     pub lower_memory_limit: Option<i64>,
 }
 
-/// What a container has of the resources that can change.
+/// The resources of a container that a resize can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sizes {
     memory_limit: i64,
@@ -54,7 +54,7 @@ impl Sizes {
         let get = |of: Option<&ResourceRequirements>, pick: super::Pick, name: &str| {
             of.and_then(pick).and_then(|list| list.get(name)).map(Amount::of).filter(|amount| !amount.is_zero())
         };
-        // A container without a limit lives under the pod's.
+        // A container without a limit is bounded by the limit of its pod.
         let limit = |name| get(container, super::limits, name).or_else(|| get(pod, super::limits, name));
         let request = |name| get(container, super::requests, name);
         Self {
@@ -74,19 +74,19 @@ impl Sizes {
     }
 }
 
-/// How a container's sizes change: from what the runtime was told to what was allocated. `None` if they do not, or if
-/// nothing is known of what it was told: a lost record must not restart a container.
-fn change(pod: &Pod, container: &Container, told: &PodAllocation) -> Option<(Sizes, Sizes)> {
-    let before = told.containers.get(&container.name)?;
+/// The sizes of a container as actuated and as allocated. `None` if they are equal, or if the actuated resources are not
+/// known: a lost checkpoint must not restart a container.
+fn change(pod: &Pod, container: &Container, actuated: &PodAllocation) -> Option<(Sizes, Sizes)> {
+    let before = actuated.containers.get(&container.name)?;
     let pod_level = pod.pod_spec().and_then(|spec| spec.resources.as_ref());
-    let old = Sizes::of(told.pod.as_ref(), Some(before));
+    let old = Sizes::of(actuated.pod.as_ref(), Some(before));
     let new = Sizes::of(pod_level, container.resources.as_ref());
     (old != new).then_some((old, new))
 }
 
-/// A running container has to be restarted to get what was allocated to it (RSZ-09).
-pub fn requires_restart(pod: &Pod, container: &Container, told: &PodAllocation) -> bool {
-    let Some((old, new)) = change(pod, container, told) else { return false };
+/// A running container has to be restarted to get its allocated resources (RSZ-09).
+pub fn requires_restart(pod: &Pod, container: &Container, actuated: &PodAllocation) -> bool {
+    let Some((old, new)) = change(pod, container, actuated) else { return false };
     let restarts = |resource: &str| {
         let policies = container.resize_policy.as_deref().unwrap_or_default();
         let policy = policies.iter().find(|policy| policy.resource_name == resource);
@@ -99,19 +99,19 @@ pub fn requires_restart(pod: &Pod, container: &Container, told: &PodAllocation) 
 ///
 /// upstream: kuberuntime_manager.go computePodResizeAction, computePodLevelResourcesResizeAction (v1.36)
 #[doc(alias = "computePodResizeAction")]
-pub fn plan_resize(pod: &Pod, seen: &PodObservation, told: &PodAllocation) -> ResizePlan {
+pub fn plan_resize(pod: &Pod, seen: &PodObservation, actuated: &PodAllocation) -> ResizePlan {
     let pod_level = pod.pod_spec().and_then(|spec| spec.resources.as_ref());
-    let pod_changes = Sizes::of(None, told.pod.as_ref()) != Sizes::of(None, pod_level);
+    let pod_changes = Sizes::of(None, actuated.pod.as_ref()) != Sizes::of(None, pod_level);
     let mut plan = ResizePlan { pod: pod_changes, ..ResizePlan::default() };
     for container in pod.init().iter().chain(pod.regular()) {
-        let Some((old, new)) = change(pod, container, told) else { continue };
+        let Some((old, new)) = change(pod, container, actuated) else { continue };
         let running = seen.current(&container.name).filter(|c| c.state.is_running());
-        // An ordinary init container changes while it runs, and before and after that counts for nothing (RSZ-11).
+        // An ordinary init container is resized only while it runs (RSZ-11).
         if running.is_none() && !stays(pod, container) {
             continue;
         }
-        let Some(running) = running.filter(|_| !requires_restart(pod, container, told)) else {
-            // It gets its new size when it starts; the pod's cgroup has to have room for it then.
+        let Some(running) = running.filter(|_| !requires_restart(pod, container, actuated)) else {
+            // The container gets its new size when it starts; the cgroup of the pod needs room for it by then.
             plan.pod = true;
             continue;
         };
@@ -127,7 +127,7 @@ pub fn plan_resize(pod: &Pod, seen: &PodObservation, told: &PodAllocation) -> Re
     plan
 }
 
-/// What shrinks goes to the front, what grows to the end.
+/// Inserts containers that shrink at the front, and appends those that grow.
 fn put(list: &mut Vec<ResizeContainer>, old_to_new: Ordering, resize: &ResizeContainer) {
     match old_to_new {
         Ordering::Less => list.push(resize.clone()),
@@ -136,18 +136,18 @@ fn put(list: &mut Vec<ResizeContainer>, old_to_new: Ordering, resize: &ResizeCon
     }
 }
 
-/// Something that runs has not got yet what was allocated to it.
+/// A running container lacks resources that are allocated to it.
 #[doc(alias = "IsPodResizeInProgress")]
-pub fn in_progress(pod: &Pod, seen: &PodObservation, told: &PodAllocation) -> bool {
+pub fn in_progress(pod: &Pod, seen: &PodObservation, actuated: &PodAllocation) -> bool {
     let runs = |c: &&Container| seen.current(&c.name).is_some_and(|c| c.state.is_running());
     let stay = pod.init().iter().chain(pod.regular()).filter(|c| stays(pod, c));
-    let lags = stay.filter(runs).any(|c| change(pod, c, told).is_some());
+    let lags = stay.filter(runs).any(|c| change(pod, c, actuated).is_some());
     let pod_level = pod.pod_spec().and_then(|spec| spec.resources.as_ref());
-    let pod_lags = told.pod.is_some() && Sizes::of(None, told.pod.as_ref()) != Sizes::of(None, pod_level);
+    let pod_lags = actuated.pod.is_some() && Sizes::of(None, actuated.pod.as_ref()) != Sizes::of(None, pod_level);
     lags || (pod_level.is_some() && pod_lags)
 }
 
-/// It runs as long as the pod does: the resize of an ordinary init container is not waited for.
+/// The container runs as long as the pod does. A resize is complete without the ordinary init containers.
 #[doc(alias = "isResizableContainer")]
 fn stays(pod: &Pod, container: &Container) -> bool {
     is_sidecar(container) || pod.regular().iter().any(|c| c.name == container.name)

@@ -81,10 +81,10 @@ fn a_container_restarts_only_for_what_its_policy_names() {
 fn only_what_runs_can_lag() {
     let old = sized(json!({"cpu": "1"}), json!({}));
     let new = sized(json!({"cpu": "2"}), json!({}));
-    let told = PodAllocation::of(&old);
-    assert!(in_progress(&new, &running(&["a"]), &told));
-    assert!(!in_progress(&new, &running(&[]), &told));
-    assert!(!in_progress(&old, &running(&["a"]), &told));
+    let actuated = PodAllocation::of(&old);
+    assert!(in_progress(&new, &running(&["a"]), &actuated));
+    assert!(!in_progress(&new, &running(&[]), &actuated));
+    assert!(!in_progress(&old, &running(&["a"]), &actuated));
 }
 
 // RSZ-11; upstream: kuberuntime_container.go computeInitContainerActions (v1.36)

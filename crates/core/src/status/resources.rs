@@ -104,11 +104,11 @@ fn binary(amount: Amount) -> String {
 
 /// Resources of the whole pod, as its cgroup has them: as allocated, or, while a resize is under way, as they were set last.
 #[doc(alias = "convertToAPIPodLevelResourcesStatus")]
-pub(super) fn of_pod(pod: &Pod, told: Option<&PodAllocation>) -> ResourceRequirements {
+pub(super) fn of_pod(pod: &Pod, actuated: Option<&PodAllocation>) -> ResourceRequirements {
     // A record without the pod's own resources may be of one who did not keep them.
     let has_own = pod.spec.as_ref().is_some_and(|spec| spec.resources.is_some());
-    let told = told.filter(|told| told.pod.is_some() || !has_own);
-    let before = told.and_then(|told| with_allocation(pod, told));
+    let actuated = actuated.filter(|actuated| actuated.pod.is_some() || !has_own);
+    let before = actuated.and_then(|actuated| with_allocation(pod, actuated));
     let pod = before.as_deref().unwrap_or(pod);
     let own = pod.spec.as_ref().and_then(|s| s.resources.as_ref());
     ResourceRequirements {

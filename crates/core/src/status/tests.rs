@@ -72,7 +72,7 @@ fn decide(pod: &Pod, previous: &PodStatus, seen: &PodObservation, host_ips: &[&s
         gates: PlanGates::default(),
         pending_resize: None,
         resize_progress: None,
-        told: None,
+        actuated: None,
         ending: Ending::No,
         now: at(100),
     };

@@ -66,8 +66,8 @@ pub(crate) struct Case {
     pub(crate) host_ips: Vec<String>,
     /// The status before is what this case decides, from the containers named here.
     pub(crate) before: Vec<String>,
-    /// The spec whose resources the runtime was last told of.
-    pub(crate) told: Option<PodSpec>,
+    /// The spec whose resources are actuated.
+    pub(crate) actuated: Option<PodSpec>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -111,8 +111,8 @@ impl Case {
     }
 
     /// What the runtime was last told of the pod's resources.
-    pub(crate) fn told(&self) -> Option<PodAllocation> {
-        self.told.clone().map(|spec| PodAllocation::of(&pod(spec)))
+    pub(crate) fn actuated(&self) -> Option<PodAllocation> {
+        self.actuated.clone().map(|spec| PodAllocation::of(&pod(spec)))
     }
 
     pub(crate) fn seen(&self, pod: &Pod) -> PodObservation {
@@ -207,7 +207,7 @@ impl Case {
             gates: self.gates(),
             pending_resize: decision.pending.as_ref(),
             resize_progress: progress.condition(),
-            told: None,
+            actuated: None,
             ending: match self.ending.as_str() {
                 "" => Ending::No,
                 "terminating" => Ending::Terminating,

@@ -36,18 +36,18 @@ impl PodWorkers {
 
     /// What a process before this one told the runtime of this pod, whose life here is about to begin.
     pub(crate) fn remember_told(&mut self, uid: &PodUid, told: Arc<PodAllocation>) {
-        self.told_before.insert(uid.clone(), told);
+        self.actuated_before.insert(uid.clone(), told);
     }
 
     /// What the runtime has been told of this pod.
     pub(crate) fn told(&self, uid: &PodUid) -> Option<&Arc<PodAllocation>> {
-        self.workers.get(uid)?.memory.told.as_ref()
+        self.workers.get(uid)?.memory.actuated.as_ref()
     }
 
     /// The same, held by others too: one object serves all.
     pub(crate) fn share_told(&mut self, uid: &PodUid, told: Arc<PodAllocation>) {
         if let Some(worker) = self.workers.get_mut(uid) {
-            worker.memory.told = Some(told);
+            worker.memory.actuated = Some(told);
         }
     }
 }

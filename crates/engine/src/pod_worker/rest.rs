@@ -18,7 +18,7 @@ pub(crate) struct Rest {
     pod: Weak<Pod>,
     status: Weak<PodStatus>,
     probes: Weak<ProbeView>,
-    told: Weak<PodAllocation>,
+    actuated: Weak<PodAllocation>,
     recursive_read_only: bool,
 }
 
@@ -28,12 +28,12 @@ impl Rest {
         let PodMemory { failures, resize, progress, set_up, .. } = memory;
         let resizes = resize.pending.is_some() || progress.is_open(resize);
         let still = failures.is_empty() && !resizes && set_up.is_some();
-        let told = memory.told.as_ref().filter(|_| still)?;
+        let actuated = memory.actuated.as_ref().filter(|_| still)?;
         Some(Self {
             pod: Arc::downgrade(pod),
             status: Arc::downgrade(&memory.status),
             probes: Arc::downgrade(&memory.probes),
-            told: Arc::downgrade(told),
+            actuated: Arc::downgrade(actuated),
             recursive_read_only,
         })
     }
@@ -44,7 +44,7 @@ impl Rest {
             self.pod.ptr_eq(&now.pod)
                 && self.status.ptr_eq(&now.status)
                 && self.probes.ptr_eq(&now.probes)
-                && self.told.ptr_eq(&now.told)
+                && self.actuated.ptr_eq(&now.actuated)
                 && self.recursive_read_only == now.recursive_read_only
         })
     }
@@ -62,7 +62,7 @@ mod tests {
 
     fn settled() -> (Arc<Pod>, PodMemory) {
         let memory = PodMemory::new(PodStatus::default(), BackoffPolicy::image());
-        (Arc::default(), PodMemory { set_up: Some(Arc::default()), told: Some(Arc::default()), ..memory })
+        (Arc::default(), PodMemory { set_up: Some(Arc::default()), actuated: Some(Arc::default()), ..memory })
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
         assert!(!rest.holds(&Arc::default(), &memory, false));
         assert!(!rest.holds(&pod, &PodMemory { status: Arc::default(), ..memory.clone() }, false));
         assert!(!rest.holds(&pod, &PodMemory { probes: Arc::default(), ..memory.clone() }, false));
-        assert!(!rest.holds(&pod, &PodMemory { told: Some(Arc::default()), ..memory.clone() }, false));
+        assert!(!rest.holds(&pod, &PodMemory { actuated: Some(Arc::default()), ..memory.clone() }, false));
         assert!(!rest.holds(&pod, &memory, true));
     }
 

@@ -123,7 +123,7 @@ impl SyncPod<'_> {
             pod: &self.pod,
             probes: &self.memory.probes,
             gates: self.node.settings.plan_gates,
-            told: self.memory.told.as_deref(),
+            actuated: self.memory.actuated.as_deref(),
         };
         plan_pod(&view, seen)
     }
@@ -161,9 +161,9 @@ impl SyncPod<'_> {
     /// Notes whether what runs has what was allocated to it, and tells when it has (RSZ-06, RSZ-10).
     async fn watch_resize(&mut self, seen: &PodObservation) {
         // After a restart with no record, what runs is taken to have what it should: a lost record restarts nothing.
-        let told = self.memory.told.get_or_insert_with(|| Arc::new(PodAllocation::of(&self.pod)));
+        let actuated = self.memory.actuated.get_or_insert_with(|| Arc::new(PodAllocation::of(&self.pod)));
         self.memory.progress.begin(&self.memory.resize);
-        if in_progress(&self.pod, seen, told) {
+        if in_progress(&self.pod, seen, actuated) {
             self.memory.progress.go_on(self.pod.metadata.generation.unwrap_or_default());
         } else if let Some(done) = self.memory.progress.complete() {
             self.tell(EventKind::Normal, "ResizeCompleted", completed(&self.pod, done.generation)).await;
@@ -356,7 +356,7 @@ pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObser
         ending,
         pending_resize: memory.resize.pending.as_ref(),
         resize_progress: memory.progress.condition(),
-        told: memory.told.as_deref(),
+        actuated: memory.actuated.as_deref(),
         now: node.clock.wall(),
         recursive_read_only: recursive_read_only(node),
         gates: node.settings.plan_gates,

@@ -35,8 +35,8 @@ pub struct PodWorkers {
     pub(super) prober: Teller,
     /// Mirrors of static pods: what the API showed of them before we started is the status before.
     pub(super) mirrors: Arc<Mirrors>,
-    /// What the runtime was told before we started, of pods whose life here has not begun.
-    pub(super) told_before: BTreeMap<PodUid, Arc<PodAllocation>>,
+    /// Resources that a process before this one had actuated, of pods whose life here has not begun.
+    pub(super) actuated_before: BTreeMap<PodUid, Arc<PodAllocation>>,
     pub(super) panics: u64,
 }
 
@@ -92,7 +92,7 @@ impl PodWorkers {
             jobs: JoinSet::new(),
             prober,
             mirrors: Arc::default(),
-            told_before: BTreeMap::new(),
+            actuated_before: BTreeMap::new(),
             panics: 0,
         }
     }
@@ -138,9 +138,9 @@ impl PodWorkers {
             self.event(&uid, Event::Desired { pod, how: Arrival::Added });
             return;
         }
-        let told = self.told_before.remove(&uid);
+        let actuated = self.actuated_before.remove(&uid);
         let memory = PodMemory::new(self.status_before(&pod), self.node.settings.crash_backoff);
-        let memory = PodMemory { told, ..memory };
+        let memory = PodMemory { actuated, ..memory };
         let mut worker = self.worker(PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace), memory);
         worker.tale = Tale::of(&pod);
         self.workers.insert(uid.clone(), worker);

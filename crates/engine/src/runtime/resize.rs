@@ -1,7 +1,7 @@
-//! Changes the resources of what runs (RT-06, RSZ-07, RSZ-08).
+//! Actuates a resize of running containers (RT-06, RSZ-07, RSZ-08).
 //!
-//! The pod's cgroup has room for both sizes while its containers change: it is raised before them and lowered after them.
-//! What was told to the runtime is remembered step by step, so that an attempt that is cut off is taken up where it ended.
+//! The pod's cgroup has room for the old and the new size while containers change: it is raised before them and lowered
+//! after them. Each step is added to the actuated resources, so that the next job goes on where this one was cut off.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::ports::RpcErrorKind;
 use crate::resources::pod_policy;
 
 impl PodRuntime<'_> {
-    /// Carries out `plan`; the error says what people are told.
+    /// Carries out `plan`. The error is the message of the pod's condition and event.
     #[doc(alias = "doPodResizeAction")]
     pub(super) async fn resize(
         &self,
@@ -44,26 +44,26 @@ impl PodRuntime<'_> {
         memory: &mut PodMemory,
     ) -> Result<(), String> {
         self.line.step("other resources").await;
-        let mut told = memory.told.as_deref().cloned().unwrap_or_default();
+        let mut actuated = memory.actuated.as_deref().cloned().unwrap_or_default();
         let policy = pod_policy(self.node);
         let new = pod_values(self.pod, &policy);
-        let old = with_allocation(self.pod, &told).map_or_else(|| new.clone(), |pod| pod_values(&pod, &policy));
+        let old = with_allocation(self.pod, &actuated).map_or_else(|| new.clone(), |pod| pod_values(&pod, &policy));
         self.check_memory(plan, &old, &new).await?;
         self.set_pod(&larger(&old, &new)).await?;
         for (change, resources) in steps(plan) {
-            self.resize_one(change, resources, &mut told).await?;
-            memory.told = Some(Arc::new(told.clone()));
+            self.resize_one(change, resources, &mut actuated).await?;
+            memory.actuated = Some(Arc::new(actuated.clone()));
         }
         self.set_pod(&new).await?;
-        self.tell_sandbox(sandbox, &new).await;
-        // The pod's cgroup was set for all of them, also for those that have had their turn.
-        self.pod.init().iter().filter(|c| !is_sidecar(c)).for_each(|c| told.set(c));
-        told.pod = self.pod.pod_spec().and_then(|spec| spec.resources.clone());
-        memory.told = Some(Arc::new(told));
+        self.resize_sandbox(sandbox, &new).await;
+        // The pod's cgroup was set for all containers, also for ordinary init containers that have ended.
+        self.pod.init().iter().filter(|c| !is_sidecar(c)).for_each(|c| actuated.set(c));
+        actuated.pod = self.pod.pod_spec().and_then(|spec| spec.resources.clone());
+        memory.actuated = Some(Arc::new(actuated));
         Ok(())
     }
 
-    /// A limit below what is in use would end processes: such a resize waits until they use less (RSZ-08).
+    /// A memory limit below the usage would get processes killed: such a resize fails until the usage is lower (RSZ-08).
     #[doc(alias = "validateMemoryResizeAction")]
     async fn check_memory(&self, plan: &ResizePlan, old: &CgroupValues, new: &CgroupValues) -> Result<(), String> {
         let tree = &self.node.settings.launch.tree;
@@ -95,23 +95,23 @@ impl PodRuntime<'_> {
         Err(format!("cannot decrease memory limits: {}", problems.join(", ")))
     }
 
-    /// What is not among `resources` stays as the runtime was told before.
+    /// Resizes `resources` of one container. Its other resources stay as actuated.
     async fn resize_one(
         &self,
         change: &ResizeContainer,
         resources: &[&str],
-        told: &mut PodAllocation,
+        actuated: &mut PodAllocation,
     ) -> Result<(), String> {
         let all = self.pod.init().iter().chain(self.pod.regular());
         let Some(container) = all.into_iter().find(|c| c.name == change.name) else { return Ok(()) };
-        let before = told.containers.get(&change.name).cloned().unwrap_or_default();
+        let before = actuated.containers.get(&change.name).cloned().unwrap_or_default();
         let new = container.resources.as_ref();
         let mixed = resources.iter().fold(before, |mixed, resource| mix(&mixed, new, resource));
         let container = Container { resources: Some(mixed), ..container.clone() };
         let resources = container_resources(&self.node.settings.launch, self.pod, &container, false);
         let runtime = &self.node.ports.runtime;
         runtime.resize_container(&change.id, &resources).await.map_err(|err| err.to_string())?;
-        told.set(&container);
+        actuated.set(&container);
         Ok(())
     }
 
@@ -124,8 +124,8 @@ impl PodRuntime<'_> {
         set.map_err(|err| Chain(&err).to_string())
     }
 
-    /// Best effort: few runtimes keep count of their pods' resources.
-    async fn tell_sandbox(&self, sandbox: &SandboxId, values: &CgroupValues) {
+    /// Reports the pod's resources to the runtime. Best effort: few runtimes keep them.
+    async fn resize_sandbox(&self, sandbox: &SandboxId, values: &CgroupValues) {
         let resources = LinuxResources {
             cpu_shares: values.cpu_shares.and_then(|n| i64::try_from(n).ok()).unwrap_or_default(),
             cpu_quota: values.cpu_quota.unwrap_or_default(),
@@ -136,13 +136,15 @@ impl PodRuntime<'_> {
         match self.node.ports.runtime.resize_sandbox(sandbox, &resources).await {
             Ok(()) => {}
             Err(err) if err.kind == RpcErrorKind::Unimplemented => {}
-            Err(err) => tracing::debug!(%err, "The runtime did not take note of the pod's resources"),
+            Err(err) => {
+                tracing::debug!(%err, "The runtime did not accept the resources of the sandbox: the pod's cgroup has them, nothing to do")
+            }
         }
     }
 }
 
-/// Memory of all that change, then their CPU; but one container that changes alone changes at once: every step is a call
-/// of the runtime, and each of those costs it a process.
+/// The memory of all containers, then their CPU. A container that changes alone changes both in one step: every step is a
+/// call of the runtime, and costs the runtime a process.
 fn steps(plan: &ResizePlan) -> Vec<(&ResizeContainer, &'static [&'static str])> {
     if let ([memory], [cpu]) = (plan.memory.as_slice(), plan.cpu.as_slice())
         && memory.id == cpu.id
@@ -153,7 +155,7 @@ fn steps(plan: &ResizePlan) -> Vec<(&ResizeContainer, &'static [&'static str])> 
     memory.chain(plan.cpu.iter().map(|change| (change, [CPU].as_slice()))).collect()
 }
 
-/// `before`, with one resource as in `new`.
+/// `before`, with the amounts of one resource from `new`.
 fn mix(before: &ResourceRequirements, new: Option<&ResourceRequirements>, resource: &str) -> ResourceRequirements {
     type List = std::collections::BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>;
     let list = |old: &Option<List>, new: Option<&List>| {
@@ -171,7 +173,7 @@ fn mix(before: &ResourceRequirements, new: Option<&ResourceRequirements>, resour
     }
 }
 
-/// What has room for both.
+/// Values with room for both.
 fn larger(a: &CgroupValues, b: &CgroupValues) -> CgroupValues {
     let unlimited_or_more = |a: Option<i64>, b: Option<i64>| {
         if limit_of(a) >= limit_of(b) { a.or(Some(-1)) } else { b.or(Some(-1)) }
@@ -184,7 +186,7 @@ fn larger(a: &CgroupValues, b: &CgroupValues) -> CgroupValues {
     }
 }
 
-/// No limit is more than any.
+/// The limit as a number: no limit is larger than every limit.
 fn limit_of(value: Option<i64>) -> i64 {
     value.filter(|limit| *limit > 0).unwrap_or(i64::MAX)
 }

@@ -68,7 +68,7 @@ impl PodRuntime<'_> {
             }
         };
         // Before the create, whose answer may be lost (RT-44). upstream: kuberuntime_container.go startContainer (v1.36)
-        Arc::make_mut(memory.told.get_or_insert_default()).set(container);
+        Arc::make_mut(memory.actuated.get_or_insert_default()).set(container);
         let id = self.create(container, sandbox, &config).await?;
         self.run(container, &id, config.attempt).await?;
         // A hook has no deadline, so it must not keep others from starting.
@@ -120,7 +120,7 @@ impl PodRuntime<'_> {
             return Err(NotStarted { failure, retry: err.retry });
         }
         // It was created with what was recorded then. Without a record, the agent before us died before it wrote one.
-        let actuated = Arc::make_mut(memory.told.get_or_insert_default());
+        let actuated = Arc::make_mut(memory.actuated.get_or_insert_default());
         if !actuated.containers.contains_key(&container.name) {
             actuated.set(container);
         }
