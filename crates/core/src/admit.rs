@@ -1,11 +1,12 @@
-//! Whether a pod may run here (section 15).
+//! Admission: whether a pod may run on this node, and what is allocated to it (section 15).
 //!
-//! Each check is a function of the node, the pod and the other active pods; the first refusal counts. Eviction, topology
-//! and node shutdown have their places in this order and are missing.
+//! Each check is a function of the node, the pod and the allocations of other pods; the first rejection counts. The checks
+//! for eviction, topology and node shutdown are missing in this order.
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
 
 use crate::pod::PodExt;
+use crate::resize::PodAllocation;
 use crate::resources::Amounts;
 
 mod affinity;
@@ -30,7 +31,7 @@ const OS: &str = "linux";
 /// Label that names a node's operating system.
 const OS_LABEL: &str = "kubernetes.io/os";
 
-/// What admission knows of the node.
+/// The node as admission sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct AdmitView<'a> {
     /// Name of the node.
@@ -39,9 +40,9 @@ pub struct AdmitView<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// Taints of the node.
     pub taints: &'a [Taint],
-    /// What the node offers to pods, the number of them included.
+    /// The resources that pods may request, and the number of pods.
     pub allocatable: &'a Amounts,
-    /// Kernel settings that pods may make.
+    /// Sysctls that pods may set.
     pub sysctls: &'a SysctlAllowlist,
     /// AppArmor is enabled.
     pub apparmor: bool,
@@ -49,15 +50,15 @@ pub struct AdmitView<'a> {
     pub supplemental_groups_policy: bool,
 }
 
-/// Why a pod may not run here.
+/// Why a pod is rejected.
 #[doc(alias = "PodAdmitResult")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// Upstream's word: the reason of the pod's status and of its event.
+    /// The reason of the pod's status and of its event, in upstream's spelling.
     pub reason: String,
-    /// The sentence.
+    /// The message of both.
     pub message: String,
-    /// What the node has too little of, if that is all: preemption may mend it.
+    /// The resources that the node lacks, if nothing else is wrong: preemption may free them.
     pub shortages: Vec<Shortage>,
 }
 
@@ -66,43 +67,56 @@ impl Rejection {
         Self { reason: reason.into(), message: message.into(), shortages: Vec::new() }
     }
 
-    /// A check of the scheduler's that fails here too.
+    /// The rejection by a predicate that the scheduler has too.
     pub(self) fn predicate(name: &str, why: &str) -> Self {
         Self::new(name, format!("Predicate {name} failed: {why}"))
     }
 }
 
-/// An active pod that was admitted before, and what it requests: summed up once, not for every pod that comes after.
+/// What admission allocates to a pod: the sum of its requests. It counts against the node until it is released.
+///
+/// The sum is taken once, not for every pod that is admitted later.
 #[derive(Clone, Debug)]
-pub struct Admitted {
+pub struct Allocation {
     pod: Arc<Pod>,
     requests: Amounts,
 }
 
-impl Admitted {
-    /// Sums up what `pod` requests.
-    pub fn new(pod: Arc<Pod>) -> Self {
+impl Allocation {
+    /// The allocation of a pod that was admitted before.
+    pub fn of(pod: Arc<Pod>) -> Self {
         let requests = fit::requests(&pod);
         Self { pod, requests }
     }
+
+    /// The pod, with its allocated resources.
+    pub fn pod(&self) -> &Arc<Pod> {
+        &self.pod
+    }
+
+    /// The allocated resources of each container, as the checkpoint has them.
+    pub fn resources(&self) -> PodAllocation {
+        PodAllocation::of(&self.pod)
+    }
 }
 
-/// Whether `pod` may run here beside `others`.
+/// Admits `pod` beside the pods that have `others`.
 ///
-/// What a pod asks for in numbers is looked at first, so that none of the other checks is a burden; upstream has no such
-/// bound. upstream: lifecycle/predicate.go Admit, sysctl/allowlist.go Admit, lifecycle/handlers.go (v1.36)
+/// The bounds on the size of a spec are checked first, so that no other check can be slow; upstream has no such bounds.
+/// upstream: lifecycle/predicate.go Admit, sysctl/allowlist.go Admit, lifecycle/handlers.go (v1.36)
 #[doc(alias = "PodAdmitHandler")]
-pub fn admit(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Result<(), Rejection> {
+pub fn admit(view: &AdmitView<'_>, pod: &Arc<Pod>, others: &[Allocation]) -> Result<Allocation, Rejection> {
     bounds::check(pod)?;
     view.sysctls.check(pod)?;
     claims::check(pod)?;
     check_os(pod)?;
     check_groups_policy(view, pod)?;
     fit::check(view, pod, others)?;
-    apparmor::check(view, pod)
+    apparmor::check(view, pod)?;
+    Ok(Allocation::of(Arc::clone(pod)))
 }
 
-/// ADM-05. The selector is looked for among the pod's labels, as upstream does.
+/// ADM-05. Upstream looks for the selector among the labels of the pod, and so does this.
 fn check_os(pod: &Pod) -> Result<(), Rejection> {
     let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
     if label.is_some_and(|os| os != OS) {

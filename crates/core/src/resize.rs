@@ -1,11 +1,11 @@
-//! Resources of a pod while it lives (section 16): what it asks for, what it has been given, what the runtime was told.
+//! The resources of a pod while it lives (section 16): desired, allocated, actuated.
 //!
 //! ```text
-//!  desired (spec) ──may it have that?──► allocated (everything here goes by it) ──told to the runtime──► actuated
+//!  desired (spec) ──admission──► allocated (all decisions go by it) ──calls of the runtime──► actuated
 //! ```
 //!
-//! A resize is a move from left to right. What is allocated replaces the spec's resources before anybody else sees the pod
-//! ([`with_allocation`]), so nothing but this module knows of the difference (RSZ-01).
+//! A resize is a move from left to right. The allocated resources replace those of the spec before any other module sees
+//! the pod ([`with_allocation`]), so that no other module knows of the difference (RSZ-01).
 
 mod checkpoint;
 mod plan;
@@ -26,7 +26,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 pub use checkpoint::{CheckpointError, decode, encode};
 pub use plan::{ResizeContainer, ResizePlan, in_progress, plan_resize, requires_restart};
-pub use queue::{Pending, by_turn};
+pub use queue::{PendingResize, by_turn};
 pub use requested::{Change, Requested, Requirement, Resized, requested};
 pub use state::{
     DEFERRED, ERROR, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING, ResizeCondition, ResizeDecision, ResizeProgress,
@@ -37,18 +37,18 @@ pub use words::{completed, failed, pending, started};
 use crate::pod::PodExt;
 use crate::resources::Amount;
 
-/// Resources that a pod's containers have been given, or that the runtime was told of.
+/// The allocated or the actuated resources of a pod.
 #[doc(alias = "PodResourceInfo")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodAllocation {
-    /// By name of the container: regular, init and sidecars. Ephemeral ones cannot be resized (RSZ-11).
+    /// Resources of regular, init and sidecar containers, by name. Ephemeral containers cannot be resized (RSZ-11).
     pub containers: BTreeMap<String, ResourceRequirements>,
-    /// Of the pod as a whole, if it has any.
+    /// Resources of the pod as a whole, if it has any.
     pub pod: Option<ResourceRequirements>,
 }
 
 impl PodAllocation {
-    /// What the pod's spec says.
+    /// The resources in the spec of `pod`.
     #[doc(alias = "allocationFromPod")]
     pub fn of(pod: &Pod) -> Self {
         let resources = |c: &Container| (c.name.clone(), c.resources.clone().unwrap_or_default());
@@ -58,25 +58,25 @@ impl PodAllocation {
         }
     }
 
-    /// The container has these from now on.
+    /// Sets the resources of one container to those of its spec.
     pub fn set(&mut self, container: &Container) {
         self.containers.insert(container.name.clone(), container.resources.clone().unwrap_or_default());
     }
 }
 
-/// The pod with the resources that it has been given in place of those it asks for; `None` if they are the same.
+/// The pod with its allocated resources in place of those in its spec; `None` if they are equal.
 #[doc(alias = "UpdatePodFromAllocation")]
 pub fn with_allocation(pod: &Pod, allocation: &PodAllocation) -> Option<Arc<Pod>> {
     let spec = pod.pod_spec()?;
     let differs = |c: &Container| {
-        allocation.containers.get(&c.name).is_some_and(|given| !same(c.resources.as_ref(), Some(given)))
+        allocation.containers.get(&c.name).is_some_and(|allocated| !same(c.resources.as_ref(), Some(allocated)))
     };
     let pod_differs = !same(spec.resources.as_ref(), allocation.pod.as_ref());
     if !pod_differs && !pod.init().iter().chain(pod.regular()).any(differs) {
         return None;
     }
-    let mut given = pod.clone();
-    let spec = given.spec.as_mut()?;
+    let mut allocated = pod.clone();
+    let spec = allocated.spec.as_mut()?;
     if pod_differs {
         spec.resources.clone_from(&allocation.pod);
     }
@@ -85,10 +85,10 @@ pub fn with_allocation(pod: &Pod, allocation: &PodAllocation) -> Option<Arc<Pod>
             container.resources = Some(resources.clone());
         }
     }
-    Some(Arc::new(given))
+    Some(Arc::new(allocated))
 }
 
-/// Whether both say the same, however they are written: `1` and `1000m`, nothing and an empty list.
+/// Whether both have the same amounts, however these are written: `1` and `1000m`, no list and an empty list.
 pub fn same(a: Option<&ResourceRequirements>, b: Option<&ResourceRequirements>) -> bool {
     let list = |of: Option<&ResourceRequirements>, pick: Pick| -> BTreeMap<String, Amount> {
         let list = of.and_then(pick).into_iter().flatten();

@@ -9,7 +9,6 @@ mod admission;
 mod handle;
 mod housekeeping;
 mod mirrors;
-mod records;
 mod resizes;
 
 use std::collections::BTreeMap;
@@ -28,6 +27,7 @@ use tracing::{info, warn};
 
 pub use handle::{KnownPod, NodeView, SyncLoopHandle};
 
+use crate::allocations::Allocations;
 use crate::health::RuntimeHealth;
 use crate::metrics::{Census, Trigger};
 use crate::mirror::Mirrors;
@@ -37,10 +37,9 @@ use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EventKind};
 use crate::prober::{ProbeNews, ProberLine};
 use crate::task::TaskGroup;
-use admission::{Door, Waiter};
+use admission::AdmissionBatch;
 use handle::{PodKey, Request};
 use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
-use resizes::Resizes;
 
 /// How many deliveries may wait (SRC-09).
 pub const DELIVERIES: usize = 50;
@@ -63,10 +62,8 @@ pub struct SyncLoop {
     desired: DesiredPods,
     workers: PodWorkers,
     rejected: BTreeMap<PodUid, Rejected>,
-    /// Pods that wait at the door: for room, or for news of the node.
-    waiters: BTreeMap<PodUid, Waiter>,
-    /// Who has been given what.
-    resizes: Resizes,
+    /// What is allocated to each pod, and which admissions and resizes are pending.
+    allocations: Allocations,
     /// Tells which static pods and mirrors there are; `None` without an API server.
     mirrors: Option<watch::Sender<Arc<Mirrors>>>,
     bad: BTreeMap<Source, Vec<BadPod>>,
@@ -141,8 +138,7 @@ impl SyncLoop {
             desired: DesiredPods::sources(sources),
             workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
             rejected: BTreeMap::new(),
-            waiters: BTreeMap::new(),
-            resizes: Resizes::default(),
+            allocations: Allocations::default(),
             mirrors,
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
@@ -159,10 +155,11 @@ impl SyncLoop {
     /// Runs until cancelled. No container is stopped then (RST-18).
     #[doc(alias = "syncLoop")]
     pub async fn run(mut self, cancel: CancellationToken) {
-        let mut records = TaskGroup::new(&cancel);
-        let (resizes, keeper) = Resizes::load(Arc::clone(&self.node.ports.checkpoints)).await;
-        self.resizes = resizes;
-        records.start("resources-on-disk", keeper.run(self.node.clock.clone(), records.cancel_token()));
+        let mut checkpoints = TaskGroup::new(&cancel);
+        let (allocations, actuated, writer) = Allocations::load(Arc::clone(&self.node.ports.checkpoints)).await;
+        self.allocations = allocations;
+        self.workers.set_actuated_before(actuated);
+        checkpoints.start("resources-on-disk", writer.run(self.node.clock.clone(), checkpoints.cancel_token()));
         loop {
             let event = self.next_event(&cancel).await;
             self.beat.send_replace(self.node.clock.mono());
@@ -174,7 +171,7 @@ impl SyncLoop {
         // Nobody listens to jobs any more: none must wait for room to tell something.
         drop(self.inputs);
         self.workers.stop(STOP_PATIENCE).await;
-        records.stop().await;
+        checkpoints.stop().await;
     }
 
     /// Waits for whatever comes first. Every arm is cancel-safe: `recv`, `changed`, `join_next`, a clock.
@@ -184,8 +181,8 @@ impl SyncLoop {
         let due = [
             self.workers.next_deadline().filter(|_| up),
             self.housekeeping.due(up),
-            self.door_due(),
-            self.resizes.due(),
+            self.admissions_due(),
+            self.allocations.resizes_due(),
         ];
         let due = due.into_iter().flatten().min();
         if self.since_request >= EVENTS_BEFORE_A_REQUEST
@@ -262,9 +259,9 @@ impl SyncLoop {
             // Before anything begins: a static pod takes over what its mirror says of it.
             self.tell_mirrors();
         }
-        let mut door = Door::default();
+        let mut batch = AdmissionBatch::default();
         let mut changes = changes;
-        self.who_is_here_goes_first(&mut changes.deltas);
+        self.put_admitted_first(&mut changes.deltas);
         let trigger = match changes.deltas.iter().map(|delta| delta.op).min_by_key(|op| match op {
             DeltaOp::Add => 0,
             DeltaOp::Update | DeltaOp::Delete | DeltaOp::Reconcile => 1,
@@ -280,7 +277,7 @@ impl SyncLoop {
                 continue;
             }
             match delta.op {
-                DeltaOp::Add => self.add(delta.pod, &mut door),
+                DeltaOp::Add => self.add(delta.pod, &mut batch),
                 DeltaOp::Update | DeltaOp::Delete => self.update(delta.pod),
                 DeltaOp::Reconcile => self.reconcile(delta.pod),
                 DeltaOp::Remove => self.remove(&delta.pod),
@@ -292,12 +289,12 @@ impl SyncLoop {
         }
     }
 
-    /// Additions of pods that run here, or were admitted before, go before those of others: after a restart the room that
-    /// they have must not be given to a pod that does not run yet. Stable, so that priority and age decide among equals.
-    fn who_is_here_goes_first(&self, deltas: &mut [Delta]) {
+    /// Moves additions of pods that run here, or were admitted before, before those of others: after a restart their room
+    /// must not be allocated to a pod that does not run yet. Stable, so that priority and age decide among equals.
+    fn put_admitted_first(&self, deltas: &mut [Delta]) {
         deltas.sort_by_cached_key(|delta| {
             let uid = PodRef::of(&delta.pod).uid;
-            let is_here = self.is_listed_as_running(&uid) || self.resizes.is_admitted(&uid);
+            let is_here = self.is_listed_as_running(&uid) || self.allocations.has(&uid);
             (delta.op, delta.op == DeltaOp::Add && !is_here)
         });
     }
@@ -345,27 +342,25 @@ impl SyncLoop {
         self.desired.get(uid).is_some() && !self.rejected.contains_key(uid)
     }
 
-    fn job_ended(&mut self, result: JobResult) {
+    fn job_ended(&mut self, mut result: JobResult) {
         let uid = result.uid.clone();
         let wanted = self.is_wanted(&uid);
-        let told = self.workers.told(&uid).cloned();
+        if let Some(actuated) = result.memory.as_mut().and_then(|memory| memory.actuated.as_mut())
+            && self.workers.actuated(&uid) != Some(actuated)
+        {
+            self.allocations.actuated(&uid, actuated);
+        }
         match self.workers.job_ended(result, wanted) {
             Outcome::GoesOn => {}
             Outcome::Over(_) | Outcome::Forgotten(_) => {
-                self.resizes.forget(&uid);
+                self.release(&uid);
                 self.report_rejected(&uid, None);
                 self.tell_mirrors();
                 self.housekeeping.pods_changed(&self.node, &self.workers);
                 self.housekeeping.soon(self.node.clock.mono());
             }
         }
-        if let Some(now) = self.workers.told(&uid).filter(|now| told.as_ref() != Some(now)) {
-            let shared = self.resizes.told(&uid, now);
-            self.workers.share_told(&uid, shared);
-        }
-        if !self.waiters.is_empty() {
-            self.open_door();
-        }
+        self.retry_admissions();
         self.housekeeping.job_ended(self.workers.are_resting(), &self.node);
         // What came to rest may have made room, or be done with a resize (RSZ-04).
         let lives = self.workers.stage(&uid).is_some_and(|stage| !stage.is_past_syncing());
@@ -375,11 +370,11 @@ impl SyncLoop {
     fn due(&mut self) {
         let now = self.node.clock.mono();
         self.workers.deadline(now);
-        if self.resizes.due().is_some_and(|due| due <= now) {
+        if self.allocations.resizes_due().is_some_and(|due| due <= now) {
             self.retry_resizes(Trigger::Periodic);
         }
-        if self.door_due().is_some_and(|due| due <= now) {
-            self.open_door();
+        if self.admissions_due().is_some_and(|due| due <= now) {
+            self.retry_admissions();
         }
         // Until every source has been read, a pod that is not asked for may yet be (SRC-10, TRAP-03).
         if self.housekeeping.is_due(now) {
@@ -388,8 +383,7 @@ impl SyncLoop {
                 // Whatever else changed who counts: now and then it is summed up from what is there.
                 self.tell_mirrors();
                 self.housekeeping.pods_changed(&self.node, &self.workers);
-                let (desired, workers) = (&self.desired, &self.workers);
-                self.resizes.retain(|uid| desired.get(uid).is_some() || workers.knows(uid));
+                self.release_leftovers();
                 self.housekeeping.start(Chore::Survey, &self.node);
             } else {
                 self.housekeeping.postpone(now);

@@ -19,7 +19,7 @@ pub(super) fn matches_node(pod: &Pod, name: &str, labels: &BTreeMap<String, Stri
     }
 }
 
-/// A term that asks for nothing accepts nothing.
+/// A term without requirements matches no node.
 fn matches_term(term: &NodeSelectorTerm, name: &str, labels: &BTreeMap<String, String>) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();

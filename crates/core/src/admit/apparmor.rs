@@ -5,12 +5,12 @@ use k8s_openapi::api::core::v1::{AppArmorProfile, Pod};
 use super::{AdmitView, Rejection};
 use crate::pod::PodExt;
 
-/// What stands before a container's name in the annotation that once held its profile.
+/// The prefix of the old annotation that held a container's profile; the name of the container follows.
 const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// upstream: pkg/security/apparmor/validate.go Validate (v1.36)
 pub(super) fn check(view: &AdmitView<'_>, pod: &Pod) -> Result<(), Rejection> {
-    // Only before it first runs: what runs already is not stopped for this.
+    // Checked only before a pod first runs: a running pod is not stopped for this.
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     if phase.is_some_and(|phase| phase != "Pending") || !is_required(pod) {
         return Ok(());
@@ -28,7 +28,7 @@ pub(super) fn check(view: &AdmitView<'_>, pod: &Pod) -> Result<(), Rejection> {
     if in_fields || in_annotations { refuse("invalid empty AppArmor profile name: \"\"") } else { Ok(()) }
 }
 
-/// Some profile other than none is asked for.
+/// The pod requests a profile other than `unconfined`.
 fn is_required(pod: &Pod) -> bool {
     profiles(pod).any(|profile| profile.type_ != "Unconfined") || annotations(pod).any(|value| value != "unconfined")
 }

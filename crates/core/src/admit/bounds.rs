@@ -1,9 +1,9 @@
-//! How much one pod may ask for before anything is done about it.
+//! Bounds on the size of a pod's spec, checked before any other work on the pod.
 //!
 //! The API server bounds a pod by its size alone, 1.5 MiB, and a manifest by nothing: 5,000 containers or 20,000
 //! references fit in. Each of them costs the node more than its bytes: a watch at the API server, a mount, a cgroup, a
-//! comparison with all others. The limits are several times what the largest known pods have; a pod above one of them is
-//! refused by itself, with the number and the limit.
+//! comparison with all others. The limits are several times the numbers of the largest known pods. A pod above a limit is
+//! rejected alone, with the number and the limit in its message.
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
 
@@ -17,12 +17,12 @@ const MAX_CONTAINERS: usize = 256;
 const MAX_VOLUMES: usize = 512;
 /// Every mount of a volume is compared with the others of its container, to find those that lie inside it.
 const MAX_MOUNTS: usize = 2048;
-/// Ports of the node are compared with those of all other pods.
+/// Host ports are compared with those of all other pods.
 const MAX_PORTS: usize = 4096;
-/// Each is a file that is written anew whenever its volume changes.
+/// Each file is written again whenever its volume changes.
 const MAX_FILES: usize = 8192;
 
-/// Why the pod asks for too much, if it does.
+/// Rejects a pod that is above one of the limits.
 pub(super) fn check(pod: &Pod) -> Result<(), Rejection> {
     let spec = pod.pod_spec();
     let containers = pod.init().len() + pod.regular().len() + pod.ephemeral().len();
@@ -60,7 +60,7 @@ fn files(volume: &Volume) -> usize {
         let map = len(source.config_map.as_ref().and_then(|s| s.items.as_ref()));
         let secret = len(source.secret.as_ref().and_then(|s| s.items.as_ref()));
         let downward = len(source.downward_api.as_ref().and_then(|s| s.items.as_ref()));
-        // A source without a list is at least one file.
+        // A source without a list has at least one file.
         (map + secret + downward).max(1)
     });
     len(volume.config_map.as_ref().and_then(|s| s.items.as_ref()))

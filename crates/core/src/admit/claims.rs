@@ -1,12 +1,12 @@
-//! Resource claims (section 20): a pod that has any is refused, for nothing on this node prepares the devices behind them.
+//! Resource claims (section 20): a pod that has any is rejected, because this node does not prepare devices for claims.
 
 use k8s_openapi::api::core::v1::Pod;
 
 use super::Rejection;
 use crate::pod::PodExt;
 
-/// A pod must not run without what it asked for. Upstream prepares claims when the pod is synced; the words are those of
-/// its admission where devices could not be had. upstream: cm/admission/errors.go GetPodAdmitResult (v1.36)
+/// A pod must not run without its claims. Upstream prepares claims when it syncs the pod; the message is that of its
+/// admission when devices cannot be allocated. upstream: cm/admission/errors.go GetPodAdmitResult (v1.36)
 pub(super) fn check(pod: &Pod) -> Result<(), Rejection> {
     let claims = pod.pod_spec().and_then(|spec| spec.resource_claims.as_deref()).unwrap_or_default();
     let of_pod = claims.iter().map(|claim| claim.name.as_str());

@@ -5,25 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, Taint, Toleration};
 
 use super::affinity::matches_node;
-use super::{AdmitView, Admitted, Rejection};
+use super::{AdmitView, Allocation, Rejection};
 use crate::pod::{PodExt, is_sidecar};
 use crate::qos::is_critical;
 use crate::resources::{Amount, Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, pod_requests};
 
-/// A port without an address is taken on all of them.
+/// A host port without an address is taken on all addresses.
 const EVERY_ADDRESS: &str = "0.0.0.0";
 
-/// A resource that the node has too little of. CPU in thousandths.
+/// A resource that the node lacks. CPU is counted in thousandths.
 #[doc(alias = "InsufficientResourceError")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Name of the resource.
     pub resource: String,
-    /// What the pod requests.
+    /// The request of the pod.
     pub requested: i64,
-    /// What the others request.
+    /// The sum of other allocations.
     pub used: i64,
-    /// What the node offers.
+    /// The allocatable amount of the node.
     pub capacity: i64,
 }
 
@@ -49,22 +49,22 @@ impl Shortage {
 }
 
 /// upstream: lifecycle/predicate.go generalFilter, preemption/preemption.go HandleAdmissionFailure (v1.36)
-pub(super) fn check(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Result<(), Rejection> {
+pub(super) fn check(view: &AdmitView<'_>, pod: &Pod, others: &[Allocation]) -> Result<(), Rejection> {
     let shortages = shortages(view, pod, others);
     let placement = placement(view, pod, others);
     match (shortages.first(), placement) {
         (None, None) => Ok(()),
         (None, Some(placement)) => Err(placement),
-        // For want of resources alone no critical pod is refused: others would have to make room.
+        // A critical pod that lacks only resources preempts others.
         (Some(_), Some(placement)) if is_critical(pod) => Err(placement),
         (Some(_), None) if is_critical(pod) => Err(no_room(pod, others, shortages)),
         (Some(first), _) => Err(first.rejection()),
     }
 }
 
-/// A critical pod for which nothing can make room.
-fn no_room(pod: &Pod, others: &[Admitted], shortages: Vec<Shortage>) -> Rejection {
-    let victims: Vec<&Admitted> = others.iter().filter(|other| can_preempt(pod, &other.pod)).collect();
+/// The rejection of a critical pod: other pods may be preempted, or cannot free enough.
+fn no_room(pod: &Pod, others: &[Allocation], shortages: Vec<Shortage>) -> Rejection {
+    let victims: Vec<&Allocation> = others.iter().filter(|other| can_preempt(pod, &other.pod)).collect();
     let mut missing = String::new();
     for shortage in &shortages {
         let name = shortage.resource.as_str();
@@ -97,7 +97,7 @@ pub(super) fn can_preempt(pod: &Pod, other: &Pod) -> bool {
 }
 
 /// upstream: scheduler/framework/plugins/noderesources/fit.go fitsRequest (v1.36)
-fn shortages(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Vec<Shortage> {
+fn shortages(view: &AdmitView<'_>, pod: &Pod, others: &[Allocation]) -> Vec<Shortage> {
     let mut found = Vec::new();
     let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
     let most = view.allocatable.get(PODS).map_or(0, |pods| pods.value());
@@ -108,8 +108,8 @@ fn shortages(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Vec<Shorta
     let rest = wanted.keys().map(String::as_str).filter(|name| ![CPU, MEMORY, EPHEMERAL_STORAGE, PODS].contains(name));
     for name in [CPU, MEMORY, EPHEMERAL_STORAGE].into_iter().chain(rest) {
         let requested = request(&wanted, name);
-        // An extended resource that the node does not list is one that nothing serves: its capacity is nothing, and the
-        // pod must not run without it. Upstream lets such a pod pass, for the resource may be one of the whole cluster.
+        // No device plugin serves an extended resource that the node does not list: its capacity is zero, and the pod must
+        // not run without it. Upstream admits such a pod, because the resource may be one of the whole cluster.
         if requested == 0 {
             continue;
         }
@@ -136,8 +136,8 @@ fn in_units(name: &str, amount: Amount) -> i64 {
     if name == CPU { amount.millis() } else { amount.value() }
 }
 
-/// Why the pod does not belong here, resources aside.
-fn placement(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Option<Rejection> {
+/// Why the pod does not belong on this node, apart from resources.
+fn placement(view: &AdmitView<'_>, pod: &Pod, others: &[Allocation]) -> Option<Rejection> {
     if !matches_node(pod, view.node_name, view.labels) {
         return Some(Rejection::predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector"));
     }
@@ -157,15 +157,15 @@ fn placement(view: &AdmitView<'_>, pod: &Pod, others: &[Admitted]) -> Option<Rej
     None
 }
 
-/// Ports on the node, of containers that stay.
+/// Host ports of sidecars and regular containers.
 #[doc(alias = "GetHostPorts")]
 fn host_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
     let staying = pod.init().iter().filter(|init| is_sidecar(init)).chain(pod.regular());
     staying.flat_map(|c| c.ports.iter().flatten()).filter(|port| port.host_port.is_some_and(|port| port > 0))
 }
 
-/// The ports on the node that a pod wants: by protocol and number, the addresses. Each port of the other pods is looked up
-/// in it once, so that the cost grows with the sum of all ports and not with their product.
+/// The host ports of a pod: addresses by protocol and number. Each port of the other pods is looked up once, so that the
+/// cost grows with the sum of all ports and not with their product.
 struct HostPorts<'a>(BTreeMap<(&'a str, Option<i32>), BTreeSet<&'a str>>);
 
 impl<'a> HostPorts<'a> {
@@ -177,7 +177,7 @@ impl<'a> HostPorts<'a> {
         Self(wanted)
     }
 
-    /// The taken port has the protocol and number of one of these, on the same address or one of them on all.
+    /// One of these ports has the protocol and number of the taken port, and the same address or either of them all.
     fn conflicts(&self, taken: &ContainerPort) -> bool {
         let there = address(taken);
         let here = self.0.get(&key(taken));

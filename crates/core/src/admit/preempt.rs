@@ -1,10 +1,10 @@
-//! Who makes room for a critical pod (section 15.3).
+//! Preemption: which pods end so that a critical pod is admitted (section 15.3).
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 
-use super::Admitted;
+use super::Allocation;
 use super::fit::{Shortage, can_preempt, request};
 use crate::qos::{QosClass, qos_class};
 use crate::resources::{CPU, MEMORY};
@@ -15,23 +15,23 @@ pub const PREEMPTING: &str = "Preempting";
 /// The sentence of both.
 pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
 
-/// What is still missing of each resource.
+/// How much of each resource is missing.
 type Missing = Vec<(String, i64)>;
 
-/// The pods that make room for `pod`, of those that it may push aside; `None` if all of them would not do.
+/// The pods to preempt for `pod`; `None` if all that it may preempt together do not free enough.
 ///
-/// Guaranteed pods are spared first, then burstable ones; of each class as few as possible go, the smaller ones of those
-/// that would do. upstream: preemption/preemption.go getPodsToPreempt (v1.36)
+/// Guaranteed pods are spared first, then burstable ones. Of each class as few pods as possible are taken, and of those
+/// that free enough the smallest. upstream: preemption/preemption.go getPodsToPreempt (v1.36)
 #[doc(alias = "getPodsToPreempt")]
-pub fn victims(pod: &Pod, others: &[Admitted], shortages: &[Shortage]) -> Option<Vec<Arc<Pod>>> {
+pub fn victims(pod: &Pod, others: &[Allocation], shortages: &[Shortage]) -> Option<Vec<Arc<Pod>>> {
     let missing: Missing = shortages.iter().map(|s| (s.resource.clone(), s.missing())).collect();
-    let class = |class: QosClass| -> Vec<&Admitted> {
+    let class = |class: QosClass| -> Vec<&Allocation> {
         others.iter().filter(|o| can_preempt(pod, &o.pod) && qos_class(&o.pod) == class).collect()
     };
     let best_effort = class(QosClass::BestEffort);
     let burstable = class(QosClass::Burstable);
     let guaranteed = class(QosClass::Guaranteed);
-    let without = |missing: &Missing, groups: [&[&Admitted]; 2]| less(missing, groups.into_iter().flatten());
+    let without = |missing: &Missing, groups: [&[&Allocation]; 2]| less(missing, groups.into_iter().flatten());
     let guaranteed = nearest(guaranteed, without(&missing, [&best_effort, &burstable]))?;
     let burstable = nearest(burstable, without(&missing, [&best_effort, &guaranteed]))?;
     let best_effort = nearest(best_effort, without(&missing, [&burstable, &guaranteed]))?;
@@ -39,9 +39,9 @@ pub fn victims(pod: &Pod, others: &[Admitted], shortages: &[Shortage]) -> Option
     Some(all.map(|victim| Arc::clone(&victim.pod)).collect())
 }
 
-/// Takes from `pods`, one by one, the one that comes nearest to what is missing.
+/// Takes from `pods`, one by one, the pod whose requests are nearest to the missing amounts.
 #[doc(alias = "getPodsToPreemptByDistance")]
-fn nearest(mut pods: Vec<&Admitted>, mut missing: Missing) -> Option<Vec<&Admitted>> {
+fn nearest(mut pods: Vec<&Allocation>, mut missing: Missing) -> Option<Vec<&Allocation>> {
     let mut taken = Vec::new();
     while !missing.is_empty() {
         let best = pods.iter().enumerate().reduce(|best, next| {
@@ -56,8 +56,8 @@ fn nearest(mut pods: Vec<&Admitted>, mut missing: Missing) -> Option<Vec<&Admitt
     Some(taken)
 }
 
-/// How much of each requirement would stay unmet, each weighted alike.
-fn distance(missing: &Missing, pod: &Admitted) -> f64 {
+/// How far the requests of the pod are from the missing amounts, with equal weights.
+fn distance(missing: &Missing, pod: &Allocation) -> f64 {
     let part = |(name, amount): &(String, i64)| {
         #[expect(clippy::cast_precision_loss, reason = "a distance to compare; the last digits do not matter")]
         let (left, all) = (amount.saturating_sub(request(&pod.requests, name)).max(0) as f64, *amount as f64);
@@ -66,13 +66,13 @@ fn distance(missing: &Missing, pod: &Admitted) -> f64 {
     missing.iter().map(part).sum()
 }
 
-fn size(pod: &Admitted) -> [i64; 2] {
+fn size(pod: &Allocation) -> [i64; 2] {
     [MEMORY, CPU].map(|name| request(&pod.requests, name))
 }
 
-/// What is missing without `pods`.
-fn less<'a>(missing: &Missing, pods: impl IntoIterator<Item = &'a &'a Admitted>) -> Missing {
-    let pods: Vec<&&Admitted> = pods.into_iter().collect();
+/// The missing amounts after `pods` have ended.
+fn less<'a>(missing: &Missing, pods: impl IntoIterator<Item = &'a &'a Allocation>) -> Missing {
+    let pods: Vec<&&Allocation> = pods.into_iter().collect();
     let left = |(name, amount): &(String, i64)| {
         let freed = pods.iter().map(|pod| request(&pod.requests, name)).fold(0, i64::saturating_add);
         let left = amount.saturating_sub(freed);

@@ -1,4 +1,4 @@
-//! Which kernel settings pods may make (ADM-20, ADM-21).
+//! Which sysctls pods may set (ADM-20, ADM-21).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::Rejection;
 use crate::launch::normal_sysctl;
 use crate::pod::PodExt;
 
-/// Settings that touch no other pod, with the kernel version since which that is so.
+/// Sysctls that affect no other pod, with the kernel version since which they are namespaced.
 ///
 /// upstream: sysctl/safe_sysctls.go safeSysctls (v1.36)
 const SAFE: [(&str, (u32, u32)); 12] = [
@@ -25,7 +25,7 @@ const SAFE: [(&str, (u32, u32)); 12] = [
     ("net.ipv4.tcp_rmem", (4, 15)),
     ("net.ipv4.tcp_wmem", (4, 15)),
 ];
-/// Settings of the IPC namespace that have no prefix in common, and the stems of those that have.
+/// Sysctls of the IPC namespace without a common prefix, and the prefixes of the others.
 const IPC: [&str; 10] = [
     "kernel.sem",
     "kernel.shmall",
@@ -39,7 +39,7 @@ const IPC: [&str; 10] = [
     "kernel.msg",
 ];
 
-/// The namespace that holds a setting.
+/// The namespace of a sysctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Namespace {
     Ipc,
@@ -65,23 +65,23 @@ impl Namespace {
     }
 }
 
-/// The settings that pods may make.
+/// The sysctls that pods may set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SysctlAllowlist {
     names: BTreeMap<String, Namespace>,
     prefixes: BTreeMap<String, Namespace>,
 }
 
-/// A setting that cannot be allowed.
+/// A sysctl that cannot be allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SysctlError {
-    /// It would change the whole node.
+    /// The sysctl has no namespace: setting it would change the whole node.
     #[error("the sysctls {0:?} are not known to be namespaced")]
     NotNamespaced(String),
 }
 
 impl SysctlAllowlist {
-    /// The safe ones of this kernel (major and minor version) and those of `allowedUnsafeSysctls`: names, or prefixes
+    /// The safe sysctls of this kernel (major and minor version) and those of `allowedUnsafeSysctls`: names, or prefixes
     /// that end in `*`.
     pub fn new(kernel: (u32, u32), allowed_unsafe: &[String]) -> Result<Self, SysctlError> {
         let mut list = Self::default();
@@ -105,8 +105,8 @@ impl SysctlAllowlist {
         Ok(())
     }
 
-    /// Refuses a pod that makes a setting it may not make, or one that would reach the node because it shares the node's
-    /// namespace.
+    /// Rejects a pod with a sysctl that is not allowed, or with one that would change the node because the pod shares the
+    /// node's namespace.
     pub(super) fn check(&self, pod: &Pod) -> Result<(), Rejection> {
         let Some(spec) = pod.pod_spec() else { return Ok(()) };
         let forbidden = |why: String| Rejection::new("SysctlForbidden", format!("forbidden sysctl: {why}"));

@@ -60,9 +60,9 @@ fn of_file(mut pod: Pod) -> Pod {
 }
 
 fn answer(node: &Node, pod: &Pod, others: &[Pod]) -> String {
-    let others: Vec<Admitted> = others.iter().map(|other| Admitted::new(Arc::new(other.clone()))).collect();
-    match admit(&node.view(), pod, &others) {
-        Ok(()) => "admitted".to_owned(),
+    let others: Vec<Allocation> = others.iter().map(|other| Allocation::of(Arc::new(other.clone()))).collect();
+    match admit(&node.view(), &Arc::new(pod.clone()), &others) {
+        Ok(_) => "admitted".to_owned(),
         Err(Rejection { reason, message, .. }) => format!("{reason}: {message}"),
     }
 }
@@ -284,10 +284,10 @@ fn ports_of_many_pods_are_looked_up_and_not_compared_with_each_other() {
         many.spec.as_mut().expect("a spec").containers[0].ports = Some(ports);
         many
     };
-    let others = vec![Admitted::new(Arc::new(many(1))); 40];
+    let others = vec![Allocation::of(Arc::new(many(1))); 40];
     let began = std::time::Instant::now();
-    assert_eq!(admit(&node.view(), &many(5000), &others), Ok(()));
-    assert_eq!(admit(&node.view(), &many(4000), &others).expect_err("one is taken").reason, "NodePorts");
+    assert!(admit(&node.view(), &Arc::new(many(5000)), &others).is_ok());
+    assert_eq!(admit(&node.view(), &Arc::new(many(4000)), &others).expect_err("one is taken").reason, "NodePorts");
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
@@ -347,7 +347,7 @@ fn adm_31_a_critical_pod_for_which_nothing_makes_room() {
     // Room could be made: preemption is to come, and is told what is short.
     let victim = pod(requesting(json!({"cpu": "1"})));
     let urgent = of_file(pod(requesting(json!({"cpu": "1500m"}))));
-    let rejection = admit(&node.view(), &urgent, &[Admitted::new(Arc::new(victim))]).expect_err("refused");
+    let rejection = admit(&node.view(), &Arc::new(urgent), &[Allocation::of(Arc::new(victim))]).expect_err("refused");
     assert_eq!((rejection.reason.as_str(), rejection.shortages.len()), ("OutOfcpu", 1));
     assert_eq!(rejection.shortages[0].missing(), 500);
 }
@@ -417,8 +417,11 @@ fn adm_20_adm_21_sysctls() {
 fn adm_06_apparmor() {
     let plain = node(&[], json!([]));
     let profile = |value: Value| pod(spec(json!({"securityContext": {"appArmorProfile": value}})));
-    let with_apparmor =
-        |pod: &Pod| admit(&AdmitView { apparmor: true, ..plain.view() }, pod, &[]).map_err(|r| r.message);
+    let with_apparmor = |pod: &Pod| {
+        admit(&AdmitView { apparmor: true, ..plain.view() }, &Arc::new(pod.clone()), &[])
+            .map(drop)
+            .map_err(|r| r.message)
+    };
     let required = profile(json!({"type": "RuntimeDefault"}));
     assert_eq!(
         answer(&plain, &required, &[]),
@@ -443,7 +446,7 @@ fn adm_31_who_makes_room() {
         let containers = json!([{"name": "c", "resources": resources}]);
         let mut pod = pod(json!({"containers": containers, "priority": priority}));
         pod.metadata.name = Some(name.to_owned());
-        Admitted::new(Arc::new(pod))
+        Allocation::of(Arc::new(pod))
     };
     let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
     let all = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": cpu, "memory": memory}});

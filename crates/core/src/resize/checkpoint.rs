@@ -1,5 +1,5 @@
-//! The files `allocated_pods_state` and `actuated_pods_state`, as upstream reads and writes them (RSZ-02, CKP-02): a node
-//! can be handed from one kubelet to the other and back.
+//! The format of `allocated_pods_state` and `actuated_pods_state`, which is upstream's (RSZ-02, CKP-02): a node can change
+//! from one kubelet to the other and back.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 use super::PodAllocation;
 use crate::id::PodUid;
 
-/// A file that cannot be used.
+/// A checkpoint that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// It is not what such a file looks like.
+    /// The text is not a checkpoint.
     #[error("not a checkpoint of resources")]
     Format(#[source] serde_json::Error),
-    /// Its content is not what was written (CKP-01).
+    /// The content does not match its checksum (CKP-01).
     #[error("the checksum is {found}, the content says {counted}: the checkpoint is corrupt")]
     Corrupt {
-        /// As written.
+        /// The checksum in the file.
         found: u32,
-        /// As it should be.
+        /// The checksum of the content.
         counted: u32,
     },
 }
@@ -45,17 +45,17 @@ struct Entry {
     pod: Option<ResourceRequirements>,
 }
 
-/// The text of the file.
+/// The text of a checkpoint.
 pub fn encode<'a>(pods: impl IntoIterator<Item = (&'a PodUid, &'a PodAllocation)>) -> String {
     let entry = |of: &PodAllocation| Entry { containers: Some(of.containers.clone()), pod: of.pod.clone() };
     let entries = pods.into_iter().map(|(uid, of)| (uid.as_str().to_owned(), entry(of))).collect();
-    // Maps with text for keys always have a JSON form.
+    // Maps with string keys always have a JSON form.
     let data = serde_json::to_string(&Data { entries }).unwrap_or_default();
     let checksum = checksum(&data);
     serde_json::to_string(&File { data, checksum }).unwrap_or_default()
 }
 
-/// What the text of the file says.
+/// The content of a checkpoint.
 pub fn decode(text: &str) -> Result<BTreeMap<PodUid, PodAllocation>, CheckpointError> {
     let file: File = serde_json::from_str(text).map_err(CheckpointError::Format)?;
     let counted = checksum(&file.data);
@@ -67,7 +67,7 @@ pub fn decode(text: &str) -> Result<BTreeMap<PodUid, PodAllocation>, CheckpointE
     Ok(data.entries.into_iter().map(|(uid, entry)| (PodUid::from(uid.as_str()), allocation(entry))).collect())
 }
 
-/// FNV-1a, 32 bits, over the text as Go's printer shows it.
+/// FNV-1a with 32 bits over the data as Go's `%#v` prints it.
 /// upstream: checkpointmanager/checksum/checksum.go New, util/hash/hash.go DeepHashObject (v1.36)
 fn checksum(data: &str) -> u32 {
     let text = ["(string)", data];

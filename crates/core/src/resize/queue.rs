@@ -1,4 +1,4 @@
-//! Whose resize is decided first (RSZ-03).
+//! The order in which pending resizes are decided (RSZ-03).
 
 use std::cmp::{Ordering, Reverse};
 
@@ -9,19 +9,19 @@ use crate::pod::PodExt;
 use crate::qos::{QosClass, qos_class};
 use crate::resources::{CPU, MEMORY, pod_requests};
 
-/// A pod that asks for other resources than it was given.
+/// A resize that is not allocated yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Pending<'a> {
-    /// As it asks.
+pub struct PendingResize<'a> {
+    /// The pod with the resources that its spec requests.
     pub desired: &'a Pod,
-    /// As it was given.
+    /// The pod with its allocated resources.
     pub allocated: &'a Pod,
-    /// Since when it has been told to wait.
+    /// Since when the status shows the resize as deferred.
     pub deferred_since: Option<Timestamp>,
 }
 
-impl Pending<'_> {
-    /// It asks for more CPU or memory than it has: it may not fit.
+impl PendingResize<'_> {
+    /// The resize requests more CPU or memory than is allocated, so that it may not fit.
     #[doc(alias = "isResizeIncreasingRequests")]
     fn grows(&self) -> bool {
         let (old, new) = (pod_requests(self.allocated), pod_requests(self.desired));
@@ -32,14 +32,14 @@ impl Pending<'_> {
     }
 }
 
-/// Whose turn is first: those that ask for no more than they have, then higher priority, then `Guaranteed`, then who has
-/// waited longest.
+/// Orders pending resizes: first those that do not grow, then by priority, then `Guaranteed` pods, then by how long they
+/// have been deferred.
 #[doc(alias = "sortPendingResizes")]
-pub fn by_turn(a: &Pending<'_>, b: &Pending<'_>) -> Ordering {
-    let key = |p: &Pending<'_>| {
+pub fn by_turn(a: &PendingResize<'_>, b: &PendingResize<'_>) -> Ordering {
+    let key = |p: &PendingResize<'_>| {
         let priority = p.desired.pod_spec().and_then(|spec| spec.priority).unwrap_or_default();
         let guaranteed = qos_class(p.desired) == QosClass::Guaranteed;
-        // Who was never told to wait has waited least.
+        // A resize that was never deferred has waited least.
         let waits = p.deferred_since.unwrap_or(Timestamp::MAX);
         (p.grows(), Reverse(priority), !guaranteed, waits)
     };

@@ -1,4 +1,4 @@
-//! Which resources a new version of a pod asks to change, one by one (RSZ-12).
+//! The amounts that an update of a pod requests to change, one by one (RSZ-12).
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
@@ -16,7 +16,7 @@ macro_rules! words {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Upstream's word for it.
+            /// The label of upstream's metric.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -25,7 +25,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Which resource.
+    /// The resource.
     Resized {
         /// Processor time.
         Cpu = CPU,
@@ -35,41 +35,41 @@ words! {
 }
 
 words! {
-    /// Which of its two amounts.
+    /// The list that has the amount.
     Requirement {
-        /// What it may not exceed.
+        /// The most that the container may use.
         Limits = "limits",
-        /// What is set aside for it.
+        /// What is reserved for the container.
         Requests = "requests",
     }
 }
 
 words! {
-    /// What becomes of the amount.
+    /// How the amount changes.
     Change {
-        /// There was none.
+        /// The amount is new.
         Add = "add",
-        /// It gets less.
+        /// The amount gets smaller.
         Decrease = "decrease",
-        /// It gets more.
+        /// The amount gets larger.
         Increase = "increase",
-        /// There is none any more.
+        /// The amount is gone.
         Remove = "remove",
     }
 }
 
-/// One amount of one container that is to change.
+/// A requested change of one amount of one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requested {
-    /// Which resource.
+    /// The resource.
     pub resource: Resized,
-    /// Which of its amounts.
+    /// The list that has the amount.
     pub requirement: Requirement,
-    /// How.
+    /// How the amount changes.
     pub change: Change,
 }
 
-/// Every amount that `new` asks to change of what `old` asked for. Ephemeral containers cannot be resized.
+/// The amounts in which `new` differs from `old`. Ephemeral containers cannot be resized.
 ///
 /// upstream: kubelet.go recordContainerResizeOperations (v1.36)
 pub fn requested(old: &Pod, new: &Pod) -> Vec<Requested> {

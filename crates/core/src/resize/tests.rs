@@ -116,17 +116,17 @@ fn turns_go_by_growth_priority_class_and_wait() {
     let pods = [
         (make("late", 0, "2", false), Some(20)),
         (make("early", 0, "2", false), Some(10)),
-        (make("never-told", 0, "2", false), None),
+        (make("never-deferred", 0, "2", false), None),
         (make("guaranteed", 0, "2", true), None),
         (make("important", 9, "2", false), None),
         (make("shrinks", 0, "500m", false), None),
     ];
     let since = |s: &Option<i64>| s.map(|s| Timestamp::from_second(s).expect("a moment"));
-    let mut queue: Vec<Pending<'_>> =
-        pods.iter().map(|(p, s)| Pending { desired: p, allocated: &has, deferred_since: since(s) }).collect();
+    let mut queue: Vec<PendingResize<'_>> =
+        pods.iter().map(|(p, s)| PendingResize { desired: p, allocated: &has, deferred_since: since(s) }).collect();
     queue.sort_by(by_turn);
     let names: Vec<&str> = queue.iter().filter_map(|p| p.desired.metadata.name.as_deref()).collect();
-    assert_eq!(names, ["shrinks", "important", "guaranteed", "early", "late", "never-told"]);
+    assert_eq!(names, ["shrinks", "important", "guaranteed", "early", "late", "never-deferred"]);
 }
 
 // RSZ-05

@@ -1,5 +1,5 @@
-//! Whether a resize can ever be (RSZ-05). Whether there is room for it now is admission's question, and its answer is
-//! "later".
+//! Whether the node can ever allocate a resize (RSZ-05). Whether it has room now is decided by admission: a resize without
+//! room is deferred.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
@@ -7,25 +7,25 @@ use super::requests;
 use crate::pod::PodExt;
 use crate::resources::{Amount, MEMORY};
 
-/// Why a resize can't be made on this node, in upstream's words.
+/// Why a resize is infeasible on this node, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Infeasible {
-    /// What people read.
+    /// The message of the condition and of the event.
     pub message: String,
-    /// Upstream's label for its metric.
+    /// The label of upstream's metric.
     pub label: &'static str,
 }
 
-/// Whether `desired` can ever be given to the pod that has `allocated`. `swaps` says whether a container may use swap.
+/// Whether the resources of `desired` can replace those of `allocated`. `swaps` tells whether a container may use swap.
 ///
 /// upstream: allocation/handlers.go podResizesAdmitHandler.Admit (v1.36)
 pub fn feasible(desired: &Pod, allocated: &Pod, swaps: impl Fn(&Pod, &Container) -> bool) -> Result<(), Infeasible> {
     for container in desired.regular().iter().chain(desired.init()) {
-        let given = allocated.regular().iter().chain(allocated.init()).find(|c| c.name == container.name);
-        let Some(given) = given else { continue };
-        if memory_request(container) != memory_request(given)
-            && !restarts_for_memory(given)
-            && (swaps(desired, container) || swaps(allocated, given))
+        let before = allocated.regular().iter().chain(allocated.init()).find(|c| c.name == container.name);
+        let Some(before) = before else { continue };
+        if memory_request(container) != memory_request(before)
+            && !restarts_for_memory(before)
+            && (swaps(desired, container) || swaps(allocated, before))
         {
             return Err(Infeasible {
                 message: "In-place resize of containers with swap is not supported.".to_owned(),

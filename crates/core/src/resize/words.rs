@@ -1,4 +1,4 @@
-//! What events say of a resize: a few words, and the resources as JSON (RSZ-06).
+//! Messages of resize events: a few words, and the resources as JSON (RSZ-06).
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use serde::Serialize;
@@ -23,22 +23,22 @@ struct Row<'a> {
     resources: ResourceRequirements,
 }
 
-/// It has begun.
+/// The resize is allocated.
 pub fn started(pod: &Pod, generation: i64) -> String {
     text("Pod resize started", pod, generation, "")
 }
 
-/// It is done.
+/// All running containers have the allocated resources.
 pub fn completed(pod: &Pod, generation: i64) -> String {
     text("Pod resize completed", pod, generation, "")
 }
 
-/// The runtime or the kernel refused; it will be tried again.
+/// The runtime or the kernel refused; the next job tries again.
 pub fn failed(pod: &Pod, generation: i64, why: &str) -> String {
     text("Pod resize error", pod, generation, why)
 }
 
-/// It has to wait, or can't be: `reason` is `Deferred` or `Infeasible`.
+/// The resize is not allocated: `reason` is `Deferred` or `Infeasible`.
 pub fn pending(pod: &Pod, generation: i64, reason: &str, why: &str) -> String {
     text(&format!("Pod resize {reason}"), pod, generation, why)
 }

@@ -1,16 +1,18 @@
-//! What the sync loop tells the workers of resizes.
+//! What the sync loop and the workers exchange about resizes.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::PodUid;
 use rubelet_core::lifecycle::Event;
 use rubelet_core::resize::{PodAllocation, RESIZE_PENDING, ResizeCondition};
 
 use super::PodWorkers;
+use crate::allocations::PodResources;
 
 impl PodWorkers {
-    /// What it asks for has to wait, or no longer does. Answers whether that is news; the status then tells it.
+    /// Sets or clears the pending resize of a pod. Returns whether that is a change; a job then writes it to the status.
     pub(crate) fn set_pending_resize(&mut self, uid: &PodUid, pending: Option<ResizeCondition>) -> bool {
         let Some(worker) = self.workers.get_mut(uid) else { return false };
         if worker.memory.resize.pending == pending {
@@ -27,27 +29,37 @@ impl PodWorkers {
         worker.memory.resize.allocate(generation);
     }
 
-    /// Since when it has been told to wait.
+    /// Since when the status shows a pending resize.
     pub(crate) fn resize_pending_since(&self, uid: &PodUid) -> Option<Timestamp> {
         let conditions = self.workers.get(uid)?.memory.status.conditions.as_deref()?;
         let pending = conditions.iter().find(|c| c.type_ == RESIZE_PENDING)?;
         pending.last_transition_time.as_ref().map(|time| time.0)
     }
 
-    /// What a process before this one told the runtime of this pod, whose life here is about to begin.
-    pub(crate) fn remember_told(&mut self, uid: &PodUid, told: Arc<PodAllocation>) {
-        self.actuated_before.insert(uid.clone(), told);
+    /// Takes over the actuated resources of the process before this one. The first job of each pod needs its own: it
+    /// would take what runs to have the allocated resources otherwise.
+    pub(crate) fn set_actuated_before(&mut self, actuated: PodResources) {
+        self.actuated_before = actuated;
     }
 
-    /// What the runtime has been told of this pod.
-    pub(crate) fn told(&self, uid: &PodUid) -> Option<&Arc<PodAllocation>> {
+    /// Pods of the process before this one that have not come back.
+    pub(crate) fn actuated_before(&self) -> impl Iterator<Item = &PodUid> {
+        self.actuated_before.keys()
+    }
+
+    /// The pod does not come back, or its life was over.
+    pub(crate) fn forget_actuated_before(&mut self, uid: &PodUid) {
+        self.actuated_before.remove(uid);
+    }
+
+    /// The pod, unless it is terminating or over.
+    pub(crate) fn active_pod(&self, uid: &PodUid) -> Option<&Arc<Pod>> {
+        let worker = self.workers.get(uid).filter(|worker| !worker.life.stage().is_past_syncing());
+        worker.and_then(|worker| worker.life.subject().pod())
+    }
+
+    /// The resources of this pod that the runtime has actuated.
+    pub(crate) fn actuated(&self, uid: &PodUid) -> Option<&Arc<PodAllocation>> {
         self.workers.get(uid)?.memory.actuated.as_ref()
-    }
-
-    /// The same, held by others too: one object serves all.
-    pub(crate) fn share_told(&mut self, uid: &PodUid, told: Arc<PodAllocation>) {
-        if let Some(worker) = self.workers.get_mut(uid) {
-            worker.memory.actuated = Some(told);
-        }
     }
 }
