@@ -1,9 +1,9 @@
-//! What has to happen for a pod to be as it should: `plan_pod` compares the spec with what was seen and answers with a
-//! `PodPlan`. The engine carries it out and decides nothing.
+//! Plans the work on a pod: `plan_pod` compares its spec with the last look at the runtime and returns a `PodPlan`. The
+//! engine carries the plan out and decides nothing.
 //!
-//! Invariants: a plan starts nothing for a deleted pod; it starts no container of which an instance runs unless it stops
-//! that instance first; with `kill_pod` it names no single container to stop. Carrying a plan out and planning again
-//! comes to rest.
+//! Invariants: a plan starts no container of a deleted pod; it starts no container of which an instance runs unless it
+//! stops that instance first; with `kill_pod` it lists no single container to stop. Carrying out a plan and planning again
+//! ends with an empty plan.
 //! upstream: `kuberuntime_manager.go` `computePodActions` (v1.36)
 
 mod containers;
@@ -28,14 +28,14 @@ use crate::observe::{ContainerObservation, ContainerStateKind, PodObservation};
 use crate::pod::{PodExt, Role, is_sidecar};
 use crate::resize::{PodAllocation, ResizePlan, plan_resize};
 
-/// What the plan is made from, besides what was seen.
+/// The inputs of a plan, apart from the look at the runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct PodView<'a> {
     /// The pod as desired, with its allocated resources.
     pub pod: &'a Pod,
-    /// What its probes say.
+    /// The results of its probes.
     pub probes: &'a ProbeView,
-    /// Feature gates that matter here.
+    /// Feature gates that change plans.
     pub gates: PlanGates,
     /// The resources that the runtime has actuated. `None` if they are not known: then no container is resized.
     pub actuated: Option<&'a PodAllocation>,
@@ -51,35 +51,35 @@ pub struct PlanGates {
 }
 
 impl Default for PlanGates {
-    /// As in 1.36.
+    /// The defaults of v1.36.
     fn default() -> Self {
         Self { container_restart_rules: true, restart_all_containers: true }
     }
 }
 
-/// What is known of a pod's probes, per container instance. An instance that is not listed has no verdict yet.
+/// Probe results of a pod, by container instance. An instance that is not listed has no result yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeView {
-    /// Liveness.
+    /// Results of liveness probes.
     pub liveness: BTreeMap<ContainerId, Verdict>,
-    /// Readiness.
+    /// Results of readiness probes.
     pub readiness: BTreeMap<ContainerId, Verdict>,
-    /// Startup.
+    /// Results of startup probes.
     pub startup: BTreeMap<ContainerId, Verdict>,
 }
 
-/// The standing result of a probe.
+/// The result of a probe after its thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It passes.
+    /// The probe passes.
     Success,
-    /// It fails.
+    /// The probe fails.
     Failure,
-    /// It has not been decided.
+    /// No threshold has been reached.
     Unknown,
 }
 
-/// What has to happen, in the order of the fields (section 7.2).
+/// The work on a pod, in the order of the fields (section 7.2).
 #[doc(alias = "podActions")]
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PodPlan {
@@ -89,19 +89,19 @@ pub struct PodPlan {
     pub kill: Vec<KillContainer>,
     /// Then remove these instances: earlier runs of init containers, or all containers of a pod that starts over.
     pub remove: Vec<ContainerId>,
-    /// Then see to the sandbox.
+    /// Then keep or create the sandbox.
     pub sandbox: SandboxPlan,
-    /// Then change the resources of what runs on (RT-06).
+    /// Then resize running containers (RT-06).
     pub resize: ResizePlan,
     /// Then start these, in this order: ephemeral, init, regular (RT-07 … RT-09).
     pub start: Vec<StartContainer>,
-    /// A rule restarts every container of the pod: what is removed keeps its logs (the restart count is read back from
+    /// A rule restarts every container of the pod: removed containers keep their logs (the restart count is read back from
     /// them, RT-41), and the pod is synced again at once (RT-03, SYNC-14).
     pub restart_all: bool,
 }
 
 impl PodPlan {
-    /// Nothing has to happen.
+    /// There is no work.
     pub fn is_empty(&self) -> bool {
         !self.kill_pod
             && self.kill.is_empty()
@@ -112,19 +112,19 @@ impl PodPlan {
     }
 }
 
-/// What happens to the sandbox.
+/// The work on the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum SandboxPlan {
-    /// No container is to be started, so none is needed.
+    /// No container is to be started, so that no sandbox is needed.
     #[default]
     None,
-    /// The newest one serves.
+    /// The newest sandbox can be used.
     Keep(SandboxId),
-    /// A new one is made.
+    /// A new sandbox is created.
     Create {
         /// Its number.
         attempt: u32,
-        /// An older one existed: people are told (RT-01).
+        /// An older sandbox existed: an event is emitted (RT-01).
         replaces: bool,
     },
 }
@@ -132,13 +132,13 @@ pub enum SandboxPlan {
 /// A container to stop, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KillContainer {
-    /// Which instance.
+    /// The instance.
     pub id: ContainerId,
     /// Its name in the spec.
     pub name: String,
-    /// Why: decides whose grace period counts (KILL-02).
+    /// The reason, on which the grace period depends (KILL-02).
     pub reason: KillReason,
-    /// What the event says.
+    /// The message of the event.
     pub message: String,
 }
 
@@ -153,7 +153,7 @@ pub enum KillReason {
     Startup,
     /// The runtime lost track of it.
     Unknown,
-    /// It gets other resources, and asked to be restarted for that (RSZ-09).
+    /// It is resized, and its resize policy requires a restart (RSZ-09).
     Resized,
     /// It runs twice, or the whole pod is stopped.
     Unwanted,
@@ -170,7 +170,7 @@ pub struct StartContainer {
     pub index: usize,
 }
 
-/// What has to happen for `view.pod` to be as it should, given what was `seen`.
+/// The work on `view.pod`, given the look `seen`.
 #[doc(alias = "computePodActions")]
 pub fn plan_pod(view: &PodView<'_>, seen: &PodObservation) -> PodPlan {
     let need = sandbox_need(view.pod, seen);
@@ -189,10 +189,10 @@ pub fn plan_pod(view: &PodView<'_>, seen: &PodObservation) -> PodPlan {
     plan
 }
 
-/// The plan for a pod whose sandbox serves.
+/// The plan for a pod whose sandbox can be used.
 fn inside(view: &PodView<'_>, seen: &PodObservation, id: SandboxId) -> PodPlan {
     let mut plan = PodPlan { sandbox: SandboxPlan::Keep(id), ..PodPlan::default() };
-    // Ephemeral containers start once, whatever becomes of them, and wait for nobody (RT-07, RT-24).
+    // Ephemeral containers start once, however they end, and wait for no other container (RT-07, RT-24).
     for (index, container) in view.pod.ephemeral().iter().enumerate() {
         if seen.newest(&container.name).is_none() {
             plan.start.push(StartContainer { role: Role::Ephemeral, index });
@@ -203,7 +203,7 @@ fn inside(view: &PodView<'_>, seen: &PodObservation, id: SandboxId) -> PodPlan {
         return end();
     }
     let regular = if init.done { Some(containers::plan_regular(view, seen)) } else { None };
-    // Nothing to keep and nothing to start: the pod has done its work, and sidecars do not keep it alive (RT-23).
+    // No container to keep and none to start: the pod has done its work, and sidecars do not keep it alive (RT-23).
     if regular.as_ref().is_some_and(|r| r.keep == 0 && r.start.is_empty()) {
         return end();
     }
@@ -215,13 +215,13 @@ fn inside(view: &PodView<'_>, seen: &PodObservation, id: SandboxId) -> PodPlan {
     plan
 }
 
-/// The pod is over: everything stops and nothing starts.
+/// The pod is over: all containers stop and none starts.
 fn end() -> PodPlan {
     PodPlan { kill_pod: true, ..PodPlan::default() }
 }
 
-/// Running instances that a newer running one of the same name has made superfluous. Upstream has no such rule; it is
-/// what makes a lost reply of the runtime heal.
+/// Running instances that a newer running instance of the same name has replaced. Upstream has no such rule; it heals a
+/// reply of the runtime that was lost.
 fn surplus(seen: &PodObservation) -> impl Iterator<Item = KillContainer> {
     seen.running().filter(|c| seen.current(&c.name).is_some_and(|current| current.id != c.id)).map(|c| KillContainer {
         id: c.id.clone(),
@@ -235,8 +235,8 @@ fn init_role(pod: &Pod, index: usize) -> Role {
     if pod.init().get(index).is_some_and(is_sidecar) { Role::Sidecar } else { Role::Init }
 }
 
-/// A deleted pod starts nothing, not even a first container. Upstream leaves part of this to its pod worker; here it is
-/// a law of the plan (RT-21).
+/// A deleted pod starts no container, not even a first one. Upstream leaves part of this to its pod worker; here it is an
+/// invariant of the plan (RT-21).
 fn start_nothing(plan: &mut PodPlan) {
     plan.start.clear();
     plan.resize = ResizePlan::default();

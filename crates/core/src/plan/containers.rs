@@ -1,4 +1,4 @@
-//! Regular containers: which of them stay, stop, start (RT-20 … RT-22).
+//! Regular containers: which of them keep running, stop, start (RT-20 … RT-22).
 
 use k8s_openapi::api::core::v1::Container;
 
@@ -9,13 +9,13 @@ use crate::observe::{ContainerObservation, ContainerStateKind, PodObservation};
 use crate::pod::PodExt;
 use crate::resize::requires_restart;
 
-/// What becomes of the regular containers.
+/// The plan for the regular containers.
 pub(super) struct RegularStep {
-    /// How many run and stay.
+    /// How many keep running.
     pub(super) keep: usize,
-    /// Those to stop.
+    /// Containers to stop.
     pub(super) kill: Vec<KillContainer>,
-    /// Those to start, by their place in the spec.
+    /// Containers to start, by their index in the spec.
     pub(super) start: Vec<usize>,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn plan_regular(view: &PodView<'_>, seen: &PodObservation) -> Regular
                     continue;
                 };
                 let mut message = format!("Container {} {what}", container.name);
-                // A changed definition restarts whatever the policy: the old one is not what was asked for.
+                // A changed definition restarts the container under every policy: the old one is not desired any more.
                 if reason == KillReason::Changed || restarts_while_running(view, container) {
                     message.push_str(", will be restarted");
                     step.start.push(index);
@@ -52,7 +52,7 @@ pub(super) fn plan_regular(view: &PodView<'_>, seen: &PodObservation) -> Regular
     step
 }
 
-/// What is wrong with a running container, in words that follow its name.
+/// Why a running container has to stop, in words that follow its name.
 fn fault(
     container: &Container,
     running: &ContainerObservation,
@@ -69,7 +69,7 @@ fn fault(
     }
 }
 
-/// It runs well, but has to be restarted to get what was allocated to it (RSZ-09).
+/// The container has to be restarted to get its allocated resources (RSZ-09).
 pub(super) fn kill_to_resize(
     view: &PodView<'_>,
     container: &Container,
@@ -84,7 +84,7 @@ pub(super) const DEFINITION_CHANGED: &str = "definition changed";
 pub(super) const FAILED_LIVENESS: &str = "failed liveness probe";
 pub(super) const FAILED_STARTUP: &str = "failed startup probe";
 
-/// It was made from another definition. A container without a readable hash was not made by us (RT-71).
+/// The container was created from another definition. One without a readable hash was not created by a kubelet (RT-71).
 #[doc(alias = "containerChanged")]
 pub(super) fn is_changed(container: &Container, seen: &ContainerObservation) -> bool {
     seen.marks.hash != Some(container_hash(container))

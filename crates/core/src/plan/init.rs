@@ -1,7 +1,7 @@
 //! Init containers and sidecars (RT-30 … RT-33).
 //!
-//! They are read from last to first: the last one that was ever made tells how far the pod has come, so that it does no
-//! harm when the records of earlier ones have been collected. Those before it only matter if they are sidecars.
+//! They are read from last to first: the last one that was ever created shows how far the pod has come, so that earlier
+//! ones may have been garbage-collected. Of those before it only sidecars matter.
 //! upstream: `kuberuntime_container.go` `computeInitContainerActions` (v1.36)
 
 use k8s_openapi::api::core::v1::Container;
@@ -14,25 +14,25 @@ use super::{KillContainer, KillReason, PodView, Verdict};
 use crate::observe::{ContainerObservation, ContainerState, ContainerStateKind, Exit, PodObservation};
 use crate::pod::{PodExt, is_sidecar};
 
-/// What becomes of the init containers.
+/// The plan for the init containers.
 #[derive(Default)]
 pub(super) struct InitStep {
     /// Regular containers may run.
     pub(super) done: bool,
-    /// One failed for good: the pod is over.
+    /// One failed and is not retried: the pod is over.
     pub(super) failed: bool,
-    /// Those to stop, in order of the spec.
+    /// Containers to stop, in order of the spec.
     pub(super) kill: Vec<KillContainer>,
-    /// Those to start, by their place in the spec, in order.
+    /// Containers to start, by their index in the spec, in order.
     pub(super) start: Vec<usize>,
 }
 
-/// What one init container, seen at `index`, means for the pod.
+/// What the init container at `index` means for the pod.
 #[derive(Default)]
 struct Finding {
-    /// It ran to its end, or is a sidecar that has started: the next may start.
+    /// It succeeded, or is a sidecar that has started: the next may start.
     passed: bool,
-    /// It failed and is not to be tried again.
+    /// It failed and is not retried.
     fatal: bool,
     kill: Option<KillContainer>,
     /// It is to be started, for the first time or again.
@@ -42,11 +42,11 @@ struct Finding {
 pub(super) fn plan_init(view: &PodView<'_>, seen: &PodObservation) -> InitStep {
     let init = view.pod.init();
     let mut step = InitStep { done: init.is_empty() || regular_is_up(view, seen), ..InitStep::default() };
-    // From here on down, containers have had their turn.
+    // All containers below this index have run before.
     let mut past = step.done;
     for (index, container) in init.iter().enumerate().rev() {
         let Some(at) = seen.current(&container.name) else {
-            // Its record is gone. A sidecar has to run all the same; an ordinary one has done its work (RT-33).
+            // Its instances were removed. A sidecar has to run all the same; an ordinary one has done its work (RT-33).
             if past && is_sidecar(container) {
                 step.start.push(index);
             }
@@ -80,8 +80,8 @@ pub(super) fn plan_init(view: &PodView<'_>, seen: &PodObservation) -> InitStep {
     step
 }
 
-/// A regular container is up, so the init containers have all had their turn. One that has ended proves nothing: it may
-/// have lived in the sandbox before a reboot (RT-30).
+/// A regular container runs, so that all init containers have run. One that has ended proves nothing: it may have lived in
+/// the sandbox before a reboot (RT-30).
 fn regular_is_up(view: &PodView<'_>, seen: &PodObservation) -> bool {
     view.pod.regular().iter().filter_map(|c| seen.current(&c.name)).any(|c| match c.state.kind() {
         ContainerStateKind::Created | ContainerStateKind::Running => true,
@@ -92,7 +92,7 @@ fn regular_is_up(view: &PodView<'_>, seen: &PodObservation) -> bool {
 /// An ordinary init container (RT-31).
 fn ordinary(view: &PodView<'_>, container: &Container, at: &ContainerObservation) -> Finding {
     match &at.state {
-        // Made but never started: the start failed, and is tried again.
+        // Created but never started: the start failed, and is retried.
         ContainerState::Created => Finding { restart: true, ..Finding::default() },
         ContainerState::Running { .. } => Finding::default(),
         ContainerState::Exited(exit) if !is_failure(exit) => Finding { passed: true, ..Finding::default() },
@@ -104,7 +104,7 @@ fn ordinary(view: &PodView<'_>, container: &Container, at: &ContainerObservation
             };
             Finding { fatal: !again, restart: again, ..Finding::default() }
         }
-        // It may not have ended, so there is no exit code that a rule could look at.
+        // It may not have ended, so that there is no exit code for a rule.
         ContainerState::Unknown => {
             let again = restarts_while_running(view, container);
             Finding { fatal: !again, restart: again, kill: kill_if_unknown(at, "Init container"), ..Finding::default() }
@@ -112,7 +112,7 @@ fn ordinary(view: &PodView<'_>, container: &Container, at: &ContainerObservation
     }
 }
 
-/// Ended badly: by its exit code, or killed for lack of memory, which some runtimes report with code 0.
+/// The container failed: by its exit code, or killed for lack of memory, which some runtimes report with code 0.
 #[doc(alias = "isInitContainerFailed")]
 fn is_failure(exit: &Exit) -> bool {
     exit.code != 0 || exit.reason == "OOMKilled"
@@ -148,6 +148,6 @@ fn running_sidecar(view: &PodView<'_>, container: &Container, at: &ContainerObse
     } else {
         kill_to_resize(view, container, at)
     };
-    // It has started, and that counts for the next one even if it is restarted now.
+    // The sidecar has started, so that the next container may start even if the sidecar is restarted now.
     Finding { passed: true, restart: kill.is_some(), kill, ..Finding::default() }
 }

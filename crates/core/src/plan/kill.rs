@@ -1,4 +1,4 @@
-//! How containers are stopped: with what grace, and after whom (KILL-02 … KILL-05).
+//! How containers are stopped: grace periods and order (KILL-02 … KILL-05).
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::id::ContainerId;
 use crate::observe::{ContainerMarks, ContainerObservation, PodObservation};
 use crate::pod::{PodExt, is_sidecar};
 
-/// What a container is given to stop in, however little of its grace is left (KILL-03, TRAP-14). Applied by whoever
-/// stops it, after the hook has run and its turn has come; not part of `grace_for`.
+/// The least time that a container has to stop, however little of its grace is left (KILL-03, TRAP-14). The engine applies
+/// it after the preStop hook and after the wait for other containers; it is not part of `grace_for`.
 #[doc(alias = "minimumGracePeriodInSeconds")]
 pub const MIN_STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// The grace that a container of `pod` gets when stopped for `reason`. `replace` (eviction, shutdown, a kill request)
-/// takes the place of all else (KILL-02).
+/// The grace period of a container of `pod` that is stopped for `reason`. `replace` (eviction, shutdown, a kill request)
+/// overrides all others (KILL-02).
 #[doc(alias = "setTerminationGracePeriod")]
 pub fn grace_for(pod: &Pod, container: &Container, reason: KillReason, replace: Option<Duration>) -> Duration {
     if let Some(grace) = replace {
@@ -29,11 +29,11 @@ pub fn grace_for(pod: &Pod, container: &Container, reason: KillReason, replace: 
         KillReason::Changed | KillReason::Resized | KillReason::Unknown | KillReason::Unwanted => None,
     };
     let of_pod = pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds);
-    // A probe's grace is only looked at if the pod has one: the API always sets it.
+    // The grace of a probe counts only if the pod has one: the API server always sets it.
     grace(pod.metadata.deletion_grace_period_seconds, of_pod.map(|of_pod| probe.unwrap_or(of_pod)))
 }
 
-/// The grace of a container whose spec is not known, from what was written on it (KILL-05).
+/// The grace period of a container whose spec is not known, from its annotations (KILL-05).
 pub fn grace_from_marks(marks: &ContainerMarks, replace: Option<Duration>) -> Duration {
     replace.unwrap_or_else(|| grace(marks.deletion_grace, marks.pod_grace))
 }
@@ -43,39 +43,39 @@ fn grace(of_deletion: Option<i64>, of_pod: Option<i64>) -> Duration {
     secs.map_or(MIN_STOP_GRACE, |secs| Duration::from_secs(u64::try_from(secs).unwrap_or_default()))
 }
 
-/// The preStop hook of a container whose spec is not known, from what was written on it (KILL-05). One that cannot be
-/// read is none.
+/// The preStop hook of a container whose spec is not known, from its annotations (KILL-05). A hook that cannot be parsed
+/// is ignored.
 #[doc(alias = "restoreSpecsFromContainerLabels")]
 pub fn pre_stop_from_marks(marks: &ContainerMarks) -> Option<LifecycleHandler> {
     marks.pre_stop.as_deref().and_then(|json| serde_json::from_str(json).ok())
 }
 
-/// What the `Killing` event says when no better message is known (KILL-03).
+/// The message of the `Killing` event when no better message is known (KILL-03).
 pub fn kill_message(container: &str) -> String {
     format!("Stopping container {container}")
 }
 
-/// Who stops after whom when a whole pod is stopped.
+/// The order in which the containers of a pod stop.
 #[doc(alias = "terminationOrdering")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KillOrder {
-    /// One for each container that runs.
+    /// One entry for each running container.
     pub steps: Vec<KillStep>,
 }
 
 /// One container of a `KillOrder`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KillStep {
-    /// Which instance.
+    /// The instance.
     pub id: ContainerId,
     /// Its name in the spec.
     pub name: String,
-    /// It is asked to stop when these have ended, or when its grace is over. Its preStop hook does not wait.
+    /// The container is asked to stop when these have ended, or when its grace is over. Its preStop hook does not wait.
     pub after: Vec<ContainerId>,
 }
 
-/// Who stops after whom: regular, ephemeral and ordinary init containers at once; sidecars when every regular container
-/// has ended, last of the spec first (KILL-04). Without a pod all stop at once.
+/// The order in which containers stop: regular, ephemeral and ordinary init containers at once; sidecars when every regular
+/// container has ended, last of the spec first (KILL-04). Without a pod all stop at once.
 ///
 /// A sidecar waits for the next later one that runs. Upstream waits for the next later one of the spec, so that one that
 /// is not running lets the rest of the chain stop out of order.

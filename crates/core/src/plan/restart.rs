@@ -1,4 +1,4 @@
-//! Whether a container runs again: the pod's policy, the container's own, and its rules (RT-21, RT-22).
+//! Whether a container is restarted: the policy of the pod, the policy of the container, and its rules (RT-21, RT-22).
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
 
@@ -10,8 +10,8 @@ use crate::pod::{PodExt, RestartPolicy};
 const RESTART: &str = "Restart";
 const RESTART_ALL: &str = "RestartAllContainers";
 
-/// A container that does not run is to be started: it never was, its start failed, it is lost, or it ended and its
-/// policy says so. Never in a deleted pod.
+/// A container that does not run is to be started: it never was, its start failed, it is lost, or it ended and its policy
+/// restarts it. Never in a deleted pod.
 #[doc(alias = "ShouldContainerBeRestarted")]
 pub fn should_start(pod: &Pod, container: &Container, seen: Option<&ContainerObservation>, gates: PlanGates) -> bool {
     if pod.is_deleted() {
@@ -28,7 +28,7 @@ pub fn should_start(pod: &Pod, container: &Container, seen: Option<&ContainerObs
 #[doc(alias = "ContainerShouldRestart")]
 pub fn restarts_on_exit(pod: &Pod, container: &Container, code: i32, gates: PlanGates) -> bool {
     let own = container.restart_policy.as_deref().filter(|_| gates.container_restart_rules);
-    // Rules come with a policy of the container's own; without one they are not looked at.
+    // Rules count only together with a policy of the container itself.
     if own.is_some() {
         match matching_rule(container, code).map(|rule| rule.action.as_str()) {
             Some(RESTART) => return true,
@@ -43,8 +43,8 @@ pub fn restarts_on_exit(pod: &Pod, container: &Container, code: i32, gates: Plan
     }
 }
 
-/// A running container that is stopped for a failed probe is to run again. Rules are not asked: they look at an exit
-/// code, and there is none yet (RT-22).
+/// A running container that is stopped for a failed probe is to run again. Rules do not count: they match an exit code,
+/// and there is none yet (RT-22).
 pub(super) fn restarts_while_running(view: &PodView<'_>, container: &Container) -> bool {
     if view.pod.is_deleted() {
         return false;
@@ -82,8 +82,8 @@ fn triggers(container: &Container, seen: &ContainerObservation) -> bool {
 
 /// Every container of the pod is to be restarted, because one ended in a way that a rule names.
 ///
-/// Decided from what is seen alone: the container that triggered it is removed last, so that the trigger stands until
-/// all is cleared away, even if we die half-way. Upstream remembers it in the API's condition as well.
+/// Decided from the look alone: the container that triggered the restart is removed last, so that the trigger stays until
+/// all others are removed, even if rubelet dies half-way. Upstream keeps the trigger in a condition as well.
 #[doc(alias = "ShouldAllContainersRestart")]
 pub fn restarts_all(pod: &Pod, seen: &PodObservation, gates: PlanGates) -> bool {
     let mut containers = pod.init().iter().chain(pod.regular());
@@ -92,7 +92,7 @@ pub fn restarts_all(pod: &Pod, seen: &PodObservation, gates: PlanGates) -> bool 
         && containers.any(|c| seen.current(&c.name).is_some_and(|newest| triggers(c, newest)))
 }
 
-/// Clears every container away; what to start is planned when they are gone (RT-03).
+/// Removes every container; the starts are planned when they are gone (RT-03).
 pub(super) fn start_over(pod: &Pod, seen: &PodObservation, need: &SandboxNeed) -> PodPlan {
     let (regular, regular_sources) = split(pod.regular(), seen);
     let (init, init_sources) = split(pod.init(), seen);

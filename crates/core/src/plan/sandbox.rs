@@ -1,4 +1,4 @@
-//! Whether the pod's sandbox serves, and what happens to the pod if it does not (RT-10 … RT-12).
+//! Whether the pod's sandbox can be used, and the plan for a pod whose sandbox cannot (RT-10 … RT-12).
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -12,18 +12,18 @@ use crate::pod::{PodExt, RestartPolicy, Role};
 /// Whether a pod can go on in the sandbox that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandboxNeed {
-    /// The newest one serves.
+    /// The newest sandbox can be used.
     Keep(SandboxId),
-    /// Another one is needed, if any container is to run.
+    /// Another sandbox is needed, if any container is to run.
     New {
         /// Its number.
         attempt: u32,
-        /// An older one exists.
+        /// An older sandbox exists.
         replaces: bool,
     },
 }
 
-/// Whether the newest sandbox serves (RT-10).
+/// Whether the newest sandbox can be used (RT-10).
 #[doc(alias = "PodSandboxChanged")]
 pub fn sandbox_need(pod: &Pod, seen: &PodObservation) -> SandboxNeed {
     let Some(newest) = seen.sandboxes.first() else {
@@ -32,13 +32,13 @@ pub fn sandbox_need(pod: &Pod, seen: &PodObservation) -> SandboxNeed {
     let ready = seen.sandboxes.iter().filter(|s| s.state == SandboxState::Ready).count();
     let host_network = pod.host_network();
     let wanted = if host_network { NamespaceMode::Node } else { NamespaceMode::Pod };
-    // An address is set up with the sandbox: one without it will never get one.
+    // A sandbox gets its address when it is created: one without an address never gets one.
     let unusable = ready > 1
         || newest.state != SandboxState::Ready
         || newest.network != wanted
         || (!host_network && newest.ips.is_empty());
     if unusable {
-        // The highest, not the newest: after a clock was set back they differ, and a number that exists can't be had again.
+        // The highest, not the newest: after the clock was set back they differ, and a number must not be used again.
         let last = seen.sandboxes.iter().map(|s| s.attempt).max().unwrap_or(newest.attempt);
         SandboxNeed::New { attempt: last.saturating_add(1), replaces: true }
     } else {
@@ -46,7 +46,7 @@ pub fn sandbox_need(pod: &Pod, seen: &PodObservation) -> SandboxNeed {
     }
 }
 
-/// The plan for a pod that needs another sandbox: all of it stops, and what is still to be done starts over.
+/// The plan for a pod that needs another sandbox: all its containers stop, and unfinished ones start over.
 pub(super) fn recreate(view: &PodView<'_>, seen: &PodObservation, attempt: u32, replaces: bool) -> PodPlan {
     let kill = PodPlan { kill_pod: true, ..PodPlan::default() };
     let pod = view.pod;
@@ -64,15 +64,15 @@ pub(super) fn recreate(view: &PodView<'_>, seen: &PodObservation, attempt: u32, 
     };
     PodPlan {
         sandbox: SandboxPlan::Create { attempt, replaces },
-        // Init containers run again in the new sandbox, so their old runs must not count (RT-02).
+        // Init containers run again in the new sandbox, so that their old instances must not count (RT-02).
         remove: init_instances(pod, seen),
         start,
         ..kill
     }
 }
 
-/// The pod's sandbox is gone, and it gets no other: it never restarts, and has had a container (RT-11). One that was made
-/// and never started does not count: such a pod would wait for it for ever, as upstream's does.
+/// The pod's sandbox is gone, and the pod gets no other: it never restarts, and has had a container (RT-11). A container
+/// that was created and never started does not count: such a pod would wait for it for ever, as upstream's does.
 pub fn is_abandoned(pod: &Pod, seen: &PodObservation) -> bool {
     let had_one = || seen.containers.iter().any(|c| c.state.kind() != ContainerStateKind::Created);
     let replaces = matches!(sandbox_need(pod, seen), SandboxNeed::New { attempt, .. } if attempt != 0);
@@ -103,7 +103,7 @@ fn is_over(pod: &Pod, seen: &PodObservation, gates: PlanGates) -> bool {
     })
 }
 
-/// A regular container has been made at some time, so the init containers had their turn.
+/// A regular container was created at some time, so that the init containers have run.
 #[doc(alias = "HasAnyRegularContainerCreated")]
 fn was_initialised(pod: &Pod, seen: &PodObservation) -> bool {
     pod.regular().iter().filter_map(|c| seen.current(&c.name)).any(|c| match c.state.kind() {
