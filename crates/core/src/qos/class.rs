@@ -1,4 +1,4 @@
-//! Which class a pod belongs to.
+//! The QoS class of a pod.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use crate::resources::{Amount, Amounts, CPU, MEMORY};
 
 /// Priority from which on a pod is critical to the system.
 const SYSTEM_CRITICAL_PRIORITY: i32 = 2_000_000_000;
-/// The priority class of pods without which the node does not work.
+/// The priority class of pods that the node needs to work.
 const NODE_CRITICAL_CLASS: &str = "system-node-critical";
 
-/// How firmly a pod holds what it uses when the node runs short.
+/// The QoS class: in which order pods lose resources when the node runs short.
 #[doc(alias = "PodQOSClass")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QosClass {
-    /// It asks for exactly what it may use, CPU and memory, in every container.
+    /// Every container requests CPU and memory equal to its limits.
     Guaranteed,
-    /// It asks for something.
+    /// Some container has a request or a limit.
     Burstable,
-    /// It asks for nothing.
+    /// No container has a request or a limit.
     BestEffort,
 }
 
 impl QosClass {
-    /// The word of the API.
+    /// The name of the class in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Guaranteed => "Guaranteed",
@@ -35,20 +35,20 @@ impl QosClass {
         }
     }
 
-    /// Reads the API's word.
+    /// The class of this name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Guaranteed, Self::Burstable, Self::BestEffort].into_iter().find(|class| class.as_str() == word)
     }
 }
 
-/// The class of a pod: the one its status states, for it never changes, or else computed.
+/// The class of a pod: from its status, because the class never changes, or else computed.
 #[doc(alias = "GetPodQOS")]
 pub fn qos_class(pod: &Pod) -> QosClass {
     let stated = pod.status.as_ref().and_then(|status| status.qos_class.as_deref()).and_then(QosClass::parse);
     stated.unwrap_or_else(|| computed_qos_class(pod))
 }
 
-/// The class of a pod by its spec. Pod-level resources, where stated, decide alone.
+/// The class of a pod by its spec. If the spec has pod-level resources, they alone decide.
 ///
 /// upstream: pkg/apis/core/v1/helper/qos/qos.go ComputePodQOS (v1.36)
 #[doc(alias = "ComputePodQOS")]
@@ -77,7 +77,7 @@ pub fn computed_qos_class(pod: &Pod) -> QosClass {
     }
 }
 
-/// Adds what `list` says of CPU and memory, and answers how many of the two it says something about.
+/// Adds the CPU and memory of `list` to a sum. Returns how many of the two `list` has.
 fn collect(sum: &mut Amounts, list: Option<&BTreeMap<String, Quantity>>) -> usize {
     let mut found = 0;
     for (name, quantity) in list.into_iter().flatten() {
@@ -91,14 +91,14 @@ fn collect(sum: &mut Amounts, list: Option<&BTreeMap<String, Quantity>>) -> usiz
     found
 }
 
-/// The pod must run for the cluster to work: it is static, mirrors a static one, or its priority says so (ADM-30).
+/// The pod is critical to the cluster: it is static, a mirror pod, or has a critical priority (ADM-30).
 #[doc(alias = "IsCriticalPod")]
 pub fn is_critical(pod: &Pod) -> bool {
     let priority = pod.pod_spec().and_then(|spec| spec.priority);
     pod.is_static() || pod.is_mirror() || priority.is_some_and(|priority| priority >= SYSTEM_CRITICAL_PRIORITY)
 }
 
-/// A critical pod that this very node cannot do without (RT-92).
+/// A critical pod that this node needs to work (RT-92).
 #[doc(alias = "IsNodeCriticalPod")]
 pub fn is_node_critical(pod: &Pod) -> bool {
     let class = pod.pod_spec().and_then(|spec| spec.priority_class_name.as_deref());

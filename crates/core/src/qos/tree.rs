@@ -1,24 +1,24 @@
-//! Where pods live in the cgroup tree, and how the drivers spell it.
+//! The cgroup of each pod, and its name under each cgroup driver.
 
 use k8s_openapi::api::core::v1::Pod;
 
 use super::class::{QosClass, qos_class};
 use crate::id::PodUid;
 
-/// What the names of pods' cgroups begin with.
+/// The prefix of pod cgroups.
 const POD_PREFIX: &str = "pod";
 /// The cgroup that holds all pods.
 const PODS_NAME: &str = "kubepods";
-/// What the names of systemd's groups end with.
+/// The suffix of systemd's slices.
 const SLICE: &str = ".slice";
 
-/// Who writes to the cgroup tree.
+/// The cgroup driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CgroupDriver {
-    /// We write to it directly.
+    /// rubelet writes to the cgroup tree.
     #[default]
     Cgroupfs,
-    /// systemd does.
+    /// systemd writes to the cgroup tree.
     Systemd,
 }
 
@@ -33,7 +33,7 @@ pub enum CgroupVersion {
 
 /// A cgroup by its logical names below the cgroup root, such as `kubepods / burstable / pod1234`.
 ///
-/// How the names are spelt on disk depends on the driver (CG-01, CG-02).
+/// The names of directories depend on the driver (CG-01, CG-02).
 #[doc(alias = "CgroupName")]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct CgroupPath(Vec<String>);
@@ -57,14 +57,14 @@ impl CgroupPath {
         Self(names)
     }
 
-    /// As the cgroupfs driver spells it: `/kubepods/burstable/pod1234`.
+    /// The path under the cgroupfs driver: `/kubepods/burstable/pod1234`.
     #[doc(alias = "ToCgroupfs")]
     pub fn cgroupfs(&self) -> String {
         format!("/{}", self.0.join("/"))
     }
 
-    /// As systemd spells it: `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12_34.slice`. A dash
-    /// separates levels there, so that those within a name become underscores.
+    /// The path under systemd: `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12_34.slice`. A dash
+    /// separates levels there, so that dashes within a name become underscores.
     #[doc(alias = "ToSystemd")]
     pub fn systemd(&self) -> String {
         let mut path = String::new();
@@ -81,13 +81,13 @@ impl CgroupPath {
         if path.is_empty() { "/".to_owned() } else { path }
     }
 
-    /// Reads the cgroupfs driver's spelling.
+    /// Parses a path of the cgroupfs driver.
     #[doc(alias = "ParseCgroupfsToCgroupName")]
     pub fn parse_cgroupfs(path: &str) -> Self {
         Self::new(path.split('/').filter(|name| !name.is_empty()))
     }
 
-    /// Reads systemd's spelling: the last slice's name says it all.
+    /// Parses a path of systemd: the name of the last slice contains all levels.
     #[doc(alias = "ParseSystemdToCgroupName")]
     pub fn parse_systemd(path: &str) -> Self {
         let base = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -96,7 +96,7 @@ impl CgroupPath {
     }
 }
 
-/// Where pods live in the cgroup tree (section 19.1).
+/// The cgroups of pods (section 19.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupTree {
     root: CgroupPath,
@@ -107,18 +107,18 @@ pub struct CgroupTree {
 impl CgroupTree {
     /// The tree below `cgroupRoot`, with a level per class (`cgroupsPerQOS`) or without (CG-03).
     pub fn new(cgroup_root: &str, driver: CgroupDriver, per_qos: bool) -> Self {
-        // Configuration names the root as a plain path under either driver.
+        // The configured root is a plain path under either driver.
         let base = CgroupPath::parse_cgroupfs(cgroup_root);
         let root = if per_qos { base.child(PODS_NAME) } else { base };
         Self { root, driver, per_qos }
     }
 
-    /// Who writes to it.
+    /// The cgroup driver.
     pub fn driver(&self) -> CgroupDriver {
         self.driver
     }
 
-    /// There is a level per class, and a cgroup per pod that is ours to make.
+    /// There is a level per class and a cgroup per pod, which rubelet creates.
     pub fn per_qos(&self) -> bool {
         self.per_qos
     }
@@ -150,7 +150,7 @@ impl CgroupTree {
         self.pod(qos_class(pod), &uid)
     }
 
-    /// Its path below the mount point of the hierarchy, as the driver spells it.
+    /// The path of a cgroup below the mount point of the hierarchy, in the driver's spelling.
     pub fn literal(&self, path: &CgroupPath) -> String {
         match self.driver {
             CgroupDriver::Cgroupfs => path.cgroupfs(),
@@ -158,7 +158,7 @@ impl CgroupTree {
         }
     }
 
-    /// The parent cgroup that the runtime is given for a pod (CG-02).
+    /// The parent cgroup in the sandbox configuration of a pod (CG-02).
     ///
     /// upstream: kubelet_pods.go GetPodCgroupParent (v1.36) gives systemd's slices with their whole path; runtimes look
     /// at the last one only.
@@ -167,7 +167,7 @@ impl CgroupTree {
         self.literal(&self.of_pod(pod))
     }
 
-    /// The directories, below the mount point, that hold pods' cgroups: with the class of the pods in each.
+    /// The directories below the mount point that contain pod cgroups, with the class of the pods in each.
     pub fn levels(&self) -> Vec<(QosClass, String)> {
         [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort]
             .into_iter()
@@ -175,7 +175,7 @@ impl CgroupTree {
             .collect()
     }
 
-    /// The pod whose cgroup is the directory `name` in the level of `class`; `None` if it is no pod's (HK-01).
+    /// The pod whose cgroup is the directory `name` in the level of `class`; `None` if it is not the cgroup of a pod (HK-01).
     ///
     /// upstream: pod_container_manager_linux.go GetAllPodsFromCgroups (v1.36)
     #[doc(alias = "IsPodCgroup")]

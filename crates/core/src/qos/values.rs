@@ -1,4 +1,4 @@
-//! What is written into the cgroups of pods and of all that holds them.
+//! Values of the cgroups of pods and of the levels above them.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::resources::{
     pod_limits, pod_requests,
 };
 
-/// The fewest CPU shares that the kernel takes.
+/// The fewest CPU shares that the kernel accepts.
 pub const MIN_SHARES: u64 = 2;
-/// The most CPU shares that the kernel takes.
+/// The most CPU shares that the kernel accepts.
 pub const MAX_SHARES: u64 = 262_144;
 /// CFS period in microseconds, unless configured.
 pub const DEFAULT_PERIOD: u32 = 100_000;
-/// The shortest CFS quota that the kernel takes, in microseconds.
+/// The shortest CFS quota that the kernel accepts, in microseconds.
 const MIN_QUOTA: i64 = 1000;
-/// "No limit" for huge pages: the kernel takes no word for it, but rounds this down to its maximum.
+/// No limit for huge pages: the kernel has no name for it, but rounds this number down to its maximum.
 const UNLIMITED_HUGEPAGES: u64 = 1 << 62;
 
 /// Values of one cgroup; `None` leaves a setting as it is. CPU is on v1's scale: the adapter converts for v2 (CG-05).
@@ -34,7 +34,7 @@ pub struct CgroupValues {
     pub cpu_period: Option<u64>,
     /// Memory limit in bytes; -1 is none.
     pub memory_limit: Option<i64>,
-    /// Most processes; -1 is no limit.
+    /// The most processes; -1 is no limit.
     pub pids_limit: Option<i64>,
     /// Limit per huge page size, such as (`2MB`, bytes).
     pub hugepages: BTreeMap<String, u64>,
@@ -65,11 +65,11 @@ pub struct PodCgroupPolicy {
     pub cpu: CpuPolicy,
     /// `podPidsLimit`; zero or less is no limit (CG-12).
     pub pids_limit: i64,
-    /// Huge page sizes that the host knows, in bytes: those that a pod does not ask for are closed to it.
+    /// Huge page sizes of the host, in bytes: a pod that does not request a size may not use it.
     pub hugepage_sizes: Vec<u64>,
 }
 
-/// Values of the two levels that have any.
+/// Values of the levels of burstable and best-effort pods.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct QosValues {
     /// Of the level of burstable pods.
@@ -159,8 +159,8 @@ pub fn qos_values<'a>(active: impl IntoIterator<Item = &'a Pod>, hugepage_sizes:
     QosValues { burstable: values(milli_cpu_to_shares(millis)), best_effort: values(MIN_SHARES) }
 }
 
-/// Values of the cgroup that holds all pods, from what the node leaves them: capacity less what is reserved, but not
-/// less what eviction keeps free (CG-21). What the list does not name stays as it is.
+/// Values of the cgroup of all pods: the capacity less the reserved resources, eviction thresholds not subtracted (CG-21).
+/// A resource that is not in the list stays as it is.
 ///
 /// upstream: cm/node_container_manager_linux.go getCgroupConfigInternal (v1.36)
 pub fn node_values(allocatable: &Amounts, hugepage_sizes: &[u64]) -> CgroupValues {
@@ -173,7 +173,7 @@ pub fn node_values(allocatable: &Amounts, hugepage_sizes: &[u64]) -> CgroupValue
     }
 }
 
-/// A limit for every page size that the host knows: what the list says of it, or nothing.
+/// A limit for every huge page size of the host: the amount in the list, or zero.
 fn hugepage_limits(list: &Amounts, sizes: &[u64]) -> BTreeMap<String, u64> {
     let mut limits: BTreeMap<_, _> = sizes.iter().map(|size| (hugepage_unit(*size), 0)).collect();
     for (name, amount) in list {
