@@ -1,7 +1,7 @@
-//! Which dead containers and sandboxes are removed (GC-01 … GC-05, LOOP-09).
+//! Garbage collection: which dead containers and sandboxes are removed (GC-01 … GC-05, LOOP-09).
 //!
-//! Only what does not run is ever named. A pod that is to run, or whose end is not known to be complete, keeps the newest
-//! instance of each of its containers and its newest sandbox: they hold its exit codes, its logs and its restart counts.
+//! Only dead containers and sandboxes are listed. A pod that may run, or whose end is not known to be complete, keeps the
+//! newest instance of each container and its newest sandbox: they hold its exit codes, logs and restart counts.
 //! upstream: `kuberuntime_gc.go`, `pod_container_deletor.go` (v1.36)
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,11 +12,11 @@ use jiff::{SignedDuration, Timestamp};
 use crate::id::{ContainerId, PodRef, PodUid, SandboxId};
 use crate::observe::{ContainerStateKind, PodObservation, PodSummary, SandboxState};
 
-/// How much is kept.
+/// How many dead containers are kept.
 #[doc(alias = "GCPolicy")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GcPolicy {
-    /// Younger containers are left alone.
+    /// Younger containers are kept.
     pub min_age: Duration,
     /// Dead instances kept per container; `None` for all.
     pub per_container: Option<usize>,
@@ -25,47 +25,47 @@ pub struct GcPolicy {
 }
 
 impl GcPlan {
-    /// Nothing is to be removed.
+    /// There is nothing to remove.
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty() && self.sandboxes.is_empty()
     }
 }
 
 impl Default for GcPolicy {
-    /// As upstream's flags have it: no age, one instance each, any number.
+    /// The defaults of upstream's flags: no age, one instance each, any number.
     fn default() -> Self {
         Self { min_age: Duration::ZERO, per_container: Some(1), total: None }
     }
 }
 
-/// What is known of a pod, as far as its remains are concerned. Ask the pod workers, not the sources.
+/// Which dead containers of a pod are still needed. The pod workers know, not the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodFate {
-    /// It may run, or nobody knows: before all sources are seen that is true of every pod without a worker.
+    /// The pod may run. So may every pod without a worker before all sources have been read.
     MayRun,
-    /// No container of it runs, nor will one, but people may still want to look at it.
+    /// No container of the pod runs, nor will one, but its logs are still of use.
     #[doc(alias = "ShouldPodRuntimeBeRemoved")]
     Ended,
-    /// It was evicted, or deleted and has ended: nothing of it is needed.
+    /// The pod was evicted, or was deleted and has ended: none of its containers is needed.
     #[doc(alias = "ShouldPodContentBeRemoved")]
     Unneeded,
 }
 
-/// What a pass is made from, besides what the runtime lists.
+/// The inputs of a pass, apart from the runtime's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GcView {
-    /// How much is kept.
+    /// How many dead containers are kept.
     pub policy: GcPolicy,
-    /// Every source has been heard: what is not desired is not wanted (TRAP-03).
+    /// Every source has been read, so that a pod that is not desired has to go (TRAP-03).
     pub all_sources_seen: bool,
-    /// Room is short: remains of pods that have ended go as well (EV-10).
+    /// Disk space is short: dead containers of pods that have ended go as well (EV-10).
     #[doc(alias = "evictNonDeletedPods")]
     pub remove_ended: bool,
     /// The wall clock.
     pub now: Timestamp,
 }
 
-/// What is to be removed. Containers first: a sandbox is listed as if they were gone.
+/// Containers and sandboxes to remove. Containers go first: a sandbox is listed as if they were gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GcPlan {
     /// Containers, oldest first within each group.
@@ -77,19 +77,19 @@ pub struct GcPlan {
 /// A container to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GcContainer {
-    /// Which instance.
+    /// The instance.
     pub id: ContainerId,
     /// Its name in the spec.
     pub name: String,
     /// Its pod.
     pub pod: PodRef,
-    /// Its restart count: names its log.
+    /// Its restart count, which is part of the name of its log.
     pub restart_count: u32,
-    /// The runtime has lost track of it, so it may run: it is stopped first (GC-02).
+    /// Its state is unknown to the runtime, so that it may run: it is stopped first (GC-02).
     pub stop_first: bool,
 }
 
-/// What the `Killing` event of a container with `stop_first` says.
+/// The message of the `Killing` event of a container with `stop_first`.
 pub const STOP_FIRST_MESSAGE: &str = "Container is in unknown state, try killing it before removal";
 
 struct Dead {
@@ -97,7 +97,7 @@ struct Dead {
     created_at: Timestamp,
 }
 
-/// What is to be removed of `pods`.
+/// The containers and sandboxes of `pods` to remove.
 #[doc(alias = "GarbageCollect")]
 pub fn plan_gc(pods: &[&PodSummary], fate: impl Fn(&PodUid) -> PodFate, view: &GcView) -> GcPlan {
     let goes = |uid: &PodUid| match fate(uid) {
@@ -159,7 +159,7 @@ fn newest_first(dead: &mut [Dead]) {
     dead.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.container.id.cmp(&b.container.id)));
 }
 
-/// Takes all but the newest `keep` out of `unit`, oldest first.
+/// Removes all but the newest `keep` from `unit`, oldest first.
 fn beyond(unit: &mut Vec<Dead>, keep: usize) -> impl Iterator<Item = Dead> {
     unit.split_off(keep.min(unit.len())).into_iter().rev()
 }
@@ -177,7 +177,7 @@ fn limit_total(mut units: Vec<Vec<Dead>>, total: usize, removed: &mut Vec<Dead>)
     removed.extend(beyond(&mut left, total));
 }
 
-/// Sandboxes that hold nothing; the newest of a pod that stays is kept (GC-03).
+/// Sandboxes without containers; the newest sandbox of a pod that may run is kept (GC-03).
 fn dead_sandboxes(pod: &PodSummary, removed: &BTreeSet<&ContainerId>, goes: bool) -> Vec<SandboxId> {
     let mut sandboxes: Vec<_> = pod.sandboxes.iter().collect();
     sandboxes.sort_by(|(a_id, a), (b_id, b)| b.created_at.cmp(&a.created_at).then_with(|| a_id.cmp(b_id)));
@@ -191,13 +191,13 @@ fn dead_sandboxes(pod: &PodSummary, removed: &BTreeSet<&ContainerId>, goes: bool
     dead
 }
 
-/// Instances that go as soon as a container of the pod has ended, without waiting for a pass: those beyond the newest
-/// per name, or all that have ended if the pod is `Unneeded` (GC-05, LOOP-09).
+/// Instances to remove as soon as a container of the pod has ended, without waiting for a pass: all but the newest of each
+/// name, or all that have ended if the pod is `Unneeded` (GC-05, LOOP-09).
 #[doc(alias = "deleteContainersInPod")]
 pub fn prune_dead(seen: &PodObservation, policy: &GcPolicy, fate: PodFate) -> Vec<ContainerId> {
     let keep = match fate {
         PodFate::Unneeded => 0,
-        // At least one, whatever the policy says: it holds the restart count and the last exit code.
+        // At least one under every policy: it holds the restart count and the last exit code.
         PodFate::MayRun | PodFate::Ended => policy.per_container.unwrap_or_default().max(1),
     };
     let mut kept: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Hashes that outlive the process or that upstream's kubelet must be able to read back.
+//! Hashes that outlive the process or that upstream's kubelet compares.
 //!
-//! The container hash is written on every container; a node that changes hands between kubelets keeps its containers
-//! only if both compute the same one (TRAP-02). The fold is FNV, and the text that is folded is part of the contract.
+//! Every container is annotated with its hash; a node that changes from one kubelet to the other keeps its containers
+//! only if both compute the same hash (TRAP-02). The fold is FNV, and the text that is folded is part of the contract.
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer, ResourceRequirements};
 
@@ -19,7 +19,7 @@ pub fn fnv64a(bytes: impl IntoIterator<Item = u8>) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// A container as its hash sees it: only a new name or image makes a running container another one (RT-71).
+/// The hashed fields of a container: only another name or image restarts a running container (RT-71).
 pub trait Hashed {
     /// Name in the spec.
     fn name(&self) -> &str;
@@ -66,12 +66,12 @@ pub fn container_hash(container: &impl Hashed) -> u64 {
     u64::from(fnv32a(text.bytes()))
 }
 
-/// The hash as the annotation spells it: lower-case hexadecimal, not padded.
+/// The hash as in the annotation: lower-case hexadecimal, not padded.
 pub fn container_hash_hex(container: &impl Hashed) -> String {
     format!("{:x}", container_hash(container))
 }
 
-/// A JSON string as Go's encoder writes it: it also escapes what HTML would read.
+/// A JSON string as Go's encoder writes it: it also escapes HTML's special characters.
 fn go_json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     let mut out = String::with_capacity(quoted.len());

@@ -1,6 +1,6 @@
-//! Names of things, each its own type, so that a sandbox's id can't be passed where a container's is meant.
+//! Ids, each its own type, so that the id of a sandbox cannot be passed for that of a container.
 //!
-//! All are cheap to clone: a pod's UID travels with every event about it.
+//! All are cheap to clone: every event about a pod carries its UID.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ macro_rules! text_id {
                 &self.0
             }
 
-            /// No id at all: the object has not been given one.
+            /// The object has no id.
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
             }
@@ -52,8 +52,8 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// A pod's UID: the one name of a pod that is never used twice by the API server. A static pod whose manifest names
-    /// a UID may come back under the same one (WORK-06).
+    /// The UID of a pod, which the API server never uses twice. A static pod whose manifest has a UID may come back under
+    /// the same one (WORK-06).
     PodUid
 }
 text_id! {
@@ -65,7 +65,7 @@ text_id! {
     SandboxId
 }
 
-/// A pod as people name it, with its UID: what logs, events and errors say.
+/// Namespace, name and UID of a pod, for logs, events and errors.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PodRef {
     /// Namespace of the pod.
@@ -77,7 +77,7 @@ pub struct PodRef {
 }
 
 impl PodRef {
-    /// The reference of `pod`; parts that the object lacks are empty.
+    /// The reference of `pod`; missing parts are empty.
     pub fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
         Self {
@@ -87,14 +87,14 @@ impl PodRef {
         }
     }
 
-    /// `name_namespace`: what two incarnations of one static pod have in common (WORK-08).
+    /// `name_namespace`, which two versions of one static pod have in common (WORK-08).
     #[doc(alias = "GetPodFullName")]
     pub fn full_name(&self) -> FullName {
         FullName(format!("{}_{}", self.name, self.namespace).into())
     }
 }
 
-/// Written as upstream's logs and messages write it: `name_namespace(uid)`.
+/// In the format of upstream's logs and messages: `name_namespace(uid)`.
 impl fmt::Display for PodRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}({})", self.name, self.namespace, self.uid)

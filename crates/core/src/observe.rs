@@ -1,7 +1,7 @@
-//! What the runtime says of a pod: the observed world, as opposed to the desired one.
+//! The observed state of a pod, as the runtime reports it.
 //!
-//! `PodObservation` is a full look at one pod; `PodSummary` is the little that a list of all pods gives. Neither is the
-//! API's `PodStatus`: that one is a decision (`core::status`), these are facts.
+//! `PodObservation` is a full look at one pod; `PodSummary` is the entry of one pod in a list of all pods. Neither is the
+//! API's `PodStatus`, which is decided by `core::status`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,27 +13,27 @@ use crate::id::{ContainerId, PodRef, PodUid, SandboxId};
 use crate::launch::NamespaceMode;
 use crate::time::Instant;
 
-/// A full look at one pod: every sandbox and container that the runtime still knows of it.
+/// A full look at one pod: all its sandboxes and containers in the runtime.
 #[doc(alias = "kubecontainer.PodStatus")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodObservation {
-    /// The pod, as its sandboxes and containers are labelled.
+    /// The pod, from the labels of its sandboxes and containers.
     pub pod: PodRef,
-    /// Newest first.
+    /// Sandboxes, newest first.
     pub sandboxes: Vec<SandboxObservation>,
-    /// Newest first; several of one name are instances of one container.
+    /// Containers, newest first; several of one name are instances of one container.
     pub containers: Vec<ContainerObservation>,
-    /// When the look began: what was started later cannot be in it.
+    /// When the look began: it cannot show containers that were started later.
     pub at: Instant,
 }
 
 impl PodObservation {
-    /// A pod of which the runtime knows nothing.
+    /// A pod without sandboxes and containers.
     pub fn nothing(pod: PodRef, at: Instant) -> Self {
         Self { pod, sandboxes: Vec::new(), containers: Vec::new(), at }
     }
 
-    /// Two looks at one pod that differ in nothing but when they were taken.
+    /// The two looks at a pod differ only in their time.
     pub fn shows_the_same_as(&self, other: &Self) -> bool {
         let Self { pod, sandboxes, containers, at: _ } = self;
         *pod == other.pod && *sandboxes == other.sandboxes && *containers == other.containers
@@ -45,10 +45,10 @@ impl PodObservation {
         self.containers.iter().find(|c| c.name == name)
     }
 
-    /// The instance of the container called `name` that counts: the newest that runs, else the newest.
+    /// The instance of the container called `name` that decisions go by: the newest that runs, else the newest.
     ///
-    /// They differ only in a world that should not be (a clock set back between two starts, a lost reply), and there
-    /// what runs is the truth: deciding on the other would start the container twice.
+    /// The two differ only after a clock was set back between two starts, or a reply was lost. To go by an instance that
+    /// has ended would start the container twice.
     pub fn current<'a>(&'a self, name: &'a str) -> Option<&'a ContainerObservation> {
         self.instances(name).find(|c| c.state.is_running()).or_else(|| self.newest(name))
     }
@@ -58,7 +58,7 @@ impl PodObservation {
         self.containers.iter().filter(move |c| c.name == name)
     }
 
-    /// Containers that run now.
+    /// Running containers.
     pub fn running(&self) -> impl Iterator<Item = &ContainerObservation> {
         self.containers.iter().filter(|c| c.state.is_running())
     }
@@ -68,12 +68,12 @@ impl PodObservation {
         self.sandboxes.first().filter(|s| s.state == SandboxState::Ready)
     }
 
-    /// The addresses of the newest sandbox that has any: a pod keeps its address after it has ended (PLEG-06).
+    /// The addresses of the newest sandbox that has any: a pod keeps its addresses after it has ended (PLEG-06).
     pub fn ips(&self) -> &[IpAddr] {
         self.sandboxes.iter().map(|s| s.ips.as_slice()).find(|ips| !ips.is_empty()).unwrap_or_default()
     }
 
-    /// Nothing runs and no sandbox is ready: the pod holds no process on this node.
+    /// No container runs and no sandbox is ready: the pod has no process on this node.
     pub fn is_stopped(&self) -> bool {
         self.running().next().is_none() && self.sandboxes.iter().all(|s| s.state == SandboxState::NotReady)
     }
@@ -88,13 +88,13 @@ pub struct SandboxObservation {
     pub attempt: u32,
     /// Whether it can hold containers.
     pub state: SandboxState,
-    /// When the runtime made it.
+    /// When the runtime created it.
     pub created_at: Timestamp,
-    /// Whose network it lives in.
+    /// The network namespace it uses.
     pub network: NamespaceMode,
-    /// Addresses in the pod's own network; empty on the node's.
+    /// Addresses of the pod; empty on the node's network.
     pub ips: Vec<IpAddr>,
-    /// The runtime handler it was made with; empty for the default one.
+    /// Its runtime handler; empty for the default handler.
     pub runtime_handler: String,
 }
 
@@ -103,7 +103,7 @@ pub struct SandboxObservation {
 pub enum SandboxState {
     /// Its pause process runs and its network is set up.
     Ready,
-    /// It ended, or is half made.
+    /// The sandbox has ended, or its creation is not complete.
     NotReady,
 }
 
@@ -112,30 +112,30 @@ pub enum SandboxState {
 pub struct ContainerObservation {
     /// The runtime's id.
     pub id: ContainerId,
-    /// The sandbox it lives in.
+    /// Its sandbox.
     pub sandbox: SandboxId,
     /// Name in the pod's spec, from the label.
     pub name: String,
-    /// Where it is in its life.
+    /// Its state.
     pub state: ContainerState,
-    /// When the runtime made it.
+    /// When the runtime created it.
     pub created_at: Timestamp,
-    /// Image as the spec wrote it.
+    /// Image as in the spec.
     pub image: String,
-    /// The runtime's reference of the image that it runs.
+    /// The runtime's reference of its image.
     pub image_id: String,
-    /// What the kubelet wrote on it when making it.
+    /// The annotations that the kubelet set when it created the container.
     pub marks: ContainerMarks,
-    /// Log file on the host, as the runtime tells it.
+    /// Log file on the host, as the runtime reports it.
     pub log_path: String,
-    /// Resources in force, if the runtime tells them.
+    /// Actuated resources, if the runtime reports them.
     pub resources: Option<ObservedResources>,
-    /// User that its first process runs as, if the runtime tells it.
+    /// User that its first process runs as, if the runtime reports it.
     pub user: Option<ContainerUser>,
 }
 
 impl ContainerObservation {
-    /// As much of the container's definition as was written on it, for a hook that names one of its ports (KILL-05).
+    /// The part of the container's definition that its annotations hold, for a hook with a named port (KILL-05).
     #[doc(alias = "restoreSpecsFromContainerLabels")]
     pub fn marks_as_container(&self) -> Container {
         let ports = self.marks.ports.as_deref().and_then(|json| serde_json::from_str(json).ok());
@@ -143,10 +143,10 @@ impl ContainerObservation {
     }
 }
 
-/// Annotations by which a kubelet remembers things across its own restart (section 7.8).
+/// Annotations that a kubelet reads back after a restart (section 7.8).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerMarks {
-    /// `io.kubernetes.container.hash`: the definition it was made from. `None` if absent or not hexadecimal.
+    /// `io.kubernetes.container.hash`: the definition it was made from. `None` if it is absent or not hexadecimal.
     pub hash: Option<u64>,
     /// `io.kubernetes.container.restartCount`.
     pub restart_count: u32,
@@ -166,10 +166,10 @@ pub struct ContainerMarks {
     pub termination_message_host_path: Option<String>,
 }
 
-/// Where a container instance is in its life.
+/// The state of a container instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContainerState {
-    /// Made, never started.
+    /// Created, never started.
     Created,
     /// Its first process runs.
     Running {
@@ -178,7 +178,7 @@ pub enum ContainerState {
     },
     /// Its first process has ended.
     Exited(Exit),
-    /// The runtime has lost track of it.
+    /// The runtime does not know its state.
     Unknown,
 }
 
@@ -188,7 +188,7 @@ impl ContainerState {
         matches!(self, Self::Running { .. })
     }
 
-    /// How it ended, if it did.
+    /// How the container ended, if it did.
     pub fn exit(&self) -> Option<&Exit> {
         match self {
             Self::Exited(exit) => Some(exit),
@@ -196,7 +196,7 @@ impl ContainerState {
         }
     }
 
-    /// The state without its details: what a list of containers tells, and what PLEG compares.
+    /// The state without its details, as lists of containers have it and PLEG compares it.
     pub fn kind(&self) -> ContainerStateKind {
         match self {
             Self::Created => ContainerStateKind::Created,
@@ -216,7 +216,7 @@ pub struct Exit {
     pub started_at: Timestamp,
     /// When it ended.
     pub finished_at: Timestamp,
-    /// The runtime's word for it: `Completed`, `Error`, `OOMKilled`, `StartError` … (RT-111).
+    /// The runtime's reason: `Completed`, `Error`, `OOMKilled`, `StartError` … (RT-111).
     pub reason: String,
     /// The runtime's message, completed with the termination message (RT-110).
     pub message: String,
@@ -225,17 +225,17 @@ pub struct Exit {
 /// `ContainerState` without details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ContainerStateKind {
-    /// Made, never started.
+    /// Created, never started.
     Created,
-    /// Runs.
+    /// Running.
     Running,
-    /// Has ended.
+    /// Ended.
     Exited,
-    /// Lost.
+    /// Unknown to the runtime.
     Unknown,
 }
 
-/// CPU and memory settings that the runtime reports as in force.
+/// CPU and memory settings that the runtime reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedResources {
     /// CPU shares (v1 scale).
@@ -259,10 +259,10 @@ pub struct ContainerUser {
     pub supplemental_groups: Vec<i64>,
 }
 
-/// One pod in a list of all pods: enough to see that something changed, too little to act on.
+/// One pod in a list of all pods: enough to see a change, too little to act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodSummary {
-    /// The pod, as labelled.
+    /// The pod, from its labels.
     pub pod: PodRef,
     /// Its sandboxes.
     pub sandboxes: BTreeMap<SandboxId, SandboxSummary>,
@@ -271,7 +271,7 @@ pub struct PodSummary {
 }
 
 impl PodSummary {
-    /// Something of the pod may hold a process.
+    /// A sandbox or container of the pod may have a process.
     pub fn is_running(&self) -> bool {
         self.sandboxes.values().any(|s| s.state == SandboxState::Ready)
             || self.containers.values().any(|c| c.state == ContainerStateKind::Running)
@@ -283,9 +283,9 @@ impl PodSummary {
 pub struct SandboxSummary {
     /// Whether it can hold containers.
     pub state: SandboxState,
-    /// How many came before it.
+    /// How many sandboxes the pod had before it.
     pub attempt: u32,
-    /// When the runtime made it.
+    /// When the runtime created it.
     pub created_at: Timestamp,
 }
 
@@ -294,13 +294,13 @@ pub struct SandboxSummary {
 pub struct ContainerSummary {
     /// Name in the spec.
     pub name: String,
-    /// The sandbox it lives in.
+    /// Its sandbox.
     pub sandbox: SandboxId,
-    /// Where it is in its life.
+    /// Its state.
     pub state: ContainerStateKind,
-    /// When the runtime made it.
+    /// When the runtime created it.
     pub created_at: Timestamp,
-    /// Restart count, from the annotation; names its log file.
+    /// Restart count, from the annotation; part of the name of its log file.
     pub restart_count: u32,
     /// The runtime's reference of its image.
     pub image_id: String,

@@ -1,4 +1,4 @@
-//! Words that users see in a container's status, spelt as upstream spells them (PST-06).
+//! Reasons in a container's status, in upstream's spelling (PST-06).
 
 macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
@@ -7,10 +7,10 @@ macro_rules! reasons {
         pub enum $name { $($(#[$vdoc])* $variant,)* }
 
         impl $name {
-            /// All of them, in this order.
+            /// All variants, in this order.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The word as it stands in the API.
+            /// The reason in the API.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -27,21 +27,21 @@ macro_rules! reasons {
 reasons! {
     /// Why a container waits.
     WaitingReason {
-        /// Nothing of it exists yet.
+        /// The container is not created yet.
         ContainerCreating = "ContainerCreating",
         /// Init containers come first.
         PodInitializing = "PodInitializing",
-        /// It ended too often too soon.
+        /// The container ended too often too soon.
         CrashLoopBackOff = "CrashLoopBackOff",
         /// The image could not be pulled.
         ErrImagePull = "ErrImagePull",
-        /// The image could not be pulled some time ago, and the next try is later.
+        /// The image could not be pulled, and the next try comes after the back-off.
         ImagePullBackOff = "ImagePullBackOff",
-        /// The runtime could not say whether the image is there.
+        /// The runtime could not inspect the image.
         ImageInspectError = "ImageInspectError",
-        /// The image is not there and may not be pulled.
+        /// The image is not present and must not be pulled.
         ErrImageNeverPull = "ErrImageNeverPull",
-        /// The image's name cannot be read.
+        /// The name of the image cannot be parsed.
         InvalidImageName = "InvalidImageName",
         /// The registry did not answer.
         RegistryUnavailable = "RegistryUnavailable",
@@ -49,27 +49,28 @@ reasons! {
         SignatureValidationFailed = "SignatureValidationFailed",
         /// Its configuration could not be made from the spec.
         CreateContainerConfigError = "CreateContainerConfigError",
-        /// Resources could not be assigned before it was made.
+        /// Resources could not be assigned before the container was created.
         PreCreateHookError = "PreCreateHookError",
-        /// The runtime could not make it.
+        /// The runtime could not create the container.
         CreateContainerError = "CreateContainerError",
-        /// Resources could not be assigned before it was started.
+        /// Resources could not be assigned before the container was started.
         PreStartHookError = "PreStartHookError",
         /// Its postStart hook failed.
         PostStartHookError = "PostStartHookError",
-        /// The runtime could not start it.
+        /// The runtime could not start the container.
         RunContainerError = "RunContainerError",
         /// A rule restarts every container of the pod.
         RestartingAllContainers = "RestartingAllContainers",
     }
 }
 
-/// Why a container could not be started, kept until it can: it becomes the `waiting` state of its status (SYNC-13).
+/// Why a container could not be started. It is kept until the container starts, as the `waiting` state of its status
+/// (SYNC-13).
 #[doc(alias = "reasonCache")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartFailure {
-    /// The word.
+    /// The reason.
     pub reason: WaitingReason,
-    /// The sentence.
+    /// The message.
     pub message: String,
 }
