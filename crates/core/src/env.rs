@@ -1,7 +1,7 @@
 //! A container's environment (section 10.1).
 //!
-//! Three layers, each hiding the ones before: variables that tell of services, `envFrom`, `env`. What has to be fetched
-//! for it (config maps, secrets, files) is told by [`references`] and handed in as [`EnvSources`].
+//! Three layers, each overriding the ones before: variables of services, `envFrom`, `env`. [`references`] lists the config
+//! maps, secrets and files that have to be fetched first; they come in as [`EnvSources`].
 
 mod expand;
 mod fields;
@@ -22,7 +22,7 @@ pub use file::{EnvFileError, env_file_value};
 use crate::pod::PodExt;
 use crate::resources::Amounts;
 
-/// What an environment is made from, besides the pod and the container.
+/// The inputs of an environment, apart from the pod and the container.
 #[derive(Clone, Copy, Debug)]
 pub struct EnvView<'a> {
     /// Every service of the cluster.
@@ -31,24 +31,24 @@ pub struct EnvView<'a> {
     pub host_ips: &'a [IpAddr],
     /// Addresses of the pod.
     pub pod_ips: &'a [IpAddr],
-    /// What the node offers to pods: stands in for limits that a container lacks.
+    /// The allocatable resources of the node, in place of limits that a container lacks.
     pub allocatable: &'a Amounts,
-    /// What was fetched for it.
+    /// The fetched objects and files.
     pub sources: &'a EnvSources,
 }
 
-/// What is known of the cluster's services.
+/// The services of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub enum Services<'a> {
     /// There is no API server: no variables.
     Standalone,
-    /// They have not been read yet: a pod of the API's has to wait (ENV-03).
+    /// Services have not been read yet: a pod from the API has to wait (ENV-03).
     Unread,
-    /// These are all.
+    /// All services.
     Known(&'a [Service]),
 }
 
-/// Objects and files that an environment refers to. What is not listed is taken for absent.
+/// Objects and files that an environment refers to. One that is not listed counts as absent.
 #[derive(Clone, Debug, Default)]
 pub struct EnvSources {
     /// There is an API server to ask.
@@ -61,18 +61,18 @@ pub struct EnvSources {
     pub files: BTreeMap<(String, String), Fetched<String>>,
 }
 
-/// What came of fetching something.
+/// The result of fetching an object or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fetched<T> {
-    /// It is there.
+    /// The object or file.
     Found(T),
     /// It does not exist.
     Absent,
-    /// It could not be fetched; the text says why.
+    /// It could not be fetched, with the reason.
     Failed(String),
 }
 
-/// What has to be fetched before a container's environment can be made.
+/// Objects and files to fetch before a container's environment can be built.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvReferences {
     /// Names of config maps.
@@ -83,7 +83,7 @@ pub struct EnvReferences {
     pub files: BTreeSet<(String, String)>,
 }
 
-/// An environment that cannot be made. The text is what people see after `CreateContainerConfigError`.
+/// Why an environment cannot be built: the message after `CreateContainerConfigError`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvError {
     /// ENV-02: the pod was not defaulted.
@@ -134,7 +134,7 @@ pub enum EnvError {
     /// A file's volume is not mounted.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoFileVolume(String),
-    /// A file could not be read or understood. Why is in the log only: the file is the container's.
+    /// A file could not be read or parsed. The reason is in the log only: the content of the file belongs to the container.
     #[error("couldn't parse env file")]
     File,
     /// A file has no such key.
@@ -145,12 +145,12 @@ pub enum EnvError {
         /// The file.
         path: String,
     },
-    /// It would be larger than anything that can be started.
+    /// The environment is larger than the kernel accepts.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
 }
 
-/// What has to be fetched before `container`'s environment can be made.
+/// Objects and files to fetch before the environment of `container` can be built.
 pub fn references(container: &Container) -> EnvReferences {
     let mut found = EnvReferences::default();
     for from in container.env_from.iter().flatten() {
@@ -175,7 +175,7 @@ pub fn container_env(pod: &Pod, container: &Container, view: &EnvView<'_>) -> Re
     let links = pod.pod_spec().and_then(|spec| spec.enable_service_links).ok_or(EnvError::NoServiceLinks)?;
     let services = match view.services {
         Services::Known(services) => service_variables(container, services, namespace, links)?,
-        // A static pod may be what brings the API server up.
+        // The API server itself may be a static pod.
         Services::Unread if !pod.is_static() => return Err(EnvError::ServicesUnread),
         Services::Unread | Services::Standalone => Env::default(),
     };
@@ -204,11 +204,11 @@ pub fn container_env(pod: &Pod, container: &Container, view: &EnvView<'_>) -> Re
     Ok(env.list)
 }
 
-/// Variables in order of definition; a later value takes the place of an earlier one. What an earlier value took of the
-/// room is not given back: a list that defines one name again and again must not cost more than its room either.
+/// Variables in order of definition; a later value replaces an earlier one. The room of an earlier value is not freed: a
+/// list that defines one name again and again must not cost more than its room either.
 struct Env {
     list: Vec<(String, String)>,
-    /// Where each name is in the list.
+    /// The index of each name in the list.
     places: BTreeMap<String, usize>,
     room: Room,
 }
@@ -224,13 +224,13 @@ impl Env {
         self.places.get(name).and_then(|place| self.list.get(*place)).map(|(_, value)| value.as_str())
     }
 
-    /// Sets a variable to a value that stands as it is.
+    /// Sets a variable to a literal value.
     fn set(&mut self, name: &str, value: String) -> Result<(), NoRoom> {
         self.room.take(value.len())?;
         self.put(name, value)
     }
 
-    /// Sets a variable to what `text` says with the variables before it, and those of services where there are none.
+    /// Sets a variable to `text`, expanded with the variables before it, or else with those of services.
     fn expand(&mut self, name: &str, text: &str, services: &Self) -> Result<(), NoRoom> {
         let mut room = self.room;
         let value = expand(text, &mut room, &mut |name| self.get(name).or_else(|| services.get(name)))?;
@@ -251,7 +251,7 @@ impl Env {
     }
 }
 
-/// The variables of services. Those of a namespace with more of them than a program can be started with are not all made.
+/// The variables of services. If a namespace has more than a program can be started with, the list is cut short.
 fn service_variables(
     container: &Container,
     services: &[Service],
@@ -287,7 +287,7 @@ fn env_from(container: &Container, namespace: &str, sources: &EnvSources, env: &
     Ok(())
 }
 
-/// The value of a variable that is not written out; `None` if it is optional and not there.
+/// The value of a variable with `valueFrom`; `None` if it is optional and absent.
 fn value_from(
     pod: &Pod,
     container: &Container,
@@ -336,7 +336,7 @@ enum Kind {
     Secret,
 }
 
-/// An object of the API's that an environment refers to.
+/// An API object that an environment refers to.
 struct Object<'a> {
     kind: Kind,
     namespace: &'a str,
@@ -373,7 +373,7 @@ impl Object<'_> {
         }
     }
 
-    /// One value of it; `None` if it is optional and not there.
+    /// The value of one key; `None` if it is optional and absent.
     fn key<V: Clone>(
         &self,
         data: Option<&BTreeMap<String, V>>,

@@ -1,4 +1,4 @@
-//! The name that a pod's processes see as their host's (HN-01, HN-02).
+//! The host name of a pod (HN-01, HN-02).
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -21,30 +21,30 @@ pub struct Hostname {
     pub domain: String,
 }
 
-/// A pod's host name could not be made.
+/// Why a pod has no valid host name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostnameError {
     /// A field of the spec is not a DNS name.
     #[error("pod {field} {value:?} is not a valid DNS {kind}: {why}")]
     Invalid {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What it says.
+        /// Its value.
         value: String,
         /// `label` or `subdomain`.
         kind: &'static str,
-        /// What it would have to be.
+        /// The rule for valid values.
         why: String,
     },
-    /// Nothing is left of the name after it was cut.
+    /// The name is empty after it was truncated.
     #[error("hostname for pod {pod:?} was invalid: {hostname:?}")]
     Empty {
         /// Name of the pod.
         pod: String,
-        /// The name before it was cut.
+        /// The name before it was truncated.
         hostname: String,
     },
-    /// The kernel's field cannot hold the full name.
+    /// The full name is too long for the kernel.
     #[error(
         "failed to construct FQDN from pod hostname and cluster domain, FQDN {fqdn} is too long ({MAX_KERNEL_NAME} characters is the max, {} characters requested)",
         fqdn.len()
@@ -84,7 +84,7 @@ pub fn pod_hostname(pod: &Pod, cluster_domain: &str, override_allowed: bool) -> 
     Ok(Hostname { host, domain })
 }
 
-/// The name that the kernel is given: the short one, or the full one if the pod asks for it.
+/// The host name that is set in the kernel: the short name, or the full one if the pod has `setHostnameAsFQDN`.
 ///
 /// upstream: util/util.go GetNodenameForKernel (v1.36)
 #[doc(alias = "GetNodenameForKernel")]
@@ -101,7 +101,7 @@ fn cut(pod: &str, hostname: &str) -> Result<String, HostnameError> {
     if hostname.len() <= MAX_HOSTNAME {
         return Ok(hostname.to_owned());
     }
-    // Names are ASCII once validated; of one that is not, whole characters are kept.
+    // Validated names are ASCII; any other name is cut between characters.
     let end = (0..=MAX_HOSTNAME).rev().find(|end| hostname.is_char_boundary(*end)).unwrap_or(0);
     let kept = hostname.get(..end).unwrap_or_default().trim_end_matches(['-', '.']);
     if kept.is_empty() {

@@ -11,7 +11,7 @@ use crate::pod::PodExt;
 #[cfg(test)]
 mod tests;
 
-/// What is in every pod's file: the loopback and the groups of IPv6, as upstream has them (HOST-02).
+/// Entries of every pod's file: the loopback addresses and the IPv6 groups, as upstream's (HOST-02).
 const LOCAL: &str = "127.0.0.1\tlocalhost\n\
     ::1\tlocalhost ip6-localhost ip6-loopback\n\
     fe00::0\tip6-localnet\n\
@@ -19,7 +19,7 @@ const LOCAL: &str = "127.0.0.1\tlocalhost\n\
     fe00::1\tip6-allnodes\n\
     fe00::2\tip6-allrouters\n";
 
-/// The hosts file of a pod: made from its name and addresses, or from the node's own file if it shares the node's network
+/// The hosts file of a pod: built from its name and addresses, or from the node's own file if it shares the node's network
 /// (HOST-01 … HOST-03).
 ///
 /// upstream: kubelet_pods.go managedHostsFileContent, nodeHostsFileContent (v1.36)

@@ -1,20 +1,20 @@
-//! `$(NAME)` in values, commands and arguments (ENV-04, ENV-06), and how much may come of it.
+//! Expansion of `$(NAME)` in values, commands and arguments (ENV-04, ENV-06), with a bound on the result.
 //!
-//! A reference in a value costs four bytes and stands for a whole other value, which may have been made from references
-//! itself: three levels of a hundred references turn a manifest of 2 KB into gigabytes. So every expansion draws on a
-//! [`Room`] and ends as soon as that is used up; the text that does not fit is never built.
+//! A reference of four bytes stands for a whole other value, which may contain references itself: three levels of a
+//! hundred references turn a manifest of 2 KB into gigabytes. So every expansion takes bytes from a [`Room`] and ends as
+//! soon as it is used up; a text that does not fit is never built.
 
-/// The most that a container's environment, command and arguments may amount to, in bytes.
+/// The largest size of a container's environment, command and arguments together, in bytes.
 ///
 /// Linux refuses to start a program with more: arguments and environment get a quarter of the stack limit, and never more
-/// than 6 MiB, a pointer for each string included (`fs/exec.c`, `bprm_stack_limits`). So no container is refused here
+/// than 6 MiB, a pointer for each string included (`fs/exec.c`, `bprm_stack_limits`). So no container is rejected here
 /// that could run. The kernel's limit for a single string depends on the size of pages and is left to the kernel.
 pub const MAX_EXPANDED: usize = 6 * 1024 * 1024;
 
-/// What the kernel counts for a string besides its text: the byte that ends it, and a pointer to it.
+/// The bytes that the kernel counts for a string besides its text: the terminating byte and a pointer.
 const PER_STRING: usize = 1 + size_of::<u64>();
 
-/// How many bytes may still be made.
+/// How many bytes an expansion may still produce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Room(usize);
 
@@ -23,7 +23,7 @@ pub struct Room(usize);
 pub struct NoRoom;
 
 /// A container whose environment, command and arguments together are more than any program can be started with. The text
-/// is what people see after `CreateContainerConfigError`.
+/// is the message after `CreateContainerConfigError`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "environment, command and arguments of container {container:?} expand to more than {MAX_EXPANDED} bytes, more than \
@@ -35,7 +35,7 @@ pub struct TooLarge {
 }
 
 impl TooLarge {
-    /// In `container`.
+    /// The error for `container`.
     pub fn of(container: &str) -> Self {
         Self { container: container.to_owned() }
     }
@@ -53,19 +53,19 @@ impl Room {
         Ok(())
     }
 
-    /// Takes the room that the kernel counts for a string, its text aside.
+    /// Takes the room that the kernel counts for a string, without its text.
     pub fn string(&mut self) -> Result<(), NoRoom> {
         self.take(PER_STRING)
     }
 
-    /// Takes the room of a variable whose value has been paid for.
+    /// Takes the room of a variable whose value has been counted.
     pub fn variable(&mut self, name: &str) -> Result<(), NoRoom> {
         self.take(name.len().saturating_add(1))?;
         self.string()
     }
 }
 
-/// Replaces each `$(NAME)` by what `value` answers, and leaves it as it stands where that is `None`. `$$` is a dollar
+/// Replaces each `$(NAME)` by the result of `value`, and keeps the reference if that is `None`. `$$` is a dollar
 /// sign, so that `$$(NAME)` stays a reference in the text; a dollar sign before anything else stays too.
 ///
 /// upstream: third_party/forked/golang/expansion/expand.go Expand (v1.36)
@@ -82,8 +82,8 @@ pub fn expand<'a>(
         Ok(())
     };
     let mut rest = text;
-    // Once no bracket is left to close a reference, nothing is one: without this, a text of opening brackets would be
-    // searched to its end from each of them.
+    // Without a closing bracket ahead there is no reference: without this check, a text of opening brackets would be searched
+    // to its end from each of them.
     let mut closes = true;
     while let Some((before, after)) = rest.split_once('$') {
         push(before)?;

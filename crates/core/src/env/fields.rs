@@ -12,7 +12,7 @@ use crate::resources::{
     is_pod_level_resource,
 };
 
-/// What a field of the pod says.
+/// The value of a field of the pod.
 ///
 /// upstream: kubelet_pods.go podFieldSelectorRuntimeValue, pkg/fieldpath/fieldpath.go (v1.36)
 #[doc(alias = "podFieldSelectorRuntimeValue")]
@@ -32,7 +32,7 @@ pub fn field_value(pod: &Pod, view: &EnvView<'_>, field: &ObjectFieldSelector) -
             _ => Err(EnvError::Field(format!("field label does not support subscript: {path}"))),
         };
     }
-    // A pod on the node's network has no address from the runtime: the node's are its own.
+    // A pod on the node's network has no address from the runtime, but those of the node.
     // upstream: kubelet.go SyncPod takes them from generateAPIPodStatus (v1.36)
     let pod_ips = sorted_ips(if pod.host_network() { view.host_ips } else { view.pod_ips }, view.host_ips);
     match path {
@@ -64,8 +64,8 @@ pub fn sorted_ips(pod_ips: &[IpAddr], host_ips: &[IpAddr]) -> Vec<IpAddr> {
     of(v6_first).into_iter().chain(of(!v6_first)).collect()
 }
 
-/// What a container requests or is limited to, in units of the divisor, rounded up. Where it has no limit, the pod's own
-/// limit stands in, then what the node offers.
+/// A request or limit of a container, in units of the divisor, rounded up. A missing limit is replaced by that of the pod,
+/// then by the allocatable amount of the node.
 ///
 /// upstream: kubelet_resources.go defaultPodLimitsForDownwardAPI, pkg/api/v1/resource/helpers.go (v1.36)
 #[doc(alias = "containerResourceRuntimeValue")]
@@ -78,7 +78,7 @@ pub fn resource_value(
     let (container, defaulted) = match field.container_name.as_deref().filter(|name| !name.is_empty()) {
         None => (container, true),
         Some(name) => {
-            // Of containers named by others, only regular ones get limits that they lack.
+            // Missing limits of another container are replaced only if it is a regular one.
             let regular = pod.regular().iter().find(|c| c.name == name).map(|c| (c, true));
             let found = regular.or_else(|| pod.init().iter().find(|c| c.name == name).map(|c| (c, false)));
             found.ok_or_else(|| EnvError::Resource(format!("container {name} not found")))?

@@ -1,12 +1,12 @@
-//! Files that hold variables, written by an init container (`fileKeyRef`, ENV-05).
+//! Environment files written by an init container (`fileKeyRef`, ENV-05).
 
-/// A file that does not follow the rules; the number is that of the line.
+/// A syntax error, with the number of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvFileError {
     /// No `=`.
     #[error("line {0} has no '='")]
     NoEquals(usize),
-    /// Nothing before the `=`.
+    /// No name before the `=`.
     #[error("line {0} has no variable name")]
     NoName(usize),
     /// Space before the `=`.
@@ -18,16 +18,16 @@ pub enum EnvFileError {
     /// The quotes do not end.
     #[error("the quotes that begin in line {0} do not end")]
     Unclosed(usize),
-    /// Something follows the value.
+    /// Text follows the value.
     #[error("line {0} goes on after the closing quote")]
     Trailing(usize),
 }
 
-/// The value of `key` in the text of such a file; `None` if it is not there.
+/// The value of `key` in the text of an environment file; `None` if it is absent.
 ///
 /// A line is `NAME='value'`, with nothing special inside the quotes, not even a line's end; a comment may follow. Empty
 /// lines and lines that begin with `#` are skipped. Space after `=` means an empty value, as in a shell. The first
-/// entry of a name counts, and what follows it is not read.
+/// entry of a name counts, and the lines after it are not read.
 ///
 /// upstream: util/env/env_util.go ParseEnv (v1.36)
 #[doc(alias = "ParseEnv")]

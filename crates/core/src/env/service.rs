@@ -1,11 +1,11 @@
-//! Variables that tell a container where services are (ENV-01, ENV-02).
+//! Environment variables with the addresses of services (ENV-01, ENV-02).
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Service;
 
 /// The variables of the services that a pod in `namespace` sees: `default/kubernetes` always, those of its own namespace
-/// if it asks for links.
+/// if it enables service links.
 ///
 /// upstream: kubelet_pods.go getServiceEnvVarMap, envvars/envvars.go FromServices (v1.36)
 #[doc(alias = "FromServices")]
@@ -30,7 +30,7 @@ pub(super) fn service_env<'a>(
     visible.into_iter().flat_map(|(name, service)| variables(name, service))
 }
 
-/// Its address, unless it is headless or has none yet.
+/// The address of a service, unless it is headless or has none yet.
 fn cluster_ip(service: &Service) -> Option<&str> {
     let ip = service.spec.as_ref()?.cluster_ip.as_deref()?;
     (!ip.is_empty() && ip != "None").then_some(ip)
