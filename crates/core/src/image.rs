@@ -1,4 +1,4 @@
-//! Names of images, when they are pulled, and what people are told about it (section 8.1).
+//! Image names, pull policies, and the messages about pulls (section 8.1).
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ pub use reference::{ImageName, ImageNameError};
 #[doc(alias = "imagePullPolicy")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PullPolicy {
-    /// At each start.
+    /// Pull at each start.
     Always,
-    /// If it is not there.
+    /// Pull if the image is not present.
     IfNotPresent,
-    /// Not at all.
+    /// Never pull.
     Never,
 }
 
 impl PullPolicy {
-    /// The policy of a container; where it states none, the API's default: `Always` for the tag `latest`, else
+    /// The policy of a container; without one, the API's default: `Always` for the tag `latest`, else
     /// `IfNotPresent`.
     pub fn of(container: &Container) -> Self {
         match container.image_pull_policy.as_deref() {
@@ -41,7 +41,7 @@ impl PullPolicy {
         }
     }
 
-    /// Whether presence has to be known before [`should_pull`] can tell.
+    /// Whether [`should_pull`] needs to know if the image is present.
     pub const fn asks_presence(self) -> bool {
         !matches!(self, Self::Always)
     }
@@ -50,15 +50,15 @@ impl PullPolicy {
 /// What to do about an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullDecision {
-    /// Use the one that is there.
+    /// Use the image that is present.
     UsePresent,
-    /// Fetch it.
+    /// Pull it.
     Pull,
-    /// It is not there and may not be fetched.
+    /// It is not present and must not be pulled.
     Refuse,
 }
 
-/// Whether an image has to be pulled, given whether it is there (IMG-02).
+/// Whether an image has to be pulled, given whether it is present (IMG-02).
 pub const fn should_pull(policy: PullPolicy, present: bool) -> PullDecision {
     match (policy, present) {
         (PullPolicy::Always, _) | (PullPolicy::IfNotPresent, false) => PullDecision::Pull,
@@ -67,12 +67,12 @@ pub const fn should_pull(policy: PullPolicy, present: bool) -> PullDecision {
     }
 }
 
-/// What the event `Pulling` says (IMG-03).
+/// The message of the event `Pulling` (IMG-03).
 pub fn pulling(image: &str) -> String {
     format!("Pulling image {image:?}")
 }
 
-/// What the event `Pulled` says after a pull: `took` is the pull itself, `waited` with the time in the queue (IMG-03).
+/// The message of the event `Pulled` after a pull: `took` is the pull itself, `waited` with the time in the queue (IMG-03).
 pub fn pulled(image: &str, took: Duration, waited: Duration, size: u64) -> String {
     format!(
         "Successfully pulled image {image:?} in {} ({} including waiting). Image size: {size} bytes.",
@@ -81,18 +81,18 @@ pub fn pulled(image: &str, took: Duration, waited: Duration, size: u64) -> Strin
     )
 }
 
-/// What the event `Pulled` says of an image that was there (IMG-03). Upstream goes on, " and can be accessed by the pod",
+/// The message of the event `Pulled` for an image that was present (IMG-03). Upstream goes on, " and can be accessed by the pod",
 /// where it has checked the pod's credentials (gate `KubeletEnsureSecretPulledImages`); nothing checks them here.
 pub fn already_present(image: &str) -> String {
     format!("Container image {image:?} already present on machine")
 }
 
-/// What the event `Failed` says (IMG-03).
+/// The message of the event `Failed` (IMG-03).
 pub fn pull_failed(image: &str, err: &str) -> String {
     format!("Failed to pull image {image:?}: {err}")
 }
 
-/// What the event `BackOff` says; with the last failure after it, what the container's status says (IMG-03, IMG-04).
+/// The message of the event `BackOff`; with the last failure, the message of the container's status (IMG-03, IMG-04).
 pub fn back_off(image: &str, last: Option<(WaitingReason, &str)>) -> String {
     match last {
         None => format!("Back-off pulling image {image:?}"),
@@ -100,17 +100,17 @@ pub fn back_off(image: &str, last: Option<(WaitingReason, &str)>) -> String {
     }
 }
 
-/// What event and status say of an image that may not be pulled (IMG-02).
+/// The message of event and status for an image that must not be pulled (IMG-02).
 pub fn never_pulled(image: &str) -> String {
     format!("Container image {image:?} is not present with pull policy of Never")
 }
 
-/// What event `InspectFailed` and status say if the runtime could not tell whether an image is there.
+/// The message of the event `InspectFailed` and of the status if the runtime could not inspect the image.
 pub fn inspect_failed(image: &str, err: &str) -> String {
     format!("Failed to inspect image {image:?}: {err}")
 }
 
-/// What event `InspectFailed` and status say of a name that cannot be read (IMG-01).
+/// The message of the event `InspectFailed` and of the status for a name that cannot be parsed (IMG-01).
 pub fn invalid_name(err: &ImageNameError) -> String {
     format!("Failed to apply default image tag {:?}: {err}", err.image)
 }

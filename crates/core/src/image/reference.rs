@@ -1,18 +1,18 @@
-//! Reading image names: `[registry/]path[:tag][@digest]` (IMG-01).
+//! Parsing image names: `[registry/]path[:tag][@digest]` (IMG-01).
 
-/// An image's name, read. What is not a name is refused; nothing is added to the text but a missing tag.
+/// A parsed image name. Nothing is added to the text but a missing tag.
 #[doc(alias = "ParseImageName")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageName {
     /// The name as written.
     text: String,
-    /// Registry and path, with the parts that Docker Hub's names leave out: what credentials are looked up by.
+    /// Registry and path, with the parts that names of Docker Hub omit. Credentials are looked up by it.
     repository: String,
     tag: Option<String>,
     digest: Option<String>,
 }
 
-/// Text that is not an image's name.
+/// Text that is not an image name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("couldn't parse image name {image:?}: {why}")]
 pub struct ImageNameError {
@@ -22,14 +22,14 @@ pub struct ImageNameError {
 }
 
 impl ImageName {
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// upstream: pkg/util/parsers/parsers.go ParseImageName (v1.36)
     pub fn parse(text: &str) -> Result<Self, ImageNameError> {
         read(text).map_err(|why| ImageNameError { image: text.to_owned(), why })
     }
 
-    /// The name that the runtime is asked for: as written, with `:latest` if it has neither tag nor digest.
+    /// The name in calls of the runtime: as written, with `:latest` if it has neither tag nor digest.
     #[doc(alias = "applyDefaultImageTag")]
     pub fn with_tag(&self) -> String {
         match (&self.tag, &self.digest) {
@@ -43,17 +43,17 @@ impl ImageName {
         &self.repository
     }
 
-    /// The tag, if it is written.
+    /// The tag, if the name has one.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The digest, if it is written.
+    /// The digest, if the name has one.
     pub fn digest(&self) -> Option<&str> {
         self.digest.as_deref()
     }
 
-    /// It means the newest image of its repository.
+    /// The name has the tag `latest`, or neither tag nor digest.
     pub fn is_latest(&self) -> bool {
         match &self.tag {
             Some(tag) => tag == "latest",
@@ -102,8 +102,8 @@ fn read(text: &str) -> Result<ImageName, String> {
     })
 }
 
-/// The registry and the rest. The first part is a registry if it looks like a host; else Docker Hub's is meant, whose
-/// plain names live in `library`.
+/// The registry and the rest. The first part is a registry if it looks like a host; else the registry is Docker Hub's,
+/// whose names of one part are in `library`.
 fn split_domain(text: &str) -> (String, String) {
     const HUB: &str = "docker.io";
     let Some((first, rest)) = text.split_once('/') else {
