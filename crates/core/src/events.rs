@@ -1,9 +1,9 @@
-//! Events before they are sent: what one looks like, and which of many similar ones the API server hears of (EVT-01).
+//! Events before they are sent: their content, and which of many similar ones are sent (EVT-01).
 //!
 //! Three filters, in this order. *Similar* events (same object, kind and reason, other words) are combined into one once
-//! there are many in a short time. *Equal* events are counted on the one that is there. And whoever tells too much about
-//! one object is not listened to for a while. All three remember a bounded number of things; the least recently used is
-//! forgotten first, and the worst that follows is an event more than needed.
+//! there are many in a short time. *Equal* events are counted on the one that is there. And too many
+//! events about one object are dropped for a while. All three remember a bounded number of keys; the least recently used
+//! is forgotten first, which costs at most an event more than needed.
 //!
 //! upstream: client-go tools/record/events_cache.go (v1.36)
 
@@ -24,43 +24,43 @@ use crate::status::cut;
 use crate::time::{Instant, Now};
 use lru::Lru;
 
-/// How many things each filter remembers.
+/// How many keys each filter remembers.
 #[doc(alias = "maxLruCacheEntries")]
 const REMEMBERED: usize = 4096;
-/// So many different messages about one thing are combined …
+/// So many different messages of similar events are combined …
 #[doc(alias = "defaultAggregateMaxEvents")]
 const SIMILAR: usize = 10;
 /// … if none of them is further than this from the one before.
 #[doc(alias = "defaultAggregateIntervalInSeconds")]
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
-/// So many events about one object are listened to at once …
+/// So many events about one object are sent at once …
 #[doc(alias = "defaultSpamBurst")]
 const BURST: f64 = 25.0;
 /// … and then one in this time.
 #[doc(alias = "defaultSpamQPS")]
 const REFILL: Duration = Duration::from_secs(300);
-/// Namespace of events about what has none: the node.
+/// Namespace of events about the node, which has none.
 /// The longest message of an event, in bytes: room for the output of a probe (10 KiB) and a few words around it. Runtimes
 /// and registries may answer with pages.
 const LONGEST_MESSAGE: usize = 12 << 10;
 
 const DEFAULT_NAMESPACE: &str = "default";
-/// The component that tells events.
+/// The component that emits events.
 #[doc(alias = "ComponentKubelet")]
 const COMPONENT: &str = "kubelet";
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     /// `Normal` or `Warning`.
     pub kind: &'a str,
-    /// Upstream's word, such as `BackOff`.
+    /// Upstream's reason, such as `BackOff`.
     pub reason: &'a str,
-    /// The sentence.
+    /// The message.
     pub message: &'a str,
 }
 
-/// Refers to a pod, or to a part of it. A static pod is referred to by its own UID, not by its mirror's: that is how
+/// The reference of a pod, or of a part of it. A static pod has its own UID here, not that of its mirror:
 /// `kubectl describe` looks for it.
 #[doc(alias = "GenerateContainerRef")]
 pub fn pod_reference(pod: &Pod, field_path: Option<String>) -> ObjectReference {
@@ -76,7 +76,7 @@ pub fn pod_reference(pod: &Pod, field_path: Option<String>) -> ObjectReference {
     }
 }
 
-/// Refers to the node, by its name alone: the events of a node outlive its object.
+/// The reference of the node, by name alone: the events of a node outlive its object.
 ///
 /// upstream: kubelet.go NewMainKubelet, nodeRef without a UID (v1.36)
 #[doc(alias = "nodeRef")]
@@ -89,7 +89,7 @@ pub fn node_reference(name: &str) -> ObjectReference {
     }
 }
 
-/// The event that `node` tells about `subject`. `chance` names it where its subject's name cannot.
+/// The event that `node` emits about `subject`. `chance` names it if the name of the subject cannot.
 #[doc(alias = "makeEvent")]
 pub fn new_event(node: &str, subject: ObjectReference, words: &Words<'_>, at: Timestamp, chance: [u64; 2]) -> Event {
     let namespace = subject.namespace.clone().filter(|n| !n.is_empty());
@@ -135,20 +135,20 @@ fn uuid([high, low]: [u64; 2]) -> String {
 /// What to do about an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Nothing: there were too many about its object.
+    /// Drop it: there were too many about its object.
     Skip,
-    /// Tell it.
+    /// Send it.
     Create(Box<Event>),
-    /// Count it on the event of that name. If that one is gone, tell it anew, count and all.
+    /// Count it on the event of that name. If that event is gone, send this one with the count.
     Count {
-        /// The event as it is then.
+        /// The event with the new count.
         event: Box<Event>,
-        /// What changes: a strategic merge patch.
+        /// The change, as a strategic merge patch.
         patch: String,
     },
 }
 
-/// Remembers events and tells which are worth sending.
+/// Remembers events and decides which are sent.
 #[doc(alias = "EventCorrelator")]
 #[derive(Debug)]
 pub struct Correlator {
@@ -174,7 +174,7 @@ struct Counted {
     first: Timestamp,
 }
 
-/// How much may be said about an object yet.
+/// How many events about an object may still be sent.
 #[derive(Debug)]
 struct Bucket {
     tokens: f64,
@@ -198,11 +198,11 @@ impl Correlator {
         let spam = spam_key(&event);
         let (event, key) = self.combine(event, now);
         let verdict = self.count(event, key, now);
-        // Counted first and silenced afterwards: the next one that is listened to tells how often it was.
+        // Counted first and dropped afterwards: the next event that is sent has the whole count.
         if self.take_token(spam, now.mono) { verdict } else { Verdict::Skip }
     }
 
-    /// The event itself, or the one that stands for it and those like it; and what equal ones are found by.
+    /// The event itself, or the one that combines similar events; and the key of equal ones.
     #[doc(alias = "EventAggregate")]
     fn combine(&mut self, event: Event, now: Now) -> (Event, String) {
         let group = group_key(&event);
@@ -218,7 +218,7 @@ impl Correlator {
             let key = event_key(&event);
             return (event, key);
         }
-        // Which of them goes does not matter, only how many there are.
+        // Which message is dropped does not matter, only how many there are.
         similar.messages.pop_first();
         let name = event_name(event.involved_object.name.as_deref().unwrap_or_default(), now.wall);
         let combined = Event {
@@ -276,7 +276,7 @@ fn text(value: &Option<String>) -> &str {
     value.as_deref().unwrap_or_default()
 }
 
-/// Who tells about whom: the parts that all keys begin with.
+/// Source and object of an event: the first parts of every key.
 fn subject_key(event: &Event) -> String {
     let object = &event.involved_object;
     let source = event.source.clone().unwrap_or_default();

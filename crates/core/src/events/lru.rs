@@ -1,12 +1,12 @@
-//! A map that forgets what was not used for longest.
+//! A map that drops the least recently used entry.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Values by key; past `most`, the one that was asked for longest ago goes.
+/// Values by key; beyond `most` entries, the least recently used is dropped.
 ///
-/// Of a key only 128 bits are kept: keys are long, and thousands of them are held. Two that share them would share a value,
-/// which happens to nobody by chance and gains nobody anything.
+/// Only a hash of 128 bits is kept of each key: keys are long, and there are thousands. Two keys with one hash would share a
+/// value, which is too unlikely to matter and of no use to an attacker.
 #[derive(Debug)]
 pub(super) struct Lru<V> {
     most: usize,
