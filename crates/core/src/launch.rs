@@ -1,6 +1,6 @@
-//! What the runtime is told to launch: sandboxes and containers in CRI's terms, but in our own types.
+//! Configurations of sandboxes and containers, in CRI's terms and in types of core.
 //!
-//! The builders turn a pod and the node's settings into these; `crates/cri` puts them on the wire field by field and
+//! The builders derive them from a pod and the node's settings; `crates/cri` copies them to the wire field by field and
 //! decides nothing.
 
 mod container;

@@ -1,4 +1,4 @@
-//! What `CreateContainer` is given (sections 7.6 to 7.11).
+//! The configuration in `CreateContainer` (sections 7.6 to 7.11).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::mounts::{block_devices, container_mounts};
 use crate::plan::StartContainer;
 use crate::pod::{PodExt, Role};
 
-/// What a container is made from.
+/// The configuration of a container.
 ///
 /// upstream: kuberuntime_container.go generateContainerConfig (v1.36)
 #[doc(alias = "generateContainerConfig")]
@@ -139,7 +139,7 @@ pub fn as_container(ephemeral: &EphemeralContainer) -> Container {
     }
 }
 
-/// The container that a plan means, whatever its role; `None` if the pod has no such one.
+/// The container of a plan, of any role; `None` if the pod has no such container.
 pub fn container_of<'a>(pod: &'a Pod, start: &StartContainer) -> Option<Cow<'a, Container>> {
     match start.role {
         Role::Init | Role::Sidecar => pod.init().get(start.index).map(Cow::Borrowed),
@@ -148,7 +148,7 @@ pub fn container_of<'a>(pod: &'a Pod, start: &StartContainer) -> Option<Cow<'a, 
     }
 }
 
-/// What a kubelet must find again after its own restart (section 7.8).
+/// The annotations that a kubelet reads back after a restart (section 7.8).
 ///
 /// upstream: kuberuntime/labels.go newContainerAnnotations (v1.36)
 fn annotations(pod: &Pod, inputs: &ContainerInputs<'_>) -> BTreeMap<String, String> {

@@ -1,5 +1,5 @@
-//! What a launch is made from, besides the pod: the node's facts and settings, and what the engine found out or prepared
-//! for this one sandbox or container.
+//! The inputs of a launch, apart from the pod: settings of the node, and results of the engine's preparations for this one
+//! sandbox or container.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,13 +14,13 @@ use crate::qos::{CgroupTree, CgroupVersion, CpuPolicy, PodCgroupPolicy};
 /// The node's facts and settings that decide how pods are launched. Made once at start-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchContext {
-    /// Where pods live in the cgroup tree.
+    /// The cgroups of pods.
     pub tree: CgroupTree,
     /// The kernel's cgroup layout.
     pub cgroups: CgroupVersion,
     /// Memory of the node in bytes.
     pub memory_bytes: i64,
-    /// Huge page sizes that the host knows, in bytes.
+    /// Huge page sizes of the host, in bytes.
     pub hugepage_sizes: Vec<u64>,
     /// How much swap containers get.
     pub swap: SwapPolicy,
@@ -34,11 +34,11 @@ pub struct LaunchContext {
     pub pod_logs_dir: PathBuf,
     /// Directory of seccomp profiles, `<root>/seccomp`.
     pub seccomp_dir: PathBuf,
-    /// `seccompDefault`: what asks for no profile gets the runtime's (RT-97).
+    /// `seccompDefault`: a container without a profile gets the runtime's (RT-97).
     pub seccomp_default: bool,
     /// SELinux is enabled.
     pub selinux: bool,
-    /// Paths that are hidden in containers besides the fixed ones: those `thermal_throttle` directories of
+    /// Paths that are masked in containers besides the fixed ones: those `thermal_throttle` directories of
     /// `/sys/devices/system/cpu/cpu*` that exist (RT-98).
     pub masked_paths: Vec<String>,
     /// `clusterDomain`.
@@ -68,7 +68,7 @@ pub struct SwapPolicy {
     pub limited: bool,
     /// Swap of the node in bytes.
     pub bytes: i64,
-    /// The kernel can limit swap per cgroup; where it cannot, nothing is said about swap.
+    /// The kernel can limit swap per cgroup; if not, swap is not set.
     pub controller: bool,
 }
 
@@ -93,30 +93,30 @@ pub struct LaunchGates {
 }
 
 impl Default for LaunchGates {
-    /// As in 1.36.
+    /// The defaults of v1.36.
     fn default() -> Self {
         Self { stop_signals: false, hostname_override: true, runtime_class_in_images: false }
     }
 }
 
-/// What a sandbox is made from, besides the node and the pod.
+/// The inputs of a sandbox's configuration, apart from the node and the pod.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SandboxInputs {
     /// How many sandboxes the pod had before.
     pub attempt: u32,
     /// Handler of the pod's RuntimeClass; empty for the default one.
     pub runtime_handler: String,
-    /// What goes into `/etc/resolv.conf`: `core::dns` made it.
+    /// The content of `/etc/resolv.conf`, from `core::dns`.
     pub dns: Option<DnsConfig>,
-    /// The ids set aside for the pod, if it asks for a user namespace of its own.
+    /// The ids reserved for the pod, if it requests a user namespace.
     pub user_namespace: Option<UserNamespace>,
-    /// Groups that the pod's persistent volumes ask for.
+    /// Supplementary groups of the pod's persistent volumes.
     pub volume_groups: Vec<i64>,
-    /// The pod has CPUs of its own: no quota then (RT-90).
+    /// The pod has exclusive CPUs, and no quota then (RT-90).
     pub exclusive_cpus: bool,
 }
 
-/// What a container is made from, besides the node and the pod. Borrowed: the engine owns the parts.
+/// The inputs of a container's configuration, apart from the node and the pod. Borrowed: the engine owns the parts.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerInputs<'a> {
     /// The container; an ephemeral one goes through [`super::as_container`].
@@ -127,7 +127,7 @@ pub struct ContainerInputs<'a> {
     pub hash: u64,
     /// The runtime's reference of its image.
     pub image_ref: &'a str,
-    /// Who the image runs as.
+    /// The user of the image.
     pub image_user: &'a ImageUser,
     /// Its environment, from `core::env`.
     pub envs: &'a [(String, String)],
@@ -135,31 +135,31 @@ pub struct ContainerInputs<'a> {
     pub pod_ips: &'a [IpAddr],
     /// Where the pod's volumes are mounted, by name.
     pub volumes: &'a BTreeMap<String, PathBuf>,
-    /// Where its `subPath` mounts were made ready, by index of the mount (MNT-02).
+    /// Paths of its `subPath` mounts, by index of the mount (MNT-02).
     pub subpaths: &'a BTreeMap<usize, PathBuf>,
     /// Images of the pod's image volumes, by name (MNT-07).
     pub image_volumes: &'a BTreeMap<String, ImageSpec>,
     /// Device nodes of the pod's block volumes, by name.
     pub block_devices: &'a BTreeMap<String, BlockDevice>,
-    /// The hosts file written for the pod; not mounted where the rules say no (MNT-04).
+    /// The hosts file of the pod; not every container mounts it (MNT-04).
     pub hosts_file: Option<&'a Path>,
-    /// The empty file for the termination message, if one could be made (MNT-05).
+    /// The empty file for the termination message, if it could be created (MNT-05).
     pub termination_file: Option<&'a Path>,
-    /// The container whose processes an ephemeral one is to see.
+    /// The container whose processes an ephemeral container shares.
     pub target: Option<&'a ContainerId>,
-    /// What device plugins and resource claims add.
+    /// Additions of device plugins and resource claims.
     pub extra: &'a ExtraOptions,
     /// Handler of the pod's RuntimeClass; empty for the default one.
     pub runtime_handler: &'a str,
-    /// The ids set aside for the pod, if it asks for a user namespace of its own.
+    /// The ids reserved for the pod, if it requests a user namespace.
     pub user_namespace: Option<&'a UserNamespace>,
-    /// Groups that the pod's persistent volumes ask for.
+    /// Supplementary groups of the pod's persistent volumes.
     pub volume_groups: &'a [i64],
-    /// It has CPUs of its own: no quota then (RT-90).
+    /// The container has exclusive CPUs, and no quota then (RT-90).
     pub exclusive_cpus: bool,
 }
 
-/// Who an image runs as: at most one of the two. Neither means root.
+/// The user of an image: at most one of the two. Neither means root.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ImageUser {
     /// By number.
@@ -177,7 +177,7 @@ pub struct BlockDevice {
     pub readonly: bool,
 }
 
-/// What device plugins and resource claims add to a container. The kubelet's own entries win over these.
+/// Additions of device plugins and resource claims to a container. Entries of the kubelet override them.
 #[doc(alias = "RunContainerOptions")]
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ExtraOptions {

@@ -1,4 +1,4 @@
-//! CPU, memory and the like of a container in the kernel's units (RT-90 … RT-94).
+//! CPU, memory, huge pages and swap of a container in the kernel's units (RT-90 … RT-94).
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
@@ -12,12 +12,12 @@ use crate::resources::{
     hugepage_size, hugepage_unit,
 };
 
-/// Score of what must be the last to go.
+/// Score of processes that the OOM killer takes last.
 const GUARANTEED_SCORE: i64 = -997;
-/// Score of what must be the first to go.
+/// Score of processes that the OOM killer takes first.
 const BEST_EFFORT_SCORE: i64 = 1000;
 
-/// What CPU and memory are derived from.
+/// The amounts that CPU and memory settings are derived from.
 pub(super) struct LinuxLimits {
     /// `None` if nothing is requested: the limit counts instead.
     pub(super) cpu_request: Option<Amount>,
@@ -49,7 +49,7 @@ pub fn container_resources(
     resources
 }
 
-/// CPU, memory limit and the way of the OOM killer (RT-90, RT-91, RT-93).
+/// CPU, memory limit and OOM group (RT-90, RT-91, RT-93).
 ///
 /// upstream: kuberuntime_container_linux.go calculateLinuxResources (v1.36)
 pub(super) fn linux_resources(ctx: &LaunchContext, limits: &LinuxLimits, exclusive_cpus: bool) -> LinuxResources {
@@ -65,7 +65,7 @@ pub(super) fn linux_resources(ctx: &LaunchContext, limits: &LinuxLimits, exclusi
         resources.cpu_period = i64::from(ctx.cpu.period);
     }
     match ctx.cgroups {
-        // A container with one process missing is rarely of use: all of it goes, unless configured otherwise.
+        // A container that lost one process is rarely of use: all its processes are killed, unless configured otherwise.
         CgroupVersion::V2 if !ctx.single_process_oom_kill.unwrap_or(false) => {
             resources.unified.insert("memory.oom.group".to_owned(), "1".to_owned());
         }
@@ -100,7 +100,7 @@ impl Own {
     }
 }
 
-/// A limit for every page size that the host knows, nothing by default (RT-91).
+/// A limit for every huge page size of the host, zero by default (RT-91).
 ///
 /// upstream: kuberuntime_container_linux.go GetHugepageLimitsFromResources (v1.36)
 fn hugepage_limits(ctx: &LaunchContext, own: &Own) -> Vec<(String, u64)> {
@@ -142,7 +142,7 @@ pub fn may_swap(ctx: &LaunchContext, pod: &Pod, container: &Container) -> bool {
 fn gets_swap(ctx: &LaunchContext, pod: &Pod, own: &Own) -> bool {
     let amount = |list: &Amounts| list.get(MEMORY).copied().unwrap_or_default();
     let (request, limit) = (amount(&own.requests), amount(&own.limits));
-    // Equal amounts, be they nothing at all, are a promise of just that much memory.
+    // A container whose memory request equals its limit, both may be zero, gets no swap.
     ctx.swap.limited
         && ctx.swap.controller
         && ctx.cgroups == CgroupVersion::V2
@@ -164,7 +164,7 @@ fn limited_swap(ctx: &LaunchContext, pod: &Pod, own: &Own) -> i64 {
     i64::try_from(share).unwrap_or(0)
 }
 
-/// How soon the kernel picks the container's processes when memory runs out (RT-92).
+/// The `oom_score_adj` of the container's processes (RT-92).
 ///
 /// upstream: qos/policy.go GetContainerOOMScoreAdjust (v1.36)
 #[doc(alias = "GetContainerOOMScoreAdjust")]
@@ -177,13 +177,13 @@ pub fn oom_score_adj(pod: &Pod, container: &Container, memory_bytes: i64) -> i64
         QosClass::BestEffort => return BEST_EFFORT_SCORE,
         QosClass::Burstable => {}
     }
-    // What the pod requests beyond its containers protects each of them alike.
+    // The pod's request beyond those of its containers protects each of them alike.
     let shared = if has_pod_level_requests(pod) { unassigned_memory_per_container(pod) } else { 0 };
     let score = |request: i64| 1000 - 1000_i64.saturating_mul(request.saturating_add(shared)) / memory_bytes.max(1);
     let mut adj = score(memory_request(container));
     let sidecar = is_sidecar(container) && pod.init().iter().any(|init| init.name == container.name);
     if sidecar {
-        // A sidecar must not go before the containers that need it.
+        // A sidecar must not be killed before the containers that need it.
         let least = pod.regular().iter().map(memory_request).min().unwrap_or(0);
         adj = adj.min(score(least));
     }

@@ -1,4 +1,4 @@
-//! What `RunPodSandbox` is given (section 7.9).
+//! The configuration in `RunPodSandbox` (section 7.9).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ pub const POD_UID_LABEL: &str = "io.kubernetes.pod.uid";
 /// Label with the container's name in the spec.
 pub const CONTAINER_NAME_LABEL: &str = "io.kubernetes.container.name";
 
-/// What a pod's sandbox is made from.
+/// The configuration of a pod's sandbox.
 ///
 /// upstream: kuberuntime_sandbox.go generatePodSandboxConfig (v1.36)
 #[doc(alias = "generatePodSandboxConfig")]
@@ -66,7 +66,7 @@ pub fn log_directory(ctx: &LaunchContext, pod: &Pod) -> PathBuf {
     ctx.pod_logs_dir.join(format!("{namespace}_{name}_{uid}"))
 }
 
-/// The labels by which a kubelet finds what belongs to a pod (section 7.8).
+/// The labels by which a kubelet finds the sandboxes and containers of a pod (section 7.8).
 pub(super) fn pod_labels(pod: &Pod) -> BTreeMap<String, String> {
     let PodRef { namespace, name, uid } = PodRef::of(pod);
     BTreeMap::from([
@@ -102,7 +102,7 @@ fn security(ctx: &LaunchContext, pod: &Pod, inputs: &SandboxInputs) -> Result<Sa
     let mut security = SandboxSecurity {
         namespaces: namespaces(ctx, pod, &inputs.runtime_handler, inputs.user_namespace.as_ref())?,
         privileged: has_privileged_container(pod),
-        // The pause process needs no more than this, whatever the pod's containers need.
+        // The pause process needs no more than this profile, whatever profiles the containers have.
         seccomp: SecurityProfile::RuntimeDefault,
         ..SandboxSecurity::default()
     };
@@ -124,7 +124,7 @@ fn has_privileged_container(pod: &Pod) -> bool {
     plain.chain(ephemeral).flatten().any(|sc| sc.privileged.unwrap_or_default())
 }
 
-/// The ports of a container, without those that repeat another.
+/// The ports of a container, without duplicates.
 ///
 /// upstream: container/helpers.go MakePortMappings (v1.36)
 fn port_mappings(container: &Container) -> Vec<PortMapping> {
@@ -153,7 +153,7 @@ fn port_mappings(container: &Container) -> Vec<PortMapping> {
     mappings
 }
 
-/// What belongs to the pod but to no container: asked for and limited to the same.
+/// Resources of the pod that belong to no container: requests and limits are the same.
 fn overhead(ctx: &LaunchContext, pod: &Pod) -> LinuxResources {
     let Some(list) = pod.pod_spec().and_then(|spec| spec.overhead.as_ref()) else {
         return LinuxResources::default();

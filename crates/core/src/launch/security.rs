@@ -11,9 +11,9 @@ use super::{
 use crate::id::PodRef;
 use crate::pod::PodExt;
 
-/// What stands before a container's name in the annotation that once held its AppArmor profile.
+/// The prefix of the old annotation that held a container's AppArmor profile; the name of the container follows.
 const APPARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
-/// Paths that tell of the host or change it, hidden unless a container asks for its `/proc` unmasked.
+/// Paths that expose or change the host, masked unless a container has `procMount: Unmasked`.
 ///
 /// upstream: pkg/securitycontext/util.go defaultMaskedPaths (v1.36)
 const MASKED_PATHS: [&str; 12] = [
@@ -33,7 +33,7 @@ const MASKED_PATHS: [&str; 12] = [
 /// upstream: pkg/securitycontext/util.go defaultReadonlyPaths (v1.36)
 const READONLY_PATHS: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Whose namespaces a pod's sandbox and containers use.
+/// The namespaces of a pod's sandbox and containers.
 ///
 /// upstream: kuberuntime/util/util.go NamespacesForPod, userns/userns_manager.go (v1.36)
 #[doc(alias = "NamespacesForPod")]
@@ -147,7 +147,7 @@ fn run_as_user(pod: &Pod, container: &Container) -> Option<i64> {
     own.or_else(|| pod.pod_spec()?.security_context.as_ref()?.run_as_user)
 }
 
-/// An image that says nothing runs as root.
+/// An image without a user runs as root.
 fn image_user(user: &ImageUser) -> (Option<i64>, &str) {
     match user.uid {
         Some(uid) => (Some(uid), ""),
@@ -204,7 +204,7 @@ fn seccomp(
             Ok(SecurityProfile::Localhost(path.to_string_lossy().into_owned()))
         }
         "Unconfined" => Ok(SecurityProfile::Unconfined),
-        // What is not understood must not run unconfined.
+        // A container with an unknown profile type must not run unconfined.
         other => Err(LaunchError::SeccompTypeUnknown(other.to_owned())),
     }
 }
@@ -231,7 +231,7 @@ fn apparmor(pod: &Pod, container: &Container) -> Result<Option<SecurityProfile>,
     of_pod.and_then(|sc| sc.app_armor_profile.as_ref()).map(field).transpose()
 }
 
-/// Upstream passes over an annotation that it does not understand, and the container may run unconfined.
+/// Upstream ignores an annotation with an unknown value, and the container may run unconfined.
 fn apparmor_annotation(value: &str) -> Result<SecurityProfile, LaunchError> {
     match value {
         "runtime/default" => Ok(SecurityProfile::RuntimeDefault),
@@ -243,7 +243,7 @@ fn apparmor_annotation(value: &str) -> Result<SecurityProfile, LaunchError> {
     }
 }
 
-/// Runtimes take an empty name for no profile at all.
+/// Runtimes take an empty name for no profile.
 fn local_profile(name: &str) -> Result<SecurityProfile, LaunchError> {
     if name.trim().is_empty() {
         return Err(LaunchError::AppArmorProfileUnnamed);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Whose namespace (network, IPC, PID, user) a sandbox or container uses.
+/// The namespace (network, IPC, PID, user) of a sandbox or container.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum NamespaceMode {
     /// The pod's own.
@@ -49,7 +49,7 @@ pub struct IdMapping {
     pub length: u32,
 }
 
-/// All that `RunPodSandbox` is given (RT-80, RT-81).
+/// The configuration in `RunPodSandbox` (RT-80, RT-81).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SandboxConfig {
     /// Pod name.
@@ -64,7 +64,7 @@ pub struct SandboxConfig {
     pub hostname: String,
     /// Directory of the pod's container logs.
     pub log_directory: String,
-    /// What goes into `/etc/resolv.conf`; `None` leaves it to the runtime.
+    /// The content of `/etc/resolv.conf`; `None` leaves it to the runtime.
     pub dns: Option<DnsConfig>,
     /// Host ports.
     pub port_mappings: Vec<PortMapping>,
@@ -74,7 +74,7 @@ pub struct SandboxConfig {
     pub annotations: BTreeMap<String, String>,
     /// Parent cgroup in the form of the cgroup driver (CG-02).
     pub cgroup_parent: String,
-    /// Kernel settings of the sandbox.
+    /// Sysctls of the sandbox.
     pub sysctls: BTreeMap<String, String>,
     /// Security settings of the pause process and the defaults of the pod.
     pub security: SandboxSecurity,
@@ -124,7 +124,7 @@ pub enum Protocol {
 /// Security settings of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SandboxSecurity {
-    /// Whose namespaces it uses.
+    /// Its namespaces.
     pub namespaces: Namespaces,
     /// SELinux labels.
     pub selinux: Option<SelinuxOptions>,
@@ -144,7 +144,7 @@ pub struct SandboxSecurity {
     pub seccomp: SecurityProfile,
 }
 
-/// All that `CreateContainer` is given about the container itself.
+/// The configuration of the container in `CreateContainer`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ContainerConfig {
     /// Name in the pod's spec.
@@ -179,7 +179,7 @@ pub struct ContainerConfig {
     pub stdin_once: bool,
     /// A terminal is allocated.
     pub tty: bool,
-    /// CPU, memory and the like.
+    /// CPU, memory, huge pages and swap.
     pub resources: LinuxResources,
     /// Security settings.
     pub security: ContainerSecurity,
@@ -187,14 +187,14 @@ pub struct ContainerConfig {
     pub stop_signal: Option<String>,
 }
 
-/// An image as the runtime is asked for it.
+/// An image in calls of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ImageSpec {
     /// Name or reference.
     pub image: String,
-    /// What the pod's spec says, if `image` was resolved from it.
+    /// The image in the pod's spec, if `image` was resolved from it.
     pub user_specified_image: String,
-    /// Handler whose snapshots are meant; empty for the default one.
+    /// Runtime handler that uses the image; empty for the default handler.
     pub runtime_handler: String,
     /// Annotations for the runtime.
     pub annotations: BTreeMap<String, String>,
@@ -211,7 +211,7 @@ pub struct Mount {
     pub readonly: bool,
     /// Read-only for every mount below it too.
     pub recursive_read_only: bool,
-    /// SELinux labels are to be set on its content.
+    /// The runtime sets SELinux labels on its content.
     pub selinux_relabel: bool,
     /// Which mounts made later are seen on the other side.
     pub propagation: MountPropagation,
@@ -248,7 +248,7 @@ pub struct Device {
     pub permissions: String,
 }
 
-/// CPU, memory and the like, in the kernel's units (RT-90 … RT-95).
+/// CPU, memory, huge pages and swap, in the kernel's units (RT-90 … RT-95).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LinuxResources {
     /// CFS period in microseconds; 0 is unset.
@@ -282,7 +282,7 @@ pub struct ContainerSecurity {
     pub drop_capabilities: Vec<String>,
     /// Full access to the node's devices and kernel.
     pub privileged: bool,
-    /// Whose namespaces it uses.
+    /// Its namespaces.
     pub namespaces: Namespaces,
     /// SELinux labels.
     pub selinux: Option<SelinuxOptions>,
