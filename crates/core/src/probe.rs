@@ -1,4 +1,4 @@
-//! What probes decide: when each runs, what its answers mean, and what stands of a container because of them (section 13).
+//! Probes: when each runs, what its answers mean, and the result for the container (section 13).
 //!
 //! [`ContainerProbes`] holds the probes of one container; each is a [`ProbeState`]:
 //!
@@ -8,9 +8,9 @@
 //!    └───────────────── not running, or another instance ──────────────────────────────┘
 //! ```
 //!
-//! It owns no clock and asks nobody: the engine runs what is due and hands back the [`Answer`]. A verdict belongs to one
-//! instance of the container; a new instance begins with none. What is not listed in the `ProbeView` reads as upstream's
-//! initial result: not ready, alive, start not decided (PRB-03).
+//! The machine has no clock and does no I/O: the engine runs the probes that are due and hands back the [`Answer`]. A result
+//! belongs to one instance of the container; a new instance begins without one. An instance that is not listed in the
+//! `ProbeView` has upstream's initial result: not ready, alive, not started (PRB-03).
 //! upstream: `prober/worker.go` `doProbe`, `prober/prober.go` `runProbe` (v1.36)
 
 mod answer;
@@ -38,23 +38,23 @@ use k8s_openapi::api::core::v1::{Container, Pod, Probe};
 
 use crate::pod::{PodExt, is_sidecar};
 
-/// What a probe is for.
+/// The kind of a probe.
 #[doc(alias = "probeType")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProbeKind {
-    /// Whether the container has started: until it has, the other two are not asked.
+    /// Whether the container has started: until it has, the other two do not run.
     Startup,
-    /// Whether it can serve.
+    /// Whether the container can serve.
     Readiness,
-    /// Whether it works at all: if not, it is restarted.
+    /// Whether the container works: if not, it is restarted.
     Liveness,
 }
 
 impl ProbeKind {
-    /// All of them, the one that gates the others first.
+    /// All kinds, the one that gates the others first.
     pub const ALL: [Self; 3] = [Self::Startup, Self::Readiness, Self::Liveness];
 
-    /// The word that events begin with.
+    /// The first word of event messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Startup => "Startup",
@@ -73,14 +73,14 @@ impl ProbeKind {
     }
 }
 
-/// When a probe runs and how often it must agree with itself.
+/// When a probe runs, and its thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// From the container's start to the first run.
     pub initial_delay: Duration,
     /// From run to run.
     pub period: Duration,
-    /// What one run may take.
+    /// The timeout of one run.
     pub timeout: Duration,
     /// Passes in a row that count.
     pub success_threshold: u32,
@@ -89,7 +89,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// As `probe` says, with the API's defaults for what it does not say (PRB-01).
+    /// The values of `probe`, with the API's defaults (PRB-01).
     pub fn of(probe: &Probe) -> Self {
         let secs = |value: Option<i32>, default: u64| {
             let given = value.filter(|v| *v > 0).and_then(|v| u64::try_from(v).ok());
@@ -114,7 +114,7 @@ pub fn probed(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.regular().iter().chain(staying).filter(|c| has_probe(c))
 }
 
-/// It has a probe of some kind.
+/// The container has a probe of some kind.
 pub fn has_probe(container: &Container) -> bool {
     ProbeKind::ALL.into_iter().any(|kind| kind.of(container).is_some())
 }

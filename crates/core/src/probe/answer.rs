@@ -1,4 +1,4 @@
-//! What came of one run of a probe, and the words in which people are told (PRB-06, PRB-07, PRB-12, PRB-13).
+//! The answer of one run of a probe, and the messages of its events (PRB-06, PRB-07, PRB-12, PRB-13).
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use super::{ProbeKind, TargetError};
 use crate::config::GoDuration;
 use crate::plan::Verdict;
 
-/// How much of an answer is read and kept.
+/// How many bytes of an answer are read and kept.
 pub const MAX_OUTPUT: usize = 10 << 10;
 
-/// What one run of a probe came to.
+/// The answer of one run of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It passes.
+    /// The probe passes.
     Pass,
-    /// It passes, but people are told this.
+    /// The probe passes, with a warning that goes into an event.
     Warn(String),
-    /// It fails, and this is what it said.
+    /// The probe fails, with the output of its target.
     Fail(String),
-    /// It could not be asked: nothing was learnt (PRB-06).
+    /// The probe could not run, so that there is no result (PRB-06).
     Error {
-        /// Upstream's word for the result that is thrown away.
+        /// Upstream's name of the discarded result.
         state: &'static str,
         /// What went wrong.
         detail: String,
@@ -29,7 +29,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// What counts for the thresholds; nothing if it could not be asked.
+    /// What counts for the thresholds; nothing if the probe could not run.
     pub fn result(&self) -> Option<Verdict> {
         match self {
             Self::Pass | Self::Warn(_) => Some(Verdict::Success),
@@ -38,12 +38,12 @@ impl Answer {
         }
     }
 
-    /// It could not be asked: worth another try at once (PRB-06).
+    /// The probe could not run: it is tried again at once (PRB-06).
     pub fn is_error(&self) -> bool {
         matches!(self, Self::Error { .. })
     }
 
-    /// Reason and message of the event, if people are told.
+    /// Reason and message of the event, if there is one.
     pub fn event(&self, kind: ProbeKind) -> Option<(&'static str, String)> {
         let kind = kind.as_str();
         match self {
@@ -57,8 +57,7 @@ impl Answer {
     }
 }
 
-/// Servers, commands and runtimes choose these texts, and events and timelines keep them: no more than [`MAX_OUTPUT`] of
-/// any goes on from here.
+/// Cuts a text to [`MAX_OUTPUT`]: servers, commands and runtimes choose these texts, and events and timelines keep them.
 fn brief(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_OUTPUT));
     text
@@ -85,7 +84,7 @@ pub struct HttpReply {
     pub body: String,
 }
 
-/// Why there is no answer.
+/// Why a server did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
     /// No connection: refused, unreachable, no such host.
@@ -94,16 +93,16 @@ pub enum NetError {
     /// No answer in time.
     #[error("no answer in time")]
     Timeout,
-    /// The connection broke before the answer, or what came is no answer.
+    /// The connection broke before the answer, or the bytes are not an answer.
     #[error("{0}")]
     Broken(String),
     /// The answer's body broke off.
     #[error("{0}")]
     Body(String),
-    /// TLS was spoken and plain HTTP came back.
+    /// The server answered TLS with plain HTTP.
     #[error("http: server gave HTTP response to HTTPS client")]
     PlainHttp,
-    /// It sends us around in circles.
+    /// There were too many redirects.
     #[error("stopped after {} redirects", super::MAX_REDIRECTS)]
     TooManyRedirects,
 }
@@ -114,7 +113,7 @@ pub fn http_answer(target: &HttpTarget, got: Result<HttpReply, NetError>) -> Ans
     match got {
         Ok(HttpReply { status: 200..=299, .. }) => Answer::Pass,
         Ok(HttpReply { status: 300..=399, body }) => warn(format!("Probe terminated redirects, Response body: {body}")),
-        // The body is not told: it may hold secrets.
+        // The body is not part of the message: it may contain secrets.
         Ok(HttpReply { status, .. }) => fail(format!("HTTP probe failed with statuscode: {status}")),
         Err(NetError::Body(detail)) => error("failure", detail),
         Err(NetError::Timeout) => {
@@ -137,17 +136,17 @@ pub fn tcp_answer(address: &str, got: Result<(), NetError>) -> Answer {
     }
 }
 
-/// What a gRPC server says of a service.
+/// The health of a service, as its gRPC server reports it.
 #[doc(alias = "HealthCheckResponse_ServingStatus")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serving {
-    /// It serves.
+    /// The service is serving.
     Serving,
-    /// It says something else: its number in the protocol.
+    /// Another status, by its number in the protocol.
     Not(i32),
 }
 
-/// Why a gRPC server says nothing.
+/// Why a gRPC server did not report the health of a service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrpcError {
     /// No connection.
@@ -159,7 +158,7 @@ pub enum GrpcError {
     /// No answer in time.
     #[error("no answer in time")]
     Timeout,
-    /// It answers with an error.
+    /// The server answered with an error.
     #[error("rpc error: code = {} desc = {message}", grpc_code(*code))]
     Status {
         /// Its number.
@@ -167,7 +166,7 @@ pub enum GrpcError {
         /// Its text.
         message: String,
     },
-    /// The connection broke, or what came is no answer.
+    /// The connection broke, or the bytes are not an answer.
     #[error("rpc error: code = Unavailable desc = {0}")]
     Broken(String),
 }
@@ -228,7 +227,7 @@ fn grpc_code(code: i32) -> String {
     name.map_or_else(|| format!("Code({code})"), |name| (*name).to_owned())
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecResult<'a> {
     /// Exit code.
@@ -239,16 +238,16 @@ pub struct ExecResult<'a> {
     pub stderr: &'a [u8],
 }
 
-/// Why a command did nothing.
+/// Why a command has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecFault {
-    /// It did not end in time.
+    /// The command did not end in time.
     Timeout,
     /// The runtime could not run it.
     Failed(String),
 }
 
-/// What a command means.
+/// What the result of a command means.
 /// upstream: `probe/exec/exec.go` `Probe` (v1.36)
 pub fn exec_answer(command: &[String], timeout: Duration, got: Result<ExecResult<'_>, ExecFault>) -> Answer {
     match got {
@@ -265,7 +264,7 @@ pub fn exec_answer(command: &[String], timeout: Duration, got: Result<ExecResult
     }
 }
 
-/// A probe whose target is not known cannot be asked.
+/// A probe without a target cannot run.
 pub fn unresolved(err: &TargetError) -> Answer {
     error("unknown", err.to_string())
 }

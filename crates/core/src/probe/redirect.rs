@@ -2,21 +2,22 @@
 
 use super::target::{HttpTarget, Scheme, request_path};
 
-/// How often a probe lets itself be sent on.
+/// The most redirects that a probe follows.
 pub const MAX_REDIRECTS: usize = 10;
 
 /// What to do with an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hop {
-    /// It is the last: take it.
+    /// It is the final answer.
     Take,
-    /// Ask there.
+    /// Follow the redirect.
     Follow(HttpTarget),
-    /// It has been sent on too often.
+    /// There were too many redirects.
     TooMany,
 }
 
-/// What to do with an answer of `at` with this `status` and `Location`, after `hops` redirects; `first` was asked first.
+/// What to do with an answer of `at` with this `status` and `Location`, after `hops` redirects; `first` is the
+/// first address.
 /// upstream: `probe/http/http.go` `RedirectChecker` (v1.36)
 pub fn next_hop(first: &HttpTarget, at: &HttpTarget, status: u16, location: Option<&str>, hops: usize) -> Hop {
     if !matches!(status, 301 | 302 | 303 | 307 | 308) {
@@ -31,7 +32,7 @@ pub fn next_hop(first: &HttpTarget, at: &HttpTarget, status: u16, location: Opti
     if hops + 1 >= MAX_REDIRECTS { Hop::TooMany } else { Hop::Follow(next) }
 }
 
-/// `location` as seen from `base`; `None` if it is no address that can be asked.
+/// `location` relative to `base`; `None` if it is not an address of a server.
 fn join(base: &HttpTarget, location: &str) -> Option<HttpTarget> {
     let (scheme, rest) = match location.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (Scheme::Http, Some(rest)),
@@ -47,7 +48,7 @@ fn join(base: &HttpTarget, location: &str) -> Option<HttpTarget> {
             Scheme::Http => 80,
             Scheme::Https => 443,
         };
-        // Another address: the Host header that was asked for belonged to the first.
+        // Another address: the configured Host header was for the first one.
         let (headers, port) = (base.headers.clone(), port.unwrap_or(default));
         return Some(HttpTarget { scheme, host, port, path: request_path(path), headers, host_header: None });
     }

@@ -1,4 +1,4 @@
-//! The machine of each probe, and of a container's probes together.
+//! The state machine of each probe, and of all probes of a container.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::time::{Instant, Now};
 /// One look at a container's current instance, as its probes need it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
-    /// Which instance.
+    /// The instance.
     pub id: &'a ContainerId,
-    /// Since when it runs; `None` if it does not.
+    /// Since when it runs; `None` if it does not run.
     pub running_since: Option<Timestamp>,
-    /// The pod's status already says that this instance has started: it did so under an earlier life of ours (PRB-11).
+    /// The pod's status shows this instance as started: it started before a restart of rubelet (PRB-11).
     pub started_before: bool,
-    /// The pod is on its way out: only readiness is still asked (PRB-09, TERM-02).
+    /// The pod is terminating: only readiness probes still run (PRB-09, TERM-02).
     pub ending: bool,
 }
 
@@ -29,20 +29,20 @@ pub struct Sight<'a> {
 pub struct ProbeState {
     timing: Timing,
     phase: Phase,
-    /// The last result and how often in a row it came.
+    /// The last result, and how often in a row it came.
     streak: Option<(Verdict, u32)>,
     verdict: Option<Verdict>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing to ask: the container does not run, or has not started.
+    /// The container does not run, or has not started.
     Idle,
-    /// To be asked then.
+    /// The next run is at this time.
     Due(Instant),
-    /// Being asked; it was due then.
+    /// A run is under way; it was due at this time.
     Asking { due: Instant },
-    /// Decided: not asked again until there is another instance (PRB-05).
+    /// Decided: no more runs until there is another instance (PRB-05).
     OnHold,
 }
 
@@ -51,17 +51,17 @@ impl ProbeState {
         Self { timing, phase: Phase::Idle, streak: None, verdict: None }
     }
 
-    /// When and how often it is asked.
+    /// When and how often the probe runs.
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    /// What stands; `None` as long as nothing was decided of this instance.
+    /// The result; `None` as long as no threshold was reached for this instance.
     pub fn verdict(&self) -> Option<Verdict> {
         self.verdict
     }
 
-    /// When it is to be asked next.
+    /// When the probe runs next.
     pub fn due(&self) -> Option<Instant> {
         match self.phase {
             Phase::Due(at) => Some(at),
@@ -69,13 +69,13 @@ impl ProbeState {
         }
     }
 
-    /// The last result and how often in a row it came.
+    /// The last result, and how often in a row it came.
     pub fn streak(&self) -> Option<(Verdict, u32)> {
         self.streak
     }
 
     fn rest(&mut self) {
-        // What was decided of this instance stays decided, even if the runtime shows it as running again.
+        // The result of this instance stays, even if the runtime shows it as running again.
         if self.phase != Phase::OnHold {
             self.phase = Phase::Idle;
         }
@@ -88,7 +88,7 @@ impl ProbeState {
         self.streak = None;
     }
 
-    /// Takes in what one run came to. An error teaches nothing and counts for nothing (PRB-06).
+    /// Takes in the answer of one run. An error does not count (PRB-06).
     fn answered(&mut self, kind: ProbeKind, answer: &Answer, now: Instant) {
         let Phase::Asking { due } = self.phase else { return };
         // The next run keeps the pace of the first, however late this one was begun; one that took longer than a period
@@ -126,7 +126,7 @@ pub struct ContainerProbes {
 }
 
 impl ContainerProbes {
-    /// Of a container of which no instance has been seen.
+    /// The probes of a container without an instance.
     pub fn new(container: &Container) -> Self {
         let state = |kind: ProbeKind| kind.of(container).map(|probe| ProbeState::new(Timing::of(probe)));
         Self {
@@ -161,17 +161,17 @@ impl ContainerProbes {
         self.instance.as_ref()
     }
 
-    /// The instance runs, as far as was seen.
+    /// The instance runs, by the last look.
     pub fn is_running(&self) -> bool {
         self.running_since.is_some()
     }
 
-    /// When the probe of this kind is to be asked next.
+    /// When the probe of this kind runs next.
     pub fn due(&self, kind: ProbeKind) -> Option<Instant> {
         self.probe(kind).and_then(ProbeState::due)
     }
 
-    /// The container has started, as far as its probes know (PRB-04).
+    /// The container has started, by the results of its probes (PRB-04).
     pub fn has_started(&self) -> bool {
         self.startup.as_ref().is_none_or(|probe| probe.verdict == Some(Verdict::Success))
     }
@@ -184,7 +184,7 @@ impl ContainerProbes {
         self.running_since = sight.running_since;
         self.ending = sight.ending;
         let Some(since) = sight.running_since else {
-            // What is not running is neither ready nor started, whatever its probes said last (PRB-08).
+            // A container that does not run is neither ready nor started, whatever its last results (PRB-08).
             for kind in ProbeKind::ALL {
                 if let Some(probe) = self.probe_mut(kind) {
                     probe.rest();
@@ -213,8 +213,8 @@ impl ContainerProbes {
     }
 
     fn stop_all_but_readiness(&mut self) {
-        // The pod is being stopped: nobody may restart a container of it, and a start that was never decided stays so,
-        // so that readiness does not begin to say yes for a container that never came up.
+        // The pod is terminating: none of its containers is restarted, and an undecided start stays undecided, so that a
+        // container that never started does not become ready.
         for probe in [&mut self.startup, &mut self.liveness].into_iter().flatten() {
             probe.phase = Phase::OnHold;
         }
@@ -238,7 +238,7 @@ impl ContainerProbes {
         }
     }
 
-    /// The probe is being asked from now on. Answers with the instance, or `None` if it is not to be asked now.
+    /// Begins a run of the probe. Returns the instance, or `None` if the probe is not due.
     pub fn begin(&mut self, kind: ProbeKind, now: Instant) -> Option<ContainerId> {
         let instance = self.instance.clone()?;
         let probe = self.probe_mut(kind)?;
@@ -247,20 +247,20 @@ impl ContainerProbes {
         Some(instance)
     }
 
-    /// Takes in the answer that `instance` gave; that of an earlier instance counts for nothing.
+    /// Takes in the answer of `instance`; that of an earlier instance does not count.
     pub fn answered(&mut self, kind: ProbeKind, instance: &ContainerId, answer: &Answer, now: Now) {
         if self.instance.as_ref() != Some(instance) {
             return;
         }
         let Some(probe) = self.probe_mut(kind) else { return };
         probe.answered(kind, answer, now.mono);
-        // A start opens the gate: the others are asked at once, not at some next tick (PRB-10).
+        // The container has started, so that the other probes run at once, not at the next tick (PRB-10).
         if let Some(since) = self.running_since {
             self.wake(since, now, 0.0);
         }
     }
 
-    /// Adds what stands to `view`.
+    /// Adds the results to `view`.
     pub fn show(&self, view: &mut ProbeView) {
         let (Some(id), Some(_)) = (&self.instance, self.running_since) else { return };
         for (probe, list) in [
@@ -275,11 +275,11 @@ impl ContainerProbes {
     }
 }
 
-/// When a probe is first asked.
+/// When a probe first runs.
 ///
 /// Readiness and startup as soon as the container runs and its initial delay is over. Liveness without a delay waits a
 /// period: upstream's first tick comes up to a period after the start, and a container that needs a moment is used to
-/// that. What ran before us is spread over a period, so that a restart of ours does not ask everything at once (PRB-02).
+/// that. Probes of containers from before a restart are spread over a period, so that not all run at once (PRB-02).
 fn first_run(kind: ProbeKind, timing: &Timing, since: Timestamp, now: Now, jitter: f64) -> Instant {
     let delay = match kind {
         ProbeKind::Liveness if timing.initial_delay.is_zero() => timing.period,

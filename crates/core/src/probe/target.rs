@@ -1,4 +1,4 @@
-//! What exactly a probe asks: host, port, path, headers, command (PRB-12 … PRB-14).
+//! The target of a probe: host, port, path, headers, command (PRB-12 … PRB-14).
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,34 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::env::{NoRoom, Room, expand};
 
-/// The most that the command of a probe may amount to, in bytes. It is made anew for every question, up to once a second
-/// for each container, so that it gets less than a container (`env::MAX_EXPANDED`); no command in a manifest of the API's
+/// The largest command of a probe, in bytes. It is expanded for every run, up to once a second for each container, so that
+/// it gets less room than a container (`env::MAX_EXPANDED`); no command in a manifest of the API's
 /// comes near it, for the API takes no pod larger than 1.5 MiB.
 const MAX_COMMAND: usize = 1024 * 1024;
-/// How probes call themselves.
+/// The user agent of probes.
 pub const PROBE_AGENT: &str = "kube-probe/1.36";
-/// How lifecycle hooks call themselves.
+/// The user agent of lifecycle hooks.
 pub const LIFECYCLE_AGENT: &str = "kube-lifecycle/1.36";
 
-/// What a probe does.
+/// The action of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeAction {
     /// Runs a command in the container.
     Exec(Vec<String>),
-    /// Asks a web server.
+    /// Sends an HTTP request.
     Http(HttpTarget),
-    /// Connects.
+    /// Opens a TCP connection.
     Tcp(TcpTarget),
-    /// Asks a gRPC server how it is.
+    /// Asks a gRPC server for its health.
     Grpc(GrpcTarget),
 }
 
-/// Whether TLS is spoken.
+/// Whether TLS is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Plain.
     Http,
-    /// TLS, whoever the server says it is.
+    /// TLS, without verification of the server's certificate.
     Https,
 }
 
@@ -56,7 +56,7 @@ pub struct HttpTarget {
 }
 
 impl HttpTarget {
-    /// As people are told it.
+    /// The URL, for messages.
     pub fn url(&self) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "http",
@@ -87,14 +87,14 @@ impl TcpTarget {
     }
 }
 
-/// Whom a gRPC probe asks, and about what.
+/// The server and the service of a gRPC probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrpcTarget {
     /// Address.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// The service asked about; empty for the server as a whole.
+    /// The service; empty for the server as a whole.
     pub service: String,
 }
 
@@ -109,19 +109,19 @@ fn join(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Why it cannot be said what a probe asks.
+/// Why a probe has no target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// No container port has this name, and it is no number.
     #[error("strconv.Atoi: parsing \"{0}\": invalid syntax")]
     PortName(String),
-    /// No such port can be.
+    /// The number is not a port.
     #[error("invalid port number: {0}")]
     Port(i64),
     /// The pod has no address.
     #[error("the pod has no address yet")]
     NoAddress,
-    /// The probe says nothing.
+    /// The probe has no action.
     #[error("missing probe handler for {0}")]
     NoHandler(String),
     /// Its command is too large.
@@ -132,7 +132,7 @@ pub enum TargetError {
     CommandTooLarge(String),
 }
 
-/// What `probe` of `container` asks; `pod_ip` is who is asked where the probe names no host.
+/// The target of `probe` of `container`; `pod_ip` is the host if the probe has none.
 pub fn resolve(probe: &Probe, container: &Container, pod_ip: Option<&str>) -> Result<ProbeAction, TargetError> {
     let or_pod = |host: Option<&String>| host_or_pod(host, pod_ip);
     if let Some(exec) = &probe.exec {
@@ -156,7 +156,7 @@ pub fn resolve(probe: &Probe, container: &Container, pod_ip: Option<&str>) -> Re
     Err(TargetError::NoHandler(container.name.clone()))
 }
 
-/// The request that `action` asks for, of a probe or of a hook.
+/// The request of `action`, of a probe or of a hook.
 #[doc(alias = "NewRequestForHTTPGetAction")]
 pub fn http_target(
     action: &HTTPGetAction,
@@ -175,7 +175,7 @@ pub fn http_target(
     }
     for header in given {
         let name = header.name.to_ascii_lowercase();
-        // One that is given empty is not sent at all, which is how a default is taken away.
+        // A header with an empty value is not sent, which removes a default.
         let taken_away = matches!(name.as_str(), "accept" | "user-agent") && header.value.is_empty();
         if name != "host" && !taken_away {
             headers.push((header.name.clone(), header.value.clone()));
@@ -191,7 +191,7 @@ pub fn http_target(
     })
 }
 
-/// The path as a request line can carry it: what may not stand there is escaped, and a fragment is not sent.
+/// The path for a request line: characters that are not allowed there are escaped, and a fragment is not sent.
 pub(super) fn request_path(path: &str) -> String {
     let path = path.split('#').next().unwrap_or_default();
     let mut out = String::with_capacity(path.len() + 1);
