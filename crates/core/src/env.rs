@@ -134,7 +134,7 @@ pub enum EnvError {
     /// A file's volume is not mounted.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoFileVolume(String),
-    /// A file could not be read or parsed. The reason is in the log only: the content of the file belongs to the container.
+    /// A file could not be read or parsed. The reason is in the log only: the content belongs to the container.
     #[error("couldn't parse env file")]
     File,
     /// A file has no such key.

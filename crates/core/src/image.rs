@@ -72,7 +72,7 @@ pub fn pulling(image: &str) -> String {
     format!("Pulling image {image:?}")
 }
 
-/// The message of the event `Pulled` after a pull: `took` is the pull itself, `waited` with the time in the queue (IMG-03).
+/// The message of the event `Pulled` after a pull: `took` is the pull itself, `waited` includes the queue (IMG-03).
 pub fn pulled(image: &str, took: Duration, waited: Duration, size: u64) -> String {
     format!(
         "Successfully pulled image {image:?} in {} ({} including waiting). Image size: {size} bytes.",
@@ -81,8 +81,8 @@ pub fn pulled(image: &str, took: Duration, waited: Duration, size: u64) -> Strin
     )
 }
 
-/// The message of the event `Pulled` for an image that was present (IMG-03). Upstream goes on, " and can be accessed by the pod",
-/// where it has checked the pod's credentials (gate `KubeletEnsureSecretPulledImages`); nothing checks them here.
+/// The message of the event `Pulled` for an image that was present (IMG-03). Upstream goes on, " and can be accessed by
+/// the pod", where it has checked the pod's credentials (gate `KubeletEnsureSecretPulledImages`); nothing checks them here.
 pub fn already_present(image: &str) -> String {
     format!("Container image {image:?} already present on machine")
 }

@@ -82,8 +82,8 @@ pub fn expand<'a>(
         Ok(())
     };
     let mut rest = text;
-    // Without a closing bracket ahead there is no reference: without this check, a text of opening brackets would be searched
-    // to its end from each of them.
+    // No closing bracket ahead, so that there is no reference: without this check, a text of opening brackets would be
+    // searched to its end from each of them.
     let mut closes = true;
     while let Some((before, after)) = rest.split_once('$') {
         push(before)?;

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Values by key; beyond `most` entries, the least recently used is dropped.
 ///
-/// Only a hash of 128 bits is kept of each key: keys are long, and there are thousands. Two keys with one hash would share a
-/// value, which is too unlikely to matter and of no use to an attacker.
+/// Only a hash of 128 bits is kept of each key: keys are long, and there are thousands. Two keys with one hash would share
+/// a value, which is too unlikely to matter and of no use to an attacker.
 #[derive(Debug)]
 pub(super) struct Lru<V> {
     most: usize,

@@ -175,7 +175,8 @@ impl CgroupTree {
             .collect()
     }
 
-    /// The pod whose cgroup is the directory `name` in the level of `class`; `None` if it is not the cgroup of a pod (HK-01).
+    /// The pod whose cgroup is the directory `name` in the level of `class`; `None` if there is no such pod
+    /// (HK-01).
     ///
     /// upstream: pod_container_manager_linux.go GetAllPodsFromCgroups (v1.36)
     #[doc(alias = "IsPodCgroup")]
