@@ -66,7 +66,7 @@ async fn step(sim: &mut Sim, api: &FakeApi, number: u64) {
     let name = format!("{}-uid", sim.chance.below(1_000_000) * 100 + number);
     let cpu = 1 + sim.chance.below(20);
     // Every fourth pod takes its time to stop.
-    let (container, grace) = if number % 4 == 0 { ("slow", 9) } else { ("app", 1) };
+    let (container, grace) = if number.is_multiple_of(4) { ("slow", 9) } else { ("app", 1) };
     let new = pod(&name).uid(&name).container(container).request("cpu", &cpu.to_string()).grace_secs(grace);
     let names = api.names();
     let any = usize::try_from(sim.chance.below(names.len().max(1) as u64)).ok().and_then(|n| names.get(n));
