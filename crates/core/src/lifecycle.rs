@@ -61,7 +61,7 @@ impl PodLifecycle {
 
     /// A pod that runs here though no source asks for it: it is ended at once, with the shortest grace (HK-10, TERM-10).
     pub fn orphan(orphan: crate::pod::OrphanPod, pace: Pace, now: Instant) -> (Self, Vec<Command>) {
-        let stage = Stage::terminating(now, Grace::MIN, Cause::Orphaned);
+        let stage = Stage::terminating(now, Grace::MIN, Cause::Orphaned.into());
         let mut life = Self::with(Subject::Orphan(orphan), stage, pace);
         let commands = life.start_job();
         (life, commands)
@@ -71,7 +71,7 @@ impl PodLifecycle {
     /// for the first end does not matter any more; what is left of the pod stays, as after any end by itself.
     #[must_use]
     pub fn end_again(self, now: Instant) -> (Self, Vec<Command>) {
-        let stage = Stage::terminating(now, Grace::MIN, Cause::Ended);
+        let stage = Stage::terminating(now, Grace::MIN, Cause::Ended.into());
         let mut life = Self { reborn: self.reborn, ..Self::with(self.subject, stage, self.pace) };
         let commands = life.start_job();
         (life, commands)
@@ -119,9 +119,9 @@ impl PodLifecycle {
             Event::NameFree => self.name_free(now),
             Event::Removed => {
                 self.reborn = None;
-                self.terminate(Cause::Removed, None, now)
+                self.terminate(Cause::Removed.into(), None, now)
             }
-            Event::Kill { cause, grace } => self.terminate(cause, grace, now),
+            Event::Kill { ending, grace } => self.terminate(ending, grace, now),
             Event::Hint => self.look_sooner(now),
             Event::Referred => self.referred(),
             Event::Deadline => self.deadline(now),
@@ -142,7 +142,7 @@ impl PodLifecycle {
         };
         self.subject = Subject::Pod(pod);
         if let Some(cause) = ended {
-            return self.terminate(cause, None, now);
+            return self.terminate(cause.into(), None, now);
         }
         match (&self.stage, &mut self.job) {
             (Stage::Waiting, _) => Vec::new(),
@@ -168,7 +168,7 @@ impl PodLifecycle {
         }
         self.subject = Subject::Pod(pod);
         match deletion {
-            Some(cause) => self.terminate(cause, None, now),
+            Some(cause) => self.terminate(cause.into(), None, now),
             None => Vec::new(),
         }
     }
@@ -181,7 +181,7 @@ impl PodLifecycle {
             (None, Subject::Pod(_)) => self.subject = Subject::Pod(pod),
             (None, Subject::Orphan(_)) => return Vec::new(),
         }
-        if ended { self.terminate(Cause::Ended, None, now) } else { Vec::new() }
+        if ended { self.terminate(Cause::Ended.into(), None, now) } else { Vec::new() }
     }
 
     fn name_free(&mut self, now: Instant) -> Vec<Command> {
@@ -192,18 +192,21 @@ impl PodLifecycle {
         self.start_job()
     }
 
-    fn terminate(&mut self, cause: Cause, asked: Option<Duration>, now: Instant) -> Vec<Command> {
+    fn terminate(&mut self, ending: Ending, asked: Option<Duration>, now: Instant) -> Vec<Command> {
         let grace = self.subject.grace(asked);
         match &mut self.stage {
             Stage::Waiting | Stage::Syncing { .. } => {
-                self.stage = Stage::terminating(now, grace, cause);
+                self.stage = Stage::terminating(now, grace, ending);
                 self.restart_job()
             }
-            Stage::Terminating { grace: current, until, cause: first, .. } => {
+            Stage::Terminating { grace: current, until, ending: first, .. } => {
                 // A deletion is the user's own wish and outranks what the node did by itself: it decides when the API
-                // object may go.
-                if cause == Cause::Deleted {
-                    *first = cause;
+                // object may go. The status keeps the first reason that the node had.
+                if ending.cause == Cause::Deleted {
+                    first.cause = ending.cause;
+                }
+                if first.reason.is_none() {
+                    first.reason = ending.reason;
                 }
                 if asked.is_none() && !self.subject.is_deleted() || grace >= *current {
                     return Vec::new();
@@ -273,7 +276,7 @@ impl PodLifecycle {
             return self.start_job();
         }
         match end {
-            JobEnd::Synced { terminal: true, .. } => self.terminate(Cause::Ended, None, now),
+            JobEnd::Synced { terminal: true, .. } => self.terminate(Cause::Ended.into(), None, now),
             JobEnd::Synced { looked_at, again_in, terminal: false } => {
                 if flight.stale || flight.cancelled || flight.news.is_some_and(|news| news > looked_at) {
                     return self.start_job();
@@ -282,8 +285,8 @@ impl PodLifecycle {
                 Vec::new()
             }
             JobEnd::Stopped => {
-                let cause = self.stage.cause().unwrap_or(Cause::Ended);
-                self.stage = Stage::Terminated { since: now, cause };
+                let ending = self.stage.ending().cloned().unwrap_or(Cause::Ended.into());
+                self.stage = Stage::Terminated { since: now, ending };
                 self.start_job()
             }
             JobEnd::CleanedUp => {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::desired::{Delta, DeltaOp, DesiredPods};
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_core::lifecycle::Event as PodEventKind;
+use rubelet_core::lifecycle;
 use rubelet_core::pod::{PodExt, Source};
 use rubelet_core::time::Instant;
 use tokio::sync::{mpsc, watch};
@@ -29,11 +29,12 @@ use tracing::{info, warn};
 pub use handle::{KnownPod, NodeView, SyncLoopHandle};
 
 use crate::health::RuntimeHealth;
+use crate::job::{JobResult, Note};
 use crate::metrics::{Census, Trigger};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::pleg::{Listing, PlegNews};
-use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
+use crate::pod_worker::{Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EventKind};
 use crate::prober::{ProbeNews, ProberLine};
 use crate::task::TaskGroup;
@@ -91,7 +92,7 @@ struct Inputs {
     health: watch::Receiver<RuntimeHealth>,
 }
 
-/// A pod that was refused at the door.
+/// A pod that admission rejected.
 #[derive(Clone, Debug)]
 pub struct Rejected {
     /// The pod.
@@ -220,10 +221,10 @@ impl SyncLoop {
         match event {
             Event::Shutdown => {}
             Event::Delivery(delivery) => self.deliver(delivery),
-            Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, PodEventKind::Hint),
+            Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, lifecycle::Event::Hint),
             Event::Pleg(PlegNews::Listed(listing)) => self.listed(listing),
             Event::Probed(news) => self.workers.probed(news),
-            Event::ObjectChanged(uid) => self.workers.event(&uid, PodEventKind::Referred),
+            Event::ObjectChanged(uid) => self.workers.event(&uid, lifecycle::Event::Referred),
             Event::Note(uid, note) => self.workers.note(&uid, note),
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
@@ -348,7 +349,6 @@ impl SyncLoop {
     fn job_ended(&mut self, result: JobResult) {
         let uid = result.uid.clone();
         let wanted = self.is_wanted(&uid);
-        let told = self.workers.told(&uid).cloned();
         match self.workers.job_ended(result, wanted) {
             Outcome::GoesOn => {}
             Outcome::Over(_) | Outcome::Forgotten(_) => {
@@ -359,9 +359,9 @@ impl SyncLoop {
                 self.housekeeping.soon(self.node.clock.mono());
             }
         }
-        if let Some(now) = self.workers.told(&uid).filter(|now| told.as_ref() != Some(now)) {
-            let shared = self.resizes.told(&uid, now);
-            self.workers.share_told(&uid, shared);
+        if let Some(actuated) = self.workers.unrecorded(&uid) {
+            let shared = self.resizes.told(&uid, &actuated);
+            self.workers.recorded(&uid, shared);
         }
         if !self.waiters.is_empty() {
             self.open_door();
@@ -482,8 +482,9 @@ impl SyncLoop {
             Request::Census(reply) => {
                 let _gone = reply.send(self.census());
             }
-            Request::Terminate { uid, cause, grace } => {
-                self.workers.event(&uid, PodEventKind::Kill { cause, grace });
+            Request::Terminate { uid, ending, grace, reply } => {
+                self.workers.terminate(&uid, ending, grace);
+                self.workers.when_stopped(&uid, reply);
             }
         }
     }

@@ -119,11 +119,11 @@ fn grace_shrinks_and_never_grows_work_05() {
     assert_eq!(life.step(Event::Removed, at(1), 0.0), [Command::Cancel]);
     assert_eq!(life.step(synced(1), at(1), 0.0), [terminate(30)]);
     for (event, restarts) in [
-        (Event::Kill { cause: Cause::Evicted, grace: Some(Duration::from_secs(40)) }, false),
-        (Event::Kill { cause: Cause::Evicted, grace: None }, false),
+        (Event::Kill { ending: Cause::Evicted.into(), grace: Some(Duration::from_secs(40)) }, false),
+        (Event::Kill { ending: Cause::Evicted.into(), grace: None }, false),
         (Event::Desired { pod: deleted(5), how: Arrival::Updated }, true),
         (Event::Desired { pod: deleted(9), how: Arrival::Updated }, false),
-        (Event::Kill { cause: Cause::Evicted, grace: Some(Duration::ZERO) }, true),
+        (Event::Kill { ending: Cause::Evicted.into(), grace: Some(Duration::ZERO) }, true),
     ] {
         let shown = format!("{event:?}");
         let commands = life.step(event, at(2), 0.0);
@@ -135,7 +135,8 @@ fn grace_shrinks_and_never_grows_work_05() {
             ));
         }
     }
-    assert!(matches!(life.stage(), Stage::Terminating { grace: Grace::MIN, cause: Cause::Deleted, .. }));
+    assert!(matches!(life.stage(), Stage::Terminating { grace: Grace::MIN, .. }));
+    assert_eq!(life.stage().cause(), Some(Cause::Deleted));
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn a_deletion_of_the_pod_that_comes_back_shortens_the_grace_of_the_life_before_i
     life.step(Event::Desired { pod: Arc::new(pod(8)), how: Arrival::Added }, at(2), 0.0);
     let delete = Event::Desired { pod: deleted(3), how: Arrival::Updated };
     assert_eq!(life.step(delete, at(3), 0.0), [Command::Cancel]);
-    assert!(matches!(life.stage(), Stage::Terminating { cause: Cause::Deleted, .. }));
+    assert_eq!((life.stage().word(), life.stage().cause()), ("Terminating", Some(Cause::Deleted)));
     assert_eq!(life.stage().grace_left(at(3)).get().as_secs(), 3);
 }
 
@@ -183,7 +184,7 @@ fn an_orphan_is_ended_at_once_with_the_least_grace_term_10() {
     let orphan = OrphanPod { pod: crate::id::PodRef::of(&pod(30)) };
     let (life, commands) = PodLifecycle::orphan(orphan, Pace::new(Duration::from_secs(60)), at(0));
     assert_eq!(commands, [terminate(1)]);
-    assert!(matches!(life.stage(), Stage::Terminating { cause: Cause::Orphaned, .. }));
+    assert_eq!((life.stage().word(), life.stage().cause()), ("Terminating", Some(Cause::Orphaned)));
 }
 
 #[test]
@@ -201,6 +202,22 @@ fn a_termination_that_failed_is_tried_again_at_the_next_event() {
     assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(2), 0.0), []);
     assert_eq!(life.next_deadline(), Some(at(12)));
     assert_eq!(life.step(Event::Hint, at(3), 0.0), [terminate(30)]);
+}
+
+#[test]
+fn a_deletion_outranks_the_cause_and_leaves_the_reason_of_the_status() {
+    let mut life = syncing();
+    life.step(Event::Kill { ending: Ending::preempted(), grace: None }, at(1), 0.0);
+    let later =
+        Arc::new(crate::status::EndReason { reason: "Evicted".into(), ..crate::status::EndReason::preempted() });
+    let evicted = Ending { cause: Cause::Evicted, reason: Some(later) };
+    life.step(Event::Kill { ending: evicted, grace: None }, at(2), 0.0);
+    life.step(Event::Desired { pod: deleted(5), how: Arrival::Updated }, at(3), 0.0);
+    let ending = life.stage().ending().cloned().expect("it ends");
+    assert_eq!(ending, Ending { cause: Cause::Deleted, ..Ending::preempted() });
+    life.step(Event::Done(JobEnd::Failed(Retry::Soon)), at(4), 0.0);
+    life.step(Event::Done(JobEnd::Stopped), at(5), 0.0);
+    assert_eq!(life.stage(), &Stage::Terminated { since: at(5), ending });
 }
 
 #[test]

@@ -15,7 +15,7 @@ use rubelet_core::resources::{CPU, MEMORY};
 
 use super::PodRuntime;
 use crate::chain::Chain;
-use crate::pod_worker::PodMemory;
+use crate::job::PodMemory;
 use crate::ports::RpcErrorKind;
 use crate::resources::pod_policy;
 
@@ -43,8 +43,8 @@ impl PodRuntime<'_> {
         sandbox: &SandboxId,
         memory: &mut PodMemory,
     ) -> Result<(), String> {
-        self.line.step("other resources").await;
-        let mut told = memory.told.as_deref().cloned().unwrap_or_default();
+        self.job.step("other resources").await;
+        let mut told = memory.actuated.as_deref().cloned().unwrap_or_default();
         let policy = pod_policy(self.node);
         let new = pod_values(self.pod, &policy);
         let old = with_allocation(self.pod, &told).map_or_else(|| new.clone(), |pod| pod_values(&pod, &policy));
@@ -52,14 +52,14 @@ impl PodRuntime<'_> {
         self.set_pod(&larger(&old, &new)).await?;
         for (change, resources) in steps(plan) {
             self.resize_one(change, resources, &mut told).await?;
-            memory.told = Some(Arc::new(told.clone()));
+            memory.actuated = Some(Arc::new(told.clone()));
         }
         self.set_pod(&new).await?;
         self.tell_sandbox(sandbox, &new).await;
         // The pod's cgroup was set for all of them, also for those that have had their turn.
         self.pod.init().iter().filter(|c| !is_sidecar(c)).for_each(|c| told.set(c));
         told.pod = self.pod.pod_spec().and_then(|spec| spec.resources.clone());
-        memory.told = Some(Arc::new(told));
+        memory.actuated = Some(Arc::new(told));
         Ok(())
     }
 
