@@ -40,7 +40,7 @@ pub struct PodLifecycle {
     /// When the last of them came to rest.
     failed_at: Instant,
     /// The same UID was asked for again while this one was on its way out (WORK-06).
-    reborn: Option<Arc<Pod>>,
+    recreated: Option<Arc<Pod>>,
 }
 
 #[derive(Clone, Debug)]
@@ -72,13 +72,13 @@ impl PodLifecycle {
     #[must_use]
     pub fn end_again(self, now: Instant) -> (Self, Vec<Command>) {
         let stage = Stage::terminating(now, Grace::MIN, Cause::Ended.into());
-        let mut life = Self { reborn: self.reborn, ..Self::with(self.subject, stage, self.pace) };
+        let mut life = Self { recreated: self.recreated, ..Self::with(self.subject, stage, self.pace) };
         let commands = life.start_job();
         (life, commands)
     }
 
     fn with(subject: Subject, stage: Stage, pace: Pace) -> Self {
-        Self { subject, stage, pace, job: None, due: None, failures: 0, failed_at: Instant::START, reborn: None }
+        Self { subject, stage, pace, job: None, due: None, failures: 0, failed_at: Instant::START, recreated: None }
     }
 
     /// Where the pod is.
@@ -107,8 +107,8 @@ impl PodLifecycle {
     }
 
     /// The pod to begin anew with, now that this life is over (WORK-06).
-    pub fn into_reborn(self) -> Option<Arc<Pod>> {
-        self.reborn
+    pub fn into_recreated(self) -> Option<Arc<Pod>> {
+        self.recreated
     }
 
     /// Takes one event and answers with what to do. `jitter` is a random number from 0 up to 1.
@@ -118,12 +118,12 @@ impl PodLifecycle {
             Event::Refreshed { pod } => self.refreshed(pod, now),
             Event::NameFree => self.name_free(now),
             Event::Removed => {
-                self.reborn = None;
+                self.recreated = None;
                 self.terminate(Cause::Removed.into(), None, now)
             }
             Event::Kill { ending, grace } => self.terminate(ending, grace, now),
             Event::Hint => self.look_sooner(now),
-            Event::Referred => self.referred(),
+            Event::DependencyChanged => self.dependency_changed(),
             Event::Deadline => self.deadline(now),
             Event::Done(end) => self.done(end, now, jitter),
         }
@@ -156,15 +156,15 @@ impl PodLifecycle {
 
     /// No update reverses an end. A shorter grace counts; a new pod of the same UID gets its own life after this one.
     fn desired_too_late(&mut self, pod: Arc<Pod>, how: Arrival, now: Instant) -> Vec<Command> {
-        let comes_back = how == Arrival::Added || self.reborn.is_some();
+        let comes_back = how == Arrival::Added || self.recreated.is_some();
         if comes_back && !pod.is_deleted() && !pod.is_terminal() {
-            self.reborn = Some(pod);
+            self.recreated = Some(pod);
             return Vec::new();
         }
         let deletion = pod.is_deleted().then_some(Cause::Deleted);
-        if let Some(reborn) = &mut self.reborn {
+        if let Some(recreated) = &mut self.recreated {
             // The pod that comes back is the one that has been deleted, or has ended: its life begins with that.
-            *reborn = Arc::clone(&pod);
+            *recreated = Arc::clone(&pod);
         }
         self.subject = Subject::Pod(pod);
         match deletion {
@@ -176,8 +176,8 @@ impl PodLifecycle {
     /// Nothing is to be done for a status, unless it says that the pod has ended: others may fail a pod.
     fn refreshed(&mut self, pod: Arc<Pod>, now: Instant) -> Vec<Command> {
         let ended = pod.is_terminal() && !self.stage.is_past_syncing();
-        match (&mut self.reborn, &self.subject) {
-            (Some(reborn), _) => *reborn = pod,
+        match (&mut self.recreated, &self.subject) {
+            (Some(recreated), _) => *recreated = pod,
             (None, Subject::Pod(_)) => self.subject = Subject::Pod(pod),
             (None, Subject::Orphan(_)) => return Vec::new(),
         }
@@ -240,7 +240,7 @@ impl PodLifecycle {
     }
 
     /// As good as another spec: a job in flight may have read what was there before, and no failure puts off the next.
-    fn referred(&mut self) -> Vec<Command> {
+    fn dependency_changed(&mut self) -> Vec<Command> {
         match (&self.stage, &mut self.job) {
             (Stage::Syncing { .. }, Some(flight)) => {
                 flight.stale = true;

@@ -224,7 +224,7 @@ impl SyncLoop {
             Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, lifecycle::Event::Hint),
             Event::Pleg(PlegNews::Listed(listing)) => self.listed(listing),
             Event::Probed(news) => self.workers.probed(news),
-            Event::ObjectChanged(uid) => self.workers.event(&uid, lifecycle::Event::Referred),
+            Event::ObjectChanged(uid) => self.workers.event(&uid, lifecycle::Event::DependencyChanged),
             Event::Note(uid, note) => self.workers.note(&uid, note),
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
@@ -325,19 +325,19 @@ impl SyncLoop {
         }
     }
 
-    /// A fresh list of all that runs: names that strangers hold may have become free, or taken.
+    /// A fresh list of all that runs: names that unknown pods hold may have become free, or taken.
     fn listed(&mut self, listing: Arc<Listing>) {
-        let running = listing.values().filter(|pod| pod.is_running() && self.is_stranger(&pod.pod.uid));
+        let running = listing.values().filter(|pod| pod.is_running() && self.is_unknown(&pod.pod.uid));
         let running: Vec<PodRef> = running.map(|pod| pod.pod.clone()).collect();
-        let strangers = listing.keys().any(|uid| self.is_stranger(uid));
-        self.workers.set_strangers(running);
+        let any_unknown = listing.keys().any(|uid| self.is_unknown(uid));
+        self.workers.set_unknown(running);
         self.listing = Some(listing);
-        if strangers {
+        if any_unknown {
             self.housekeeping.soon(self.node.clock.mono());
         }
     }
 
-    fn is_stranger(&self, uid: &PodUid) -> bool {
+    fn is_unknown(&self, uid: &PodUid) -> bool {
         !self.workers.knows(uid) && !self.is_wanted(uid)
     }
 
@@ -417,7 +417,7 @@ impl SyncLoop {
     }
 
     fn surveyed(&mut self, survey: &Survey) {
-        for orphan in survey.strangers(|uid| self.is_stranger(uid)) {
+        for orphan in survey.strangers(|uid| self.is_unknown(uid)) {
             self.workers.orphan(orphan);
         }
         for uid in survey.running() {

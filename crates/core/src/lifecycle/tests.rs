@@ -147,9 +147,9 @@ fn a_pod_added_again_while_ending_gets_a_life_of_its_own_work_06() {
     let again = Event::Desired { pod: Arc::new(pod(8)), how: Arrival::Added };
     assert_eq!(life.step(again, at(2), 0.0), []);
     assert!(life.stage().is_past_syncing());
-    assert!(life.clone().into_reborn().is_some());
+    assert!(life.clone().into_recreated().is_some());
     life.step(Event::Removed, at(3), 0.0);
-    assert!(life.into_reborn().is_none());
+    assert!(life.into_recreated().is_none());
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn a_pod_that_comes_back_and_is_deleted_before_its_life_begins_is_begun_deleted_
         assert_eq!(life.step(Event::Removed, at(1), 0.0), [terminate(30)]);
         life.step(Event::Desired { pod: Arc::new(pod(8)), how: Arrival::Added }, at(2), 0.0);
         life.step(Event::Desired { pod: Arc::clone(&newer), how: Arrival::Updated }, at(3), 0.0);
-        let reborn = life.into_reborn().expect("the API still has the pod: it has to be ended there");
-        assert!(Arc::ptr_eq(&reborn, &newer), "{reborn:?}");
+        let recreated = life.into_recreated().expect("the API still has the pod: it has to be ended there");
+        assert!(Arc::ptr_eq(&recreated, &newer), "{recreated:?}");
     }
 }
 
@@ -258,14 +258,14 @@ fn a_stop_that_is_tried_again_has_what_is_left_of_the_grace() {
 fn a_change_of_what_the_spec_refers_to_is_due_at_once_whatever_failed_before() {
     let mut life = syncing();
     // A job in flight may have read what was there before.
-    assert_eq!(life.step(Event::Referred, at(1), 0.0), []);
+    assert_eq!(life.step(Event::DependencyChanged, at(1), 0.0), []);
     assert_eq!(life.step(synced(2), at(2), 0.0), [Command::Start(Job::Sync)]);
     for n in 0..5 {
         assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(3 + n), 0.0), []);
-        assert_eq!(life.step(Event::Referred, at(3 + n), 0.0), [Command::Start(Job::Sync)]);
+        assert_eq!(life.step(Event::DependencyChanged, at(3 + n), 0.0), [Command::Start(Job::Sync)]);
     }
     // Nothing is begun in a pod that ends.
     assert_eq!(life.step(Event::Removed, at(9), 0.0), [Command::Cancel]);
-    assert_eq!(life.step(Event::Referred, at(9), 0.0), []);
+    assert_eq!(life.step(Event::DependencyChanged, at(9), 0.0), []);
     assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Soon)), at(9), 0.0), [terminate(30)]);
 }

@@ -242,7 +242,7 @@ pub enum Event {
     /// Look at it sooner than planned.
     Hint,
     /// Something that its spec refers to has changed: what waits for it, or is made from it, is due at once.
-    Referred,
+    DependencyChanged,
     /// [`PodLifecycle::next_deadline`](super::PodLifecycle::next_deadline) has come.
     Deadline,
     /// The job in flight has come to rest.

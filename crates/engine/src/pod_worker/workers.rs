@@ -149,8 +149,8 @@ impl PodWorkers {
             return;
         }
         let life = PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace);
-        let mut worker = self.worker(life, self.status_before(&pod), self.told_before.get(&uid).cloned());
-        self.told_before.remove(&uid);
+        let actuated = self.told_before.remove(&uid);
+        let mut worker = self.worker(life, self.status_before(&pod), actuated);
         worker.tracker = StartupTracker::of(&pod);
         self.workers.insert(uid.clone(), worker);
         self.happened(
@@ -337,12 +337,12 @@ impl PodWorkers {
         if let Some(worker) = self.workers.get_mut(&uid) {
             worker.over_since = Some(now);
         }
-        let reborn = self.workers.get(&uid).and_then(|w| w.life.clone().into_reborn());
-        if reborn.is_none() && wanted {
+        let recreated = self.workers.get(&uid).and_then(|w| w.life.clone().into_recreated());
+        if recreated.is_none() && wanted {
             return Outcome::Over(uid);
         }
         self.forget(&uid);
-        if let Some(pod) = reborn {
+        if let Some(pod) = recreated {
             let reference = PodRef::of(&pod);
             self.begin(pod, reference);
         }
