@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use fit::Shortage;
-pub use preempt::{PREEMPTED, PREEMPTING, preempted, victims};
+pub use preempt::victims;
 pub use sysctl::{SysctlAllowlist, SysctlError};
 
 /// The operating system that this kubelet is for.

@@ -20,6 +20,7 @@ pub mod hostname;
 pub mod hosts;
 pub mod id;
 pub mod image;
+pub mod inputs;
 pub mod keyring;
 pub mod launch;
 pub mod lifecycle;

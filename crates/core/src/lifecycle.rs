@@ -40,7 +40,7 @@ pub struct PodLifecycle {
     /// When the last of them came to rest.
     failed_at: Instant,
     /// The same UID was asked for again while this one was on its way out (WORK-06).
-    reborn: Option<Arc<Pod>>,
+    recreated: Option<Arc<Pod>>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl PodLifecycle {
 
     /// A pod that runs here though no source asks for it: it is ended at once, with the shortest grace (HK-10, TERM-10).
     pub fn orphan(orphan: crate::pod::OrphanPod, pace: Pace, now: Instant) -> (Self, Vec<Command>) {
-        let stage = Stage::terminating(now, Grace::MIN, Cause::Orphaned);
+        let stage = Stage::terminating(now, Grace::MIN, Cause::Orphaned.into());
         let mut life = Self::with(Subject::Orphan(orphan), stage, pace);
         let commands = life.start_job();
         (life, commands)
@@ -71,14 +71,14 @@ impl PodLifecycle {
     /// for the first end does not matter any more; what is left of the pod stays, as after any end by itself.
     #[must_use]
     pub fn end_again(self, now: Instant) -> (Self, Vec<Command>) {
-        let stage = Stage::terminating(now, Grace::MIN, Cause::Ended);
-        let mut life = Self { reborn: self.reborn, ..Self::with(self.subject, stage, self.pace) };
+        let stage = Stage::terminating(now, Grace::MIN, Cause::Ended.into());
+        let mut life = Self { recreated: self.recreated, ..Self::with(self.subject, stage, self.pace) };
         let commands = life.start_job();
         (life, commands)
     }
 
     fn with(subject: Subject, stage: Stage, pace: Pace) -> Self {
-        Self { subject, stage, pace, job: None, due: None, failures: 0, failed_at: Instant::START, reborn: None }
+        Self { subject, stage, pace, job: None, due: None, failures: 0, failed_at: Instant::START, recreated: None }
     }
 
     /// Where the pod is.
@@ -107,8 +107,8 @@ impl PodLifecycle {
     }
 
     /// The pod to begin anew with, now that this life is over (WORK-06).
-    pub fn into_reborn(self) -> Option<Arc<Pod>> {
-        self.reborn
+    pub fn into_recreated(self) -> Option<Arc<Pod>> {
+        self.recreated
     }
 
     /// Takes one event and answers with what to do. `jitter` is a random number from 0 up to 1.
@@ -118,12 +118,12 @@ impl PodLifecycle {
             Event::Refreshed { pod } => self.refreshed(pod, now),
             Event::NameFree => self.name_free(now),
             Event::Removed => {
-                self.reborn = None;
-                self.terminate(Cause::Removed, None, now)
+                self.recreated = None;
+                self.terminate(Cause::Removed.into(), None, now)
             }
-            Event::Kill { cause, grace } => self.terminate(cause, grace, now),
+            Event::Kill { ending, grace } => self.terminate(ending, grace, now),
             Event::Hint => self.look_sooner(now),
-            Event::Referred => self.referred(),
+            Event::DependencyChanged => self.dependency_changed(),
             Event::Deadline => self.deadline(now),
             Event::Done(end) => self.done(end, now, jitter),
         }
@@ -142,7 +142,7 @@ impl PodLifecycle {
         };
         self.subject = Subject::Pod(pod);
         if let Some(cause) = ended {
-            return self.terminate(cause, None, now);
+            return self.terminate(cause.into(), None, now);
         }
         match (&self.stage, &mut self.job) {
             (Stage::Waiting, _) => Vec::new(),
@@ -156,19 +156,19 @@ impl PodLifecycle {
 
     /// No update reverses an end. A shorter grace counts; a new pod of the same UID gets its own life after this one.
     fn desired_too_late(&mut self, pod: Arc<Pod>, how: Arrival, now: Instant) -> Vec<Command> {
-        let comes_back = how == Arrival::Added || self.reborn.is_some();
+        let comes_back = how == Arrival::Added || self.recreated.is_some();
         if comes_back && !pod.is_deleted() && !pod.is_terminal() {
-            self.reborn = Some(pod);
+            self.recreated = Some(pod);
             return Vec::new();
         }
         let deletion = pod.is_deleted().then_some(Cause::Deleted);
-        if let Some(reborn) = &mut self.reborn {
+        if let Some(recreated) = &mut self.recreated {
             // The pod that comes back is the one that has been deleted, or has ended: its life begins with that.
-            *reborn = Arc::clone(&pod);
+            *recreated = Arc::clone(&pod);
         }
         self.subject = Subject::Pod(pod);
         match deletion {
-            Some(cause) => self.terminate(cause, None, now),
+            Some(cause) => self.terminate(cause.into(), None, now),
             None => Vec::new(),
         }
     }
@@ -176,12 +176,12 @@ impl PodLifecycle {
     /// Nothing is to be done for a status, unless it says that the pod has ended: others may fail a pod.
     fn refreshed(&mut self, pod: Arc<Pod>, now: Instant) -> Vec<Command> {
         let ended = pod.is_terminal() && !self.stage.is_past_syncing();
-        match (&mut self.reborn, &self.subject) {
-            (Some(reborn), _) => *reborn = pod,
+        match (&mut self.recreated, &self.subject) {
+            (Some(recreated), _) => *recreated = pod,
             (None, Subject::Pod(_)) => self.subject = Subject::Pod(pod),
             (None, Subject::Orphan(_)) => return Vec::new(),
         }
-        if ended { self.terminate(Cause::Ended, None, now) } else { Vec::new() }
+        if ended { self.terminate(Cause::Ended.into(), None, now) } else { Vec::new() }
     }
 
     fn name_free(&mut self, now: Instant) -> Vec<Command> {
@@ -192,18 +192,21 @@ impl PodLifecycle {
         self.start_job()
     }
 
-    fn terminate(&mut self, cause: Cause, asked: Option<Duration>, now: Instant) -> Vec<Command> {
+    fn terminate(&mut self, ending: Ending, asked: Option<Duration>, now: Instant) -> Vec<Command> {
         let grace = self.subject.grace(asked);
         match &mut self.stage {
             Stage::Waiting | Stage::Syncing { .. } => {
-                self.stage = Stage::terminating(now, grace, cause);
+                self.stage = Stage::terminating(now, grace, ending);
                 self.restart_job()
             }
-            Stage::Terminating { grace: current, until, cause: first, .. } => {
+            Stage::Terminating { grace: current, until, ending: first, .. } => {
                 // A deletion is the user's own wish and outranks what the node did by itself: it decides when the API
-                // object may go.
-                if cause == Cause::Deleted {
-                    *first = cause;
+                // object may go. The status keeps the first reason that the node had.
+                if ending.cause == Cause::Deleted {
+                    first.cause = ending.cause;
+                }
+                if first.reason.is_none() {
+                    first.reason = ending.reason;
                 }
                 if asked.is_none() && !self.subject.is_deleted() || grace >= *current {
                     return Vec::new();
@@ -237,7 +240,7 @@ impl PodLifecycle {
     }
 
     /// As good as another spec: a job in flight may have read what was there before, and no failure puts off the next.
-    fn referred(&mut self) -> Vec<Command> {
+    fn dependency_changed(&mut self) -> Vec<Command> {
         match (&self.stage, &mut self.job) {
             (Stage::Syncing { .. }, Some(flight)) => {
                 flight.stale = true;
@@ -273,7 +276,7 @@ impl PodLifecycle {
             return self.start_job();
         }
         match end {
-            JobEnd::Synced { terminal: true, .. } => self.terminate(Cause::Ended, None, now),
+            JobEnd::Synced { terminal: true, .. } => self.terminate(Cause::Ended.into(), None, now),
             JobEnd::Synced { looked_at, again_in, terminal: false } => {
                 if flight.stale || flight.cancelled || flight.news.is_some_and(|news| news > looked_at) {
                     return self.start_job();
@@ -282,8 +285,8 @@ impl PodLifecycle {
                 Vec::new()
             }
             JobEnd::Stopped => {
-                let cause = self.stage.cause().unwrap_or(Cause::Ended);
-                self.stage = Stage::Terminated { since: now, cause };
+                let ending = self.stage.ending().cloned().unwrap_or(Cause::Ended.into());
+                self.stage = Stage::Terminated { since: now, ending };
                 self.start_job()
             }
             JobEnd::CleanedUp => {

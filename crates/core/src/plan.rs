@@ -24,22 +24,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::id::{ContainerId, SandboxId};
+use crate::inputs::PodInputs;
 use crate::observe::{ContainerObservation, ContainerStateKind, PodObservation};
 use crate::pod::{PodExt, Role, is_sidecar};
-use crate::resize::{PodAllocation, ResizePlan, plan_resize};
-
-/// The inputs of a plan, apart from the look at the runtime.
-#[derive(Clone, Copy, Debug)]
-pub struct PodView<'a> {
-    /// The pod as desired, with its allocated resources.
-    pub pod: &'a Pod,
-    /// The results of its probes.
-    pub probes: &'a ProbeView,
-    /// Feature gates that change plans.
-    pub gates: PlanGates,
-    /// The resources that the runtime has actuated. `None` if they are not known: then no container is resized.
-    pub actuated: Option<&'a PodAllocation>,
-}
+use crate::resize::{ResizePlan, plan_resize};
 
 /// Feature gates that change plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,48 +158,48 @@ pub struct StartContainer {
     pub index: usize,
 }
 
-/// The work on `view.pod`, given the look `seen`.
+/// The work on `inputs.pod`, given the look `seen`.
 #[doc(alias = "computePodActions")]
-pub fn plan_pod(view: &PodView<'_>, seen: &PodObservation) -> PodPlan {
-    let need = sandbox_need(view.pod, seen);
-    let mut plan = if restarts_all(view.pod, seen, view.gates) {
-        restart::start_over(view.pod, seen, &need)
+pub fn plan_pod(inputs: &PodInputs<'_>, seen: &PodObservation) -> PodPlan {
+    let need = sandbox_need(inputs.pod, seen);
+    let mut plan = if restarts_all(inputs.pod, seen, inputs.node.gates) {
+        restart::start_over(inputs.pod, seen, &need)
     } else {
         match need {
-            SandboxNeed::New { attempt, replaces } => sandbox::recreate(view, seen, attempt, replaces),
-            SandboxNeed::Keep(id) => inside(view, seen, id),
+            SandboxNeed::New { attempt, replaces } => sandbox::recreate(inputs, seen, attempt, replaces),
+            SandboxNeed::Keep(id) => inside(inputs, seen, id),
         }
     };
-    if view.pod.is_deleted() {
+    if inputs.pod.is_deleted() {
         start_nothing(&mut plan);
     }
-    prune_init(view.pod, seen, &mut plan);
+    prune_init(inputs.pod, seen, &mut plan);
     plan
 }
 
 /// The plan for a pod whose sandbox can be used.
-fn inside(view: &PodView<'_>, seen: &PodObservation, id: SandboxId) -> PodPlan {
+fn inside(inputs: &PodInputs<'_>, seen: &PodObservation, id: SandboxId) -> PodPlan {
     let mut plan = PodPlan { sandbox: SandboxPlan::Keep(id), ..PodPlan::default() };
     // Ephemeral containers start once, however they end, and wait for no other container (RT-07, RT-24).
-    for (index, container) in view.pod.ephemeral().iter().enumerate() {
+    for (index, container) in inputs.pod.ephemeral().iter().enumerate() {
         if seen.newest(&container.name).is_none() {
             plan.start.push(StartContainer { role: Role::Ephemeral, index });
         }
     }
-    let init = init::plan_init(view, seen);
+    let init = init::plan_init(inputs, seen);
     if init.failed {
         return end();
     }
-    let regular = if init.done { Some(containers::plan_regular(view, seen)) } else { None };
+    let regular = if init.done { Some(containers::plan_regular(inputs, seen)) } else { None };
     // No container to keep and none to start: the pod has done its work, and sidecars do not keep it alive (RT-23).
     if regular.as_ref().is_some_and(|r| r.keep == 0 && r.start.is_empty()) {
         return end();
     }
     let (kill, start) = regular.map(|r| (r.kill, r.start)).unwrap_or_default();
     plan.kill = init.kill.into_iter().chain(kill).chain(surplus(seen)).collect();
-    plan.start.extend(init.start.into_iter().map(|index| StartContainer { role: init_role(view.pod, index), index }));
+    plan.start.extend(init.start.into_iter().map(|index| StartContainer { role: init_role(inputs.pod, index), index }));
     plan.start.extend(start.into_iter().map(|index| StartContainer { role: Role::Regular, index }));
-    plan.resize = view.actuated.map(|actuated| plan_resize(view.pod, seen, actuated)).unwrap_or_default();
+    plan.resize = inputs.actuated.map(|actuated| plan_resize(inputs.pod, seen, actuated)).unwrap_or_default();
     plan
 }
 

@@ -8,6 +8,7 @@ mod adopt;
 mod conditions;
 mod containers;
 mod deadline;
+mod ending;
 mod finish;
 mod instance;
 mod ips;
@@ -21,23 +22,19 @@ mod rejected;
 mod resources;
 mod write;
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::PodStatus;
 
+use crate::inputs::PodInputs;
 use crate::observe::PodObservation;
-use crate::plan::{PlanGates, ProbeView, is_abandoned, restarts_all};
+use crate::plan::{is_abandoned, restarts_all};
 use crate::qos::qos_class;
-use crate::reason::StartFailure;
-use crate::resize::{PodAllocation, ResizeCondition};
 
 pub use adopt::adopt;
 pub use conditions::foreign_conditions;
 pub use containers::ContainerList;
 pub use deadline::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left};
-pub use finish::finish;
+pub use ending::EndReason;
 pub use merge::merge;
 pub use message::{
     MAX_LOG_BYTES, MAX_LOG_LINES, MAX_MESSAGE_BYTES, MAX_POD_MESSAGE_BYTES, complete_message, cut, message_share,
@@ -49,65 +46,37 @@ pub use phase::{Phase, PhaseFacts, pod_phase};
 pub use rejected::{is_settled, is_terminal, rejected};
 pub use write::{EndProgress, Telling, Write, next_write};
 
-/// What a status is made from, besides what was seen.
-#[derive(Clone, Copy, Debug)]
-pub struct StatusView<'a> {
-    /// The pod as desired. Its own `status` is what the API server last said.
-    pub pod: &'a Pod,
+/// The inputs of a status, with the status before and the time.
+#[derive(Clone, Copy)]
+struct StatusView<'a> {
+    inputs: &'a PodInputs<'a>,
     /// The status last decided here, or read from the API after a restart.
-    pub previous: &'a PodStatus,
-    /// Why containers could not be started, by name.
-    pub failures: &'a BTreeMap<String, StartFailure>,
-    /// What probes say.
-    pub probes: &'a ProbeView,
-    /// Scheme of container ids: the runtime's name.
-    pub runtime_name: &'a str,
-    /// Addresses of the node, primary family first.
-    pub host_ips: &'a [IpAddr],
-    /// The pod's runtime handler can make mounts read-only all the way down.
-    pub recursive_read_only: bool,
-    /// Feature gates that matter here.
-    pub gates: PlanGates,
-    /// How far the pod's end has come.
-    pub ending: Ending,
-    /// Why the resize that the spec requests is not allocated, if it is not.
-    pub pending_resize: Option<&'a ResizeCondition>,
-    /// The resize that is allocated and not actuated.
-    pub resize_progress: Option<&'a ResizeCondition>,
-    /// The resources that the runtime has actuated, if known.
-    pub actuated: Option<&'a PodAllocation>,
-    /// The wall clock.
-    pub now: Timestamp,
+    previous: &'a PodStatus,
+    now: Timestamp,
 }
 
-/// How far a pod's end has come, for its status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It is to run.
-    No,
-    /// It is being stopped.
-    Terminating,
-    /// No container runs, nor will one: the phase becomes final (TERM-06).
-    Terminal,
-}
-
-/// The status of `view.pod`.
+/// The status of the pod: the only function that makes the status of a pod that was admitted.
+///
+/// `previous` is the status last decided here, or the one read from the API after a restart. The status is final once
+/// `inputs.end` says that no container runs; what is still open in it is closed when nothing is left of the pod (STAT-10).
 #[doc(alias = "generateAPIPodStatus")]
-pub fn pod_status(view: &StatusView<'_>, seen: &PodObservation) -> PodStatus {
-    let pod = view.pod;
-    let (old, api) = (view.previous, pod.status.as_ref());
+pub fn pod_status(inputs: &PodInputs<'_>, seen: &PodObservation, previous: &PodStatus, now: Timestamp) -> PodStatus {
+    let view = &StatusView { inputs, previous, now };
+    let pod = inputs.pod;
+    let (old, api) = (previous, pod.status.as_ref());
+    let gates = inputs.node.gates;
     // The whole pod starts over as long as the end that called for it is there to be seen; what went with it was cleared
     // away for the same reason.
-    let starts_over = restarts_all(pod, seen, view.gates);
-    let restarting = starts_over || (conditions::said_to_restart(old) && view.gates.restart_all_containers);
+    let starts_over = restarts_all(pod, seen, gates);
+    let restarting = starts_over || (conditions::said_to_restart(old) && gates.restart_all_containers);
     let mut status = PodStatus {
         container_statuses: Some(containers::statuses(view, seen, ContainerList::Regular, restarting)),
         init_container_statuses: containers::statuses_or_none(view, seen, ContainerList::Init, restarting),
         ephemeral_container_statuses: containers::statuses_or_none(view, seen, ContainerList::Ephemeral, restarting),
         qos_class: Some(qos_class(pod).as_str().to_owned()),
-        resources: Some(resources::of_pod(pod, view.actuated)),
+        resources: Some(resources::of_pod(pod, inputs.actuated.map(AsRef::as_ref))),
         allocated_resources: resources::requested_by_pod(pod),
-        start_time: old.start_time.clone().or_else(|| api.and_then(|s| s.start_time.clone())).or(Some(time(view.now))),
+        start_time: old.start_time.clone().or_else(|| api.and_then(|s| s.start_time.clone())).or(Some(time(now))),
         observed_generation: pod.metadata.generation.max(old.observed_generation).filter(|g| *g != 0),
         ..kept(old, api)
     };
@@ -115,6 +84,9 @@ pub fn pod_status(view: &StatusView<'_>, seen: &PodObservation) -> PodStatus {
     readiness::set(view, &mut status);
     decide_phase(view, seen, &mut status);
     status.conditions = Some(conditions::of(view, seen, &status, starts_over));
+    if inputs.end == EndProgress::Finished {
+        finish::finish(pod, &mut status);
+    }
     status
 }
 
@@ -132,16 +104,17 @@ fn kept(old: &PodStatus, api: Option<&PodStatus>) -> PodStatus {
 
 /// Phase, reason and message (PST-10 … PST-12).
 fn decide_phase(view: &StatusView<'_>, seen: &PodObservation, status: &mut PodStatus) {
-    let (old, api) = (view.previous, view.pod.status.as_ref());
+    let PodInputs { pod, end, end_reason, node, .. } = *view.inputs;
+    let (old, api) = (view.previous, pod.status.as_ref());
     let old_phase = old.phase.as_deref().and_then(Phase::parse);
     let api_phase = api.and_then(|s| s.phase.as_deref()).and_then(Phase::parse);
     let facts = PhaseFacts {
-        terminal: view.ending == Ending::Terminal,
-        initialised: phase::has_active_regular(view.pod, seen),
-        abandoned: is_abandoned(view.pod, seen) && !restarts_all(view.pod, seen, view.gates),
-        gates: view.gates,
+        terminal: end != EndProgress::MayRun,
+        initialised: phase::has_active_regular(pod, seen),
+        abandoned: is_abandoned(pod, seen) && !restarts_all(pod, seen, node.gates),
+        gates: node.gates,
     };
-    let computed = pod_phase(view.pod, status, facts);
+    let computed = pod_phase(pod, status, facts);
     // A terminal phase is for ever. What the API server has shown to others comes first, then what we decided.
     let terminal = |phase: Option<Phase>| phase.filter(|p| p.is_terminal());
     let mut phase = terminal(api_phase).or(terminal(old_phase)).unwrap_or(computed);
@@ -153,11 +126,17 @@ fn decide_phase(view: &StatusView<'_>, seen: &PodObservation, status: &mut PodSt
     };
     status.reason = said(|s| &s.reason);
     status.message = said(|s| &s.message);
-    let overdue = deadline_left(view.pod, status.start_time.as_ref().map(|t| t.0), view.now);
+    let overdue = deadline_left(pod, status.start_time.as_ref().map(|t| t.0), view.now);
     if !phase.is_terminal() && overdue.is_some_and(|left| left.is_zero()) {
         phase = Phase::Failed;
         status.reason = Some(DEADLINE_EXCEEDED.to_owned());
         status.message = Some(DEADLINE_MESSAGE.to_owned());
+    }
+    // The node's own reason outranks what became of the containers, but not an end that others have been shown.
+    if let Some(ended) = end_reason.filter(|_| terminal(api_phase).is_none()) {
+        phase = Phase::Failed;
+        status.reason = Some(ended.reason.clone().into_owned());
+        status.message = Some(ended.message.clone().into_owned());
     }
     status.phase = Some(phase.as_str().to_owned());
 }

@@ -5,9 +5,11 @@ mod world;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use expect_test::expect_file;
-use rubelet_core::plan::{PodView, plan_pod};
+use rubelet_core::inputs::PodInputs;
+use rubelet_core::plan::plan_pod;
 use serde::Deserialize;
 use world::Case;
 
@@ -45,12 +47,12 @@ fn check(folder: &str, decide: impl Fn(&Case) -> String) {
 #[test]
 fn plans() {
     check("plan", |case| {
-        let pod = case.pod();
+        let pod = Arc::new(case.pod());
         let seen = case.seen(&pod);
-        let probes = case.probes(&seen);
-        let actuated = case.actuated();
-        let view = PodView { pod: &pod, probes: &probes, gates: case.gates(), actuated: actuated.as_ref() };
-        let plan = plan_pod(&view, &seen);
+        let probes = Arc::new(case.probes(&seen));
+        let actuated = case.actuated().map(Arc::new);
+        let inputs = PodInputs { actuated: actuated.as_ref(), ..PodInputs::new(&pod, &probes, case.node(&[])) };
+        let plan = plan_pod(&inputs, &seen);
         world::show_plan(&pod, &plan)
     });
 }

@@ -49,7 +49,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         }),
         2 => Just(Event::NameFree),
         1 => Just(Event::Removed),
-        1 => prop::option::of(0..40u64).prop_map(|g| Event::Kill { cause: Cause::Evicted, grace: g.map(Duration::from_secs) }),
+        1 => prop::option::of(0..40u64).prop_map(|g| Event::Kill { ending: Cause::Evicted.into(), grace: g.map(Duration::from_secs) }),
         3 => Just(Event::Hint),
         3 => Just(Event::Deadline),
         6 => any_end().prop_map(Event::Done),

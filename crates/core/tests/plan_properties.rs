@@ -3,21 +3,24 @@
 mod world;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use rubelet_core::hash::container_hash;
 use rubelet_core::id::ContainerId;
+use rubelet_core::inputs::PodInputs;
 use rubelet_core::launch::NamespaceMode;
 use rubelet_core::observe::{
     ContainerMarks, ContainerObservation, ContainerState, Exit, PodObservation, SandboxObservation, SandboxState,
 };
-use rubelet_core::plan::{PodPlan, PodView, ProbeView, SandboxPlan, plan_kill_order, plan_pod};
+use rubelet_core::plan::{PodPlan, ProbeView, SandboxPlan, plan_kill_order, plan_pod};
 use rubelet_core::pod::{PodExt, Role, is_sidecar};
 use world::{Case, any, at, name_at};
 
 fn plan(case: &Case, pod: &Pod, seen: &PodObservation, probes: &ProbeView) -> PodPlan {
-    plan_pod(&PodView { pod, probes, gates: case.gates(), actuated: None }, seen)
+    let (pod, probes) = (Arc::new(pod.clone()), Arc::new(probes.clone()));
+    plan_pod(&PodInputs::new(&pod, &probes, case.node(&[])), seen)
 }
 
 fn first_plan(case: &Case) -> (Pod, PodObservation, PodPlan) {

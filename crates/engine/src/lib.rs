@@ -11,6 +11,7 @@ pub mod clock;
 pub mod health;
 pub mod hooks;
 pub mod images;
+mod job;
 mod look;
 pub mod metrics;
 pub mod mirror;

@@ -21,13 +21,11 @@ use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer};
 use rubelet_core::pod::Role;
 use rubelet_core::reason::StartFailure;
-use rubelet_core::status::Ending;
 
 pub(crate) use kill::{OnFailure, insist, kill_pod, remove_sandbox};
 
-use crate::look::look;
+use crate::job::{JobContext, PodMemory};
 use crate::node::Node;
-use crate::pod_worker::{JobLine, Note, PodMemory, tell, tell_status};
 use crate::ports::EventKind;
 use crate::slots::{Queue, StartSlot};
 
@@ -36,7 +34,7 @@ use crate::slots::{Queue, StartSlot};
 pub(crate) struct PodRuntime<'a> {
     pub(crate) node: &'a Node,
     pub(crate) pod: &'a Arc<Pod>,
-    pub(crate) line: &'a JobLine,
+    pub(crate) job: &'a JobContext,
     /// Where the pod's volumes are.
     pub(crate) volumes: &'a BTreeMap<String, PathBuf>,
 }
@@ -97,9 +95,9 @@ impl PodRuntime<'_> {
                 report.acted = true;
                 let made = self.new_sandbox(*attempt, *replaces, memory, &mut slot).await;
                 self.node.metrics.pod_started(made.is_ok());
-                // Its addresses are told before images are pulled, which may take long (RT-05).
-                if let (Ok(_), Some(seen)) = (&made, memory.seen.clone()) {
-                    tell_status(self.node, self.pod, memory, &seen, Ending::No, self.line).await;
+                if made.is_ok() {
+                    // Its addresses are shown before images are pulled, which may take long (RT-05).
+                    let _stopping = self.job.publish(memory).await;
                 }
                 made
             }
@@ -130,11 +128,11 @@ impl PodRuntime<'_> {
             report.acted = true;
             if matches!(plan.sandbox, SandboxPlan::Create { replaces: true, .. }) {
                 let message = "Pod sandbox changed, it will be killed and re-created.";
-                tell(self.node, self.line, self.pod, None, EventKind::Normal, "SandboxChanged", message).await;
+                self.job.emit(self.pod, None, EventKind::Normal, "SandboxChanged", message).await;
             }
             let subject = Subject::Pod(Arc::clone(self.pod));
             let grace = Grace::secs(self.pod_grace());
-            let problems = kill_pod(self.node, &subject, seen, grace, OnFailure::StopSandboxes, self.line).await;
+            let problems = kill_pod(self.node, &subject, seen, grace, OnFailure::StopSandboxes, self.job).await;
             if !problems.is_empty() {
                 return Err(problems.join("; "));
             }
@@ -189,17 +187,9 @@ impl PodRuntime<'_> {
     /// A hook is not such a reason: until it is done, its container does not count as running (HOOK-02).
     pub(crate) async fn show_started(&self, memory: &mut PodMemory) {
         // What cannot be seen now is seen when the job comes to rest.
-        let Ok(seen) = look(self.node, &self.line.pod, memory.seen.as_deref()).await else { return };
-        let seen = Arc::new(seen);
-        memory.seen = Some(Arc::clone(&seen));
-        memory.unseen = false;
-        tell_status(self.node, self.pod, memory, &seen, Ending::No, self.line).await;
-        self.line.note(Note::Seen { seen }).await;
-    }
-
-    /// Looks at the pod for what only the runtime knows: the addresses of a sandbox just made.
-    pub(crate) async fn look(&self) -> Result<PodObservation, String> {
-        look(self.node, &self.line.pod, None).await.map_err(|err| err.to_string())
+        if self.job.look(memory).await.is_ok() {
+            let _stopping = self.job.publish(memory).await;
+        }
     }
 }
 

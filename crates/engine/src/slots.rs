@@ -8,7 +8,7 @@
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::pod_worker::{JobError, JobLine};
+use crate::job::{JobContext, JobError};
 
 /// All slots of the node.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct StartSlot<'a> {
 
 impl StartSlot<'_> {
     /// Waits for a slot, unless one is held.
-    pub(crate) async fn take(&mut self, line: &JobLine) -> Result<(), JobError> {
+    pub(crate) async fn take(&mut self, job: &JobContext) -> Result<(), JobError> {
         if self.held.is_some() {
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl StartSlot<'_> {
         let slot = match slots.try_acquire() {
             Ok(slot) => Ok(slot),
             Err(_) => {
-                line.step("a start slot: other pods are being started").await;
+                job.step("a start slot: other pods are being started").await;
                 slots.acquire().await
             }
         };

@@ -18,7 +18,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::desired::{Delta, DeltaOp, DesiredPods};
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_core::lifecycle::Event as PodEventKind;
+use rubelet_core::lifecycle;
 use rubelet_core::pod::{PodExt, Source};
 use rubelet_core::time::Instant;
 use tokio::sync::{mpsc, watch};
@@ -29,11 +29,12 @@ pub use handle::{KnownPod, NodeView, SyncLoopHandle};
 
 use crate::allocations::Allocations;
 use crate::health::RuntimeHealth;
+use crate::job::{JobResult, Note};
 use crate::metrics::{Census, Trigger};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::pleg::{Listing, PlegNews};
-use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
+use crate::pod_worker::{Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EventKind};
 use crate::prober::{ProbeNews, ProberLine};
 use crate::task::TaskGroup;
@@ -88,7 +89,7 @@ struct Inputs {
     health: watch::Receiver<RuntimeHealth>,
 }
 
-/// A pod that was refused at the door.
+/// A pod that admission rejected.
 #[derive(Clone, Debug)]
 pub struct Rejected {
     /// The pod.
@@ -217,10 +218,10 @@ impl SyncLoop {
         match event {
             Event::Shutdown => {}
             Event::Delivery(delivery) => self.deliver(delivery),
-            Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, PodEventKind::Hint),
+            Event::Pleg(PlegNews::Hint(hint)) => self.workers.event(&hint.uid, lifecycle::Event::Hint),
             Event::Pleg(PlegNews::Listed(listing)) => self.listed(listing),
             Event::Probed(news) => self.workers.probed(news),
-            Event::ObjectChanged(uid) => self.workers.event(&uid, PodEventKind::Referred),
+            Event::ObjectChanged(uid) => self.workers.event(&uid, lifecycle::Event::DependencyChanged),
             Event::Note(uid, note) => self.workers.note(&uid, note),
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
@@ -321,19 +322,19 @@ impl SyncLoop {
         }
     }
 
-    /// A fresh list of all that runs: names that strangers hold may have become free, or taken.
+    /// A fresh list of all that runs: names that unknown pods hold may have become free, or taken.
     fn listed(&mut self, listing: Arc<Listing>) {
-        let running = listing.values().filter(|pod| pod.is_running() && self.is_stranger(&pod.pod.uid));
+        let running = listing.values().filter(|pod| pod.is_running() && self.is_unknown(&pod.pod.uid));
         let running: Vec<PodRef> = running.map(|pod| pod.pod.clone()).collect();
-        let strangers = listing.keys().any(|uid| self.is_stranger(uid));
-        self.workers.set_strangers(running);
+        let any_unknown = listing.keys().any(|uid| self.is_unknown(uid));
+        self.workers.set_unknown(running);
         self.listing = Some(listing);
-        if strangers {
+        if any_unknown {
             self.housekeeping.soon(self.node.clock.mono());
         }
     }
 
-    fn is_stranger(&self, uid: &PodUid) -> bool {
+    fn is_unknown(&self, uid: &PodUid) -> bool {
         !self.workers.knows(uid) && !self.is_wanted(uid)
     }
 
@@ -342,16 +343,11 @@ impl SyncLoop {
         self.desired.get(uid).is_some() && !self.rejected.contains_key(uid)
     }
 
-    fn job_ended(&mut self, mut result: JobResult) {
+    fn job_ended(&mut self, result: JobResult) {
         let uid = result.uid.clone();
         let wanted = self.is_wanted(&uid);
-        if let Some(actuated) = result.memory.as_mut().and_then(|memory| memory.actuated.as_mut())
-            && self.workers.actuated(&uid) != Some(actuated)
-        {
-            self.allocations.actuated(&uid, actuated);
-        }
         match self.workers.job_ended(result, wanted) {
-            Outcome::GoesOn => {}
+            Outcome::GoesOn => self.record_actuated(&uid),
             Outcome::Over(_) | Outcome::Forgotten(_) => {
                 self.release(&uid);
                 self.report_rejected(&uid, None);
@@ -365,6 +361,14 @@ impl SyncLoop {
         // What came to rest may have made room, or be done with a resize (RSZ-04).
         let lives = self.workers.stage(&uid).is_some_and(|stage| !stage.is_past_syncing());
         self.retry_resizes(if lives { Trigger::PodResized } else { Trigger::PodTerminated });
+    }
+
+    /// Records on disk what a job has actuated, unless it is recorded already.
+    fn record_actuated(&mut self, uid: &PodUid) {
+        if let Some(mut actuated) = self.workers.unrecorded(uid) {
+            self.allocations.actuated(uid, &mut actuated);
+            self.workers.recorded(uid, actuated);
+        }
     }
 
     fn due(&mut self) {
@@ -411,7 +415,7 @@ impl SyncLoop {
     }
 
     fn surveyed(&mut self, survey: &Survey) {
-        for orphan in survey.strangers(|uid| self.is_stranger(uid)) {
+        for orphan in survey.strangers(|uid| self.is_unknown(uid)) {
             self.workers.orphan(orphan);
         }
         for uid in survey.running() {
@@ -476,8 +480,9 @@ impl SyncLoop {
             Request::Census(reply) => {
                 let _gone = reply.send(self.census());
             }
-            Request::Terminate { uid, cause, grace } => {
-                self.workers.event(&uid, PodEventKind::Kill { cause, grace });
+            Request::Terminate { uid, ending, grace, reply } => {
+                self.workers.terminate(&uid, ending, grace);
+                self.workers.when_stopped(&uid, reply);
             }
         }
     }

@@ -2,18 +2,12 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 
 use super::Allocation;
 use super::fit::{Shortage, can_preempt, request};
 use crate::qos::{QosClass, qos_class};
 use crate::resources::{CPU, MEMORY};
-
-/// Reason of the event and of the status of a pod that made room.
-#[doc(alias = "PreemptContainer")]
-pub const PREEMPTING: &str = "Preempting";
-/// The sentence of both.
-pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
 
 /// How much of each resource is missing.
 type Missing = Vec<(String, i64)>;
@@ -79,22 +73,4 @@ fn less<'a>(missing: &Missing, pods: impl IntoIterator<Item = &'a &'a Allocation
         (left > 0).then(|| (name.clone(), left))
     };
     missing.iter().filter_map(left).collect()
-}
-
-/// Makes `status` that of a pod that made room: it has failed, and says why. Its phase is held back until it has stopped.
-pub fn preempted(pod: &Pod, status: &mut PodStatus) {
-    status.phase = Some("Failed".to_owned());
-    status.reason = Some(PREEMPTING.to_owned());
-    status.message = Some(PREEMPTED.to_owned());
-    let condition = PodCondition {
-        type_: "DisruptionTarget".to_owned(),
-        status: "True".to_owned(),
-        reason: Some("TerminationByKubelet".to_owned()),
-        message: Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned()),
-        observed_generation: pod.metadata.generation.filter(|g| *g != 0),
-        ..PodCondition::default()
-    };
-    let conditions = status.conditions.get_or_insert_default();
-    conditions.retain(|c| c.type_ != condition.type_);
-    conditions.push(condition);
 }

@@ -119,11 +119,11 @@ fn grace_shrinks_and_never_grows_work_05() {
     assert_eq!(life.step(Event::Removed, at(1), 0.0), [Command::Cancel]);
     assert_eq!(life.step(synced(1), at(1), 0.0), [terminate(30)]);
     for (event, restarts) in [
-        (Event::Kill { cause: Cause::Evicted, grace: Some(Duration::from_secs(40)) }, false),
-        (Event::Kill { cause: Cause::Evicted, grace: None }, false),
+        (Event::Kill { ending: Cause::Evicted.into(), grace: Some(Duration::from_secs(40)) }, false),
+        (Event::Kill { ending: Cause::Evicted.into(), grace: None }, false),
         (Event::Desired { pod: deleted(5), how: Arrival::Updated }, true),
         (Event::Desired { pod: deleted(9), how: Arrival::Updated }, false),
-        (Event::Kill { cause: Cause::Evicted, grace: Some(Duration::ZERO) }, true),
+        (Event::Kill { ending: Cause::Evicted.into(), grace: Some(Duration::ZERO) }, true),
     ] {
         let shown = format!("{event:?}");
         let commands = life.step(event, at(2), 0.0);
@@ -135,7 +135,8 @@ fn grace_shrinks_and_never_grows_work_05() {
             ));
         }
     }
-    assert!(matches!(life.stage(), Stage::Terminating { grace: Grace::MIN, cause: Cause::Deleted, .. }));
+    assert!(matches!(life.stage(), Stage::Terminating { grace: Grace::MIN, .. }));
+    assert_eq!(life.stage().cause(), Some(Cause::Deleted));
 }
 
 #[test]
@@ -146,9 +147,9 @@ fn a_pod_added_again_while_ending_gets_a_life_of_its_own_work_06() {
     let again = Event::Desired { pod: Arc::new(pod(8)), how: Arrival::Added };
     assert_eq!(life.step(again, at(2), 0.0), []);
     assert!(life.stage().is_past_syncing());
-    assert!(life.clone().into_reborn().is_some());
+    assert!(life.clone().into_recreated().is_some());
     life.step(Event::Removed, at(3), 0.0);
-    assert!(life.into_reborn().is_none());
+    assert!(life.into_recreated().is_none());
 }
 
 #[test]
@@ -161,8 +162,8 @@ fn a_pod_that_comes_back_and_is_deleted_before_its_life_begins_is_begun_deleted_
         assert_eq!(life.step(Event::Removed, at(1), 0.0), [terminate(30)]);
         life.step(Event::Desired { pod: Arc::new(pod(8)), how: Arrival::Added }, at(2), 0.0);
         life.step(Event::Desired { pod: Arc::clone(&newer), how: Arrival::Updated }, at(3), 0.0);
-        let reborn = life.into_reborn().expect("the API still has the pod: it has to be ended there");
-        assert!(Arc::ptr_eq(&reborn, &newer), "{reborn:?}");
+        let recreated = life.into_recreated().expect("the API still has the pod: it has to be ended there");
+        assert!(Arc::ptr_eq(&recreated, &newer), "{recreated:?}");
     }
 }
 
@@ -174,7 +175,7 @@ fn a_deletion_of_the_pod_that_comes_back_shortens_the_grace_of_the_life_before_i
     life.step(Event::Desired { pod: Arc::new(pod(8)), how: Arrival::Added }, at(2), 0.0);
     let delete = Event::Desired { pod: deleted(3), how: Arrival::Updated };
     assert_eq!(life.step(delete, at(3), 0.0), [Command::Cancel]);
-    assert!(matches!(life.stage(), Stage::Terminating { cause: Cause::Deleted, .. }));
+    assert_eq!((life.stage().word(), life.stage().cause()), ("Terminating", Some(Cause::Deleted)));
     assert_eq!(life.stage().grace_left(at(3)).get().as_secs(), 3);
 }
 
@@ -183,7 +184,7 @@ fn an_orphan_is_ended_at_once_with_the_least_grace_term_10() {
     let orphan = OrphanPod { pod: crate::id::PodRef::of(&pod(30)) };
     let (life, commands) = PodLifecycle::orphan(orphan, Pace::new(Duration::from_secs(60)), at(0));
     assert_eq!(commands, [terminate(1)]);
-    assert!(matches!(life.stage(), Stage::Terminating { cause: Cause::Orphaned, .. }));
+    assert_eq!((life.stage().word(), life.stage().cause()), ("Terminating", Some(Cause::Orphaned)));
 }
 
 #[test]
@@ -201,6 +202,22 @@ fn a_termination_that_failed_is_tried_again_at_the_next_event() {
     assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(2), 0.0), []);
     assert_eq!(life.next_deadline(), Some(at(12)));
     assert_eq!(life.step(Event::Hint, at(3), 0.0), [terminate(30)]);
+}
+
+#[test]
+fn a_deletion_outranks_the_cause_and_leaves_the_reason_of_the_status() {
+    let mut life = syncing();
+    life.step(Event::Kill { ending: Ending::preempted(), grace: None }, at(1), 0.0);
+    let later =
+        Arc::new(crate::status::EndReason { reason: "Evicted".into(), ..crate::status::EndReason::preempted() });
+    let evicted = Ending { cause: Cause::Evicted, reason: Some(later) };
+    life.step(Event::Kill { ending: evicted, grace: None }, at(2), 0.0);
+    life.step(Event::Desired { pod: deleted(5), how: Arrival::Updated }, at(3), 0.0);
+    let ending = life.stage().ending().cloned().expect("it ends");
+    assert_eq!(ending, Ending { cause: Cause::Deleted, ..Ending::preempted() });
+    life.step(Event::Done(JobEnd::Failed(Retry::Soon)), at(4), 0.0);
+    life.step(Event::Done(JobEnd::Stopped), at(5), 0.0);
+    assert_eq!(life.stage(), &Stage::Terminated { since: at(5), ending });
 }
 
 #[test]
@@ -241,14 +258,14 @@ fn a_stop_that_is_tried_again_has_what_is_left_of_the_grace() {
 fn a_change_of_what_the_spec_refers_to_is_due_at_once_whatever_failed_before() {
     let mut life = syncing();
     // A job in flight may have read what was there before.
-    assert_eq!(life.step(Event::Referred, at(1), 0.0), []);
+    assert_eq!(life.step(Event::DependencyChanged, at(1), 0.0), []);
     assert_eq!(life.step(synced(2), at(2), 0.0), [Command::Start(Job::Sync)]);
     for n in 0..5 {
         assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(3 + n), 0.0), []);
-        assert_eq!(life.step(Event::Referred, at(3 + n), 0.0), [Command::Start(Job::Sync)]);
+        assert_eq!(life.step(Event::DependencyChanged, at(3 + n), 0.0), [Command::Start(Job::Sync)]);
     }
     // Nothing is begun in a pod that ends.
     assert_eq!(life.step(Event::Removed, at(9), 0.0), [Command::Cancel]);
-    assert_eq!(life.step(Event::Referred, at(9), 0.0), []);
+    assert_eq!(life.step(Event::DependencyChanged, at(9), 0.0), []);
     assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Soon)), at(9), 0.0), [terminate(30)]);
 }

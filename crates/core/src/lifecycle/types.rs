@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::id::PodRef;
 use crate::pod::{OrphanPod, PodExt};
+use crate::status::EndReason;
 use crate::time::Instant;
 
 /// Where a pod is on this node. A pod only ever moves down this list.
@@ -29,15 +30,15 @@ pub enum Stage {
         grace: Grace,
         /// When that is over: a stop that is tried again has only what is left of it.
         until: Instant,
-        /// Who or what ended it.
-        cause: Cause,
+        /// Why it ends.
+        ending: Ending,
     },
     /// No container runs; mounts and cgroups may remain.
     Terminated {
         /// When the last container was known to have stopped.
         since: Instant,
-        /// Who or what ended it: decides how much of it is removed.
-        cause: Cause,
+        /// Why it ended.
+        ending: Ending,
     },
     /// Nothing is left but what garbage collection takes: dead containers and logs.
     Finished,
@@ -55,12 +56,17 @@ impl Stage {
         matches!(self, Self::Syncing { .. } | Self::Terminating { .. })
     }
 
-    /// Who or what ended it, once it is on its way out.
-    pub fn cause(&self) -> Option<Cause> {
+    /// Why it ends, once it is on its way out.
+    pub fn ending(&self) -> Option<&Ending> {
         match self {
-            Self::Terminating { cause, .. } | Self::Terminated { cause, .. } => Some(*cause),
+            Self::Terminating { ending, .. } | Self::Terminated { ending, .. } => Some(ending),
             Self::Waiting | Self::Syncing { .. } | Self::Finished => None,
         }
+    }
+
+    /// Who or what ended it, once it is on its way out.
+    pub fn cause(&self) -> Option<Cause> {
+        self.ending().map(|ending| ending.cause)
     }
 
     /// What is left of the grace at `now`, but at least [`Grace::MIN`].
@@ -82,8 +88,8 @@ impl Stage {
         }
     }
 
-    pub(super) fn terminating(now: Instant, grace: Grace, cause: Cause) -> Self {
-        Self::Terminating { since: now, grace, until: now + grace.get(), cause }
+    pub(super) fn terminating(now: Instant, grace: Grace, ending: Ending) -> Self {
+        Self::Terminating { since: now, grace, until: now + grace.get(), ending }
     }
 
     pub(super) fn job_kind(&self) -> Option<JobKind> {
@@ -100,6 +106,28 @@ impl Stage {
             Self::Terminating { grace, .. } => Some(*grace),
             Self::Waiting | Self::Syncing { .. } | Self::Terminated { .. } | Self::Finished => None,
         }
+    }
+}
+
+/// Why a pod ends. The event that ends the pod carries it, and the stage keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Who or what ended it: decides how much of it is removed.
+    pub cause: Cause,
+    /// What its status says of that; `None` if the status goes by its containers alone.
+    pub reason: Option<Arc<EndReason>>,
+}
+
+impl Ending {
+    /// The pod makes room for a critical one (ADM-31).
+    pub fn preempted() -> Self {
+        Self { cause: Cause::Evicted, reason: Some(Arc::new(EndReason::preempted())) }
+    }
+}
+
+impl From<Cause> for Ending {
+    fn from(cause: Cause) -> Self {
+        Self { cause, reason: None }
     }
 }
 
@@ -207,14 +235,14 @@ pub enum Event {
     #[doc(alias = "killPodNow")]
     Kill {
         /// Why.
-        cause: Cause,
+        ending: Ending,
         /// How long its containers may take; `None` for what the pod says.
         grace: Option<Duration>,
     },
     /// Look at it sooner than planned.
     Hint,
     /// Something that its spec refers to has changed: what waits for it, or is made from it, is due at once.
-    Referred,
+    DependencyChanged,
     /// [`PodLifecycle::next_deadline`](super::PodLifecycle::next_deadline) has come.
     Deadline,
     /// The job in flight has come to rest.

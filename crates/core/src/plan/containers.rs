@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::restart::{restarts_while_running, should_start};
-use super::{KillContainer, KillReason, PodView, ProbeView, Verdict};
+use super::{KillContainer, KillReason, PodInputs, ProbeView, Verdict};
 use crate::hash::container_hash;
 use crate::observe::{ContainerObservation, ContainerStateKind, PodObservation};
 use crate::pod::PodExt;
@@ -19,13 +19,13 @@ pub(super) struct RegularStep {
     pub(super) start: Vec<usize>,
 }
 
-pub(super) fn plan_regular(view: &PodView<'_>, seen: &PodObservation) -> RegularStep {
+pub(super) fn plan_regular(inputs: &PodInputs<'_>, seen: &PodObservation) -> RegularStep {
     let mut step = RegularStep { keep: 0, kill: Vec::new(), start: Vec::new() };
-    for (index, container) in view.pod.regular().iter().enumerate() {
+    for (index, container) in inputs.pod.regular().iter().enumerate() {
         match seen.current(&container.name) {
             Some(running) if running.state.is_running() => {
-                let Some((reason, what)) = fault(container, running, view.probes) else {
-                    if let Some(kill) = kill_to_resize(view, container, running) {
+                let Some((reason, what)) = fault(container, running, inputs.probes) else {
+                    if let Some(kill) = kill_to_resize(inputs, container, running) {
                         step.kill.push(kill);
                         step.start.push(index);
                     } else {
@@ -35,14 +35,14 @@ pub(super) fn plan_regular(view: &PodView<'_>, seen: &PodObservation) -> Regular
                 };
                 let mut message = format!("Container {} {what}", container.name);
                 // A changed definition restarts the container under every policy: the old one is not desired any more.
-                if reason == KillReason::Changed || restarts_while_running(view, container) {
+                if reason == KillReason::Changed || restarts_while_running(inputs, container) {
                     message.push_str(", will be restarted");
                     step.start.push(index);
                 }
                 step.kill.push(kill(running, reason, message));
             }
             at_rest => {
-                if should_start(view.pod, container, at_rest, view.gates) {
+                if should_start(inputs.pod, container, at_rest, inputs.node.gates) {
                     step.start.push(index);
                     step.kill.extend(at_rest.and_then(|c| kill_if_unknown(c, "Container")));
                 }
@@ -71,11 +71,11 @@ fn fault(
 
 /// The container has to be restarted to get its allocated resources (RSZ-09).
 pub(super) fn kill_to_resize(
-    view: &PodView<'_>,
+    inputs: &PodInputs<'_>,
     container: &Container,
     running: &ContainerObservation,
 ) -> Option<KillContainer> {
-    let restart = view.actuated.is_some_and(|actuated| requires_restart(view.pod, container, actuated));
+    let restart = inputs.actuated.is_some_and(|actuated| requires_restart(inputs.pod, container, actuated));
     let message = || format!("Container {} resize requires restart", container.name);
     restart.then(|| kill(running, KillReason::Resized, message()))
 }

@@ -10,7 +10,7 @@ use super::containers::{
     DEFINITION_CHANGED, FAILED_LIVENESS, FAILED_STARTUP, is_changed, kill, kill_if_unknown, kill_to_resize,
 };
 use super::restart::{restarts_while_running, should_start};
-use super::{KillContainer, KillReason, PodView, Verdict};
+use super::{KillContainer, KillReason, PodInputs, Verdict};
 use crate::observe::{ContainerObservation, ContainerState, ContainerStateKind, Exit, PodObservation};
 use crate::pod::{PodExt, is_sidecar};
 
@@ -39,9 +39,9 @@ struct Finding {
     restart: bool,
 }
 
-pub(super) fn plan_init(view: &PodView<'_>, seen: &PodObservation) -> InitStep {
-    let init = view.pod.init();
-    let mut step = InitStep { done: init.is_empty() || regular_is_up(view, seen), ..InitStep::default() };
+pub(super) fn plan_init(inputs: &PodInputs<'_>, seen: &PodObservation) -> InitStep {
+    let init = inputs.pod.init();
+    let mut step = InitStep { done: init.is_empty() || regular_is_up(inputs, seen), ..InitStep::default() };
     // All containers below this index have run before.
     let mut past = step.done;
     for (index, container) in init.iter().enumerate().rev() {
@@ -55,7 +55,8 @@ pub(super) fn plan_init(view: &PodView<'_>, seen: &PodObservation) -> InitStep {
         if past && !is_sidecar(container) {
             continue;
         }
-        let finding = if is_sidecar(container) { sidecar(view, container, at) } else { ordinary(view, container, at) };
+        let finding =
+            if is_sidecar(container) { sidecar(inputs, container, at) } else { ordinary(inputs, container, at) };
         if finding.fatal {
             return InitStep { failed: true, ..InitStep::default() };
         }
@@ -82,31 +83,31 @@ pub(super) fn plan_init(view: &PodView<'_>, seen: &PodObservation) -> InitStep {
 
 /// A regular container runs, so that all init containers have run. One that has ended proves nothing: it may have lived in
 /// the sandbox before a reboot (RT-30).
-fn regular_is_up(view: &PodView<'_>, seen: &PodObservation) -> bool {
-    view.pod.regular().iter().filter_map(|c| seen.current(&c.name)).any(|c| match c.state.kind() {
+fn regular_is_up(inputs: &PodInputs<'_>, seen: &PodObservation) -> bool {
+    inputs.pod.regular().iter().filter_map(|c| seen.current(&c.name)).any(|c| match c.state.kind() {
         ContainerStateKind::Created | ContainerStateKind::Running => true,
         ContainerStateKind::Exited | ContainerStateKind::Unknown => false,
     })
 }
 
 /// An ordinary init container (RT-31).
-fn ordinary(view: &PodView<'_>, container: &Container, at: &ContainerObservation) -> Finding {
+fn ordinary(inputs: &PodInputs<'_>, container: &Container, at: &ContainerObservation) -> Finding {
     match &at.state {
         // Created but never started: the start failed, and is retried.
         ContainerState::Created => Finding { restart: true, ..Finding::default() },
         ContainerState::Running { .. } => Finding::default(),
         ContainerState::Exited(exit) if !is_failure(exit) => Finding { passed: true, ..Finding::default() },
         ContainerState::Exited(_) => {
-            let again = if view.gates.container_restart_rules {
-                should_start(view.pod, container, Some(at), view.gates)
+            let again = if inputs.node.gates.container_restart_rules {
+                should_start(inputs.pod, container, Some(at), inputs.node.gates)
             } else {
-                restarts_while_running(view, container)
+                restarts_while_running(inputs, container)
             };
             Finding { fatal: !again, restart: again, ..Finding::default() }
         }
         // It may not have ended, so that there is no exit code for a rule.
         ContainerState::Unknown => {
-            let again = restarts_while_running(view, container);
+            let again = restarts_while_running(inputs, container);
             Finding { fatal: !again, restart: again, kill: kill_if_unknown(at, "Init container"), ..Finding::default() }
         }
     }
@@ -119,20 +120,20 @@ fn is_failure(exit: &Exit) -> bool {
 }
 
 /// A sidecar (RT-32).
-fn sidecar(view: &PodView<'_>, container: &Container, at: &ContainerObservation) -> Finding {
+fn sidecar(inputs: &PodInputs<'_>, container: &Container, at: &ContainerObservation) -> Finding {
     match &at.state {
         ContainerState::Created | ContainerState::Exited(_) => Finding { restart: true, ..Finding::default() },
         ContainerState::Unknown => {
             Finding { restart: true, kill: kill_if_unknown(at, "Init container"), ..Finding::default() }
         }
-        ContainerState::Running { .. } => running_sidecar(view, container, at),
+        ContainerState::Running { .. } => running_sidecar(inputs, container, at),
     }
 }
 
-fn running_sidecar(view: &PodView<'_>, container: &Container, at: &ContainerObservation) -> Finding {
+fn running_sidecar(inputs: &PodInputs<'_>, container: &Container, at: &ContainerObservation) -> Finding {
     let stop = |reason, what: &str| Some(kill(at, reason, format!("Init container {} {what}", container.name)));
     if container.startup_probe.is_some() {
-        match view.probes.startup.get(&at.id) {
+        match inputs.probes.startup.get(&at.id) {
             Some(Verdict::Success) => {}
             Some(Verdict::Failure) => {
                 let kill = stop(KillReason::Startup, FAILED_STARTUP);
@@ -143,10 +144,10 @@ fn running_sidecar(view: &PodView<'_>, container: &Container, at: &ContainerObse
     }
     let kill = if is_changed(container, at) {
         stop(KillReason::Changed, DEFINITION_CHANGED)
-    } else if container.liveness_probe.is_some() && view.probes.liveness.get(&at.id) == Some(&Verdict::Failure) {
+    } else if container.liveness_probe.is_some() && inputs.probes.liveness.get(&at.id) == Some(&Verdict::Failure) {
         stop(KillReason::Liveness, FAILED_LIVENESS)
     } else {
-        kill_to_resize(view, container, at)
+        kill_to_resize(inputs, container, at)
     };
     // The sidecar has started, so that the next container may start even if the sidecar is restarted now.
     Finding { passed: true, restart: kill.is_some(), kill, ..Finding::default() }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
 
-use super::{KillContainer, KillReason, PlanGates, PodPlan, PodView, SandboxNeed, SandboxPlan};
+use super::{KillContainer, KillReason, PlanGates, PodInputs, PodPlan, SandboxNeed, SandboxPlan};
 use crate::id::ContainerId;
 use crate::observe::{ContainerObservation, ContainerState, PodObservation};
 use crate::pod::{PodExt, RestartPolicy};
@@ -45,13 +45,13 @@ pub fn restarts_on_exit(pod: &Pod, container: &Container, code: i32, gates: Plan
 
 /// A running container that is stopped for a failed probe is to run again. Rules do not count: they match an exit code,
 /// and there is none yet (RT-22).
-pub(super) fn restarts_while_running(view: &PodView<'_>, container: &Container) -> bool {
-    if view.pod.is_deleted() {
+pub(super) fn restarts_while_running(inputs: &PodInputs<'_>, container: &Container) -> bool {
+    if inputs.pod.is_deleted() {
         return false;
     }
-    match container.restart_policy.as_deref().filter(|_| view.gates.container_restart_rules) {
+    match container.restart_policy.as_deref().filter(|_| inputs.node.gates.container_restart_rules) {
         Some(own) => own != "Never",
-        None => view.pod.restart_policy() != RestartPolicy::Never,
+        None => inputs.pod.restart_policy() != RestartPolicy::Never,
     }
 }
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 
 use super::restart::restarts_on_exit;
-use super::{PlanGates, PodPlan, PodView, SandboxPlan, StartContainer, init_role};
+use super::{PlanGates, PodInputs, PodPlan, SandboxPlan, StartContainer, init_role};
 use crate::id::{ContainerId, SandboxId};
 use crate::launch::NamespaceMode;
 use crate::observe::{ContainerStateKind, PodObservation, SandboxState};
@@ -47,14 +47,14 @@ pub fn sandbox_need(pod: &Pod, seen: &PodObservation) -> SandboxNeed {
 }
 
 /// The plan for a pod that needs another sandbox: all its containers stop, and unfinished ones start over.
-pub(super) fn recreate(view: &PodView<'_>, seen: &PodObservation, attempt: u32, replaces: bool) -> PodPlan {
+pub(super) fn recreate(inputs: &PodInputs<'_>, seen: &PodObservation, attempt: u32, replaces: bool) -> PodPlan {
     let kill = PodPlan { kill_pod: true, ..PodPlan::default() };
-    let pod = view.pod;
+    let pod = inputs.pod;
     if is_abandoned(pod, seen) {
         return kill;
     }
-    let open = unfinished(pod, seen, view.gates);
-    if (open.is_empty() && was_initialised(pod, seen)) || is_over(pod, seen, view.gates) {
+    let open = unfinished(pod, seen, inputs.node.gates);
+    if (open.is_empty() && was_initialised(pod, seen)) || is_over(pod, seen, inputs.node.gates) {
         return kill;
     }
     let start = if pod.init().is_empty() {

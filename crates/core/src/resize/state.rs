@@ -3,6 +3,8 @@
 //! The sync loop decides whether a resize is allocated ([`ResizeDecision`]); the pod's job actuates what was allocated
 //! ([`ResizeProgress`]). A job reads the decision as a snapshot, and the loop reads the progress when the job has ended.
 
+use std::borrow::Cow;
+
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 
 /// The condition of a resize that is not allocated.
@@ -77,17 +79,20 @@ impl ResizeProgress {
         self.condition.as_ref()
     }
 
-    /// A resize is being actuated, or was allocated and waits for the job.
-    pub fn is_open(&self, decision: &ResizeDecision) -> bool {
-        self.condition.is_some() || self.begun != decision.allocated
+    /// The condition that the status shows: an allocated resize that no job has begun with has just begun.
+    pub fn shown(&self, decision: &ResizeDecision) -> Option<Cow<'_, ResizeCondition>> {
+        if self.begun == decision.allocated {
+            return self.condition.as_ref().map(Cow::Borrowed);
+        }
+        let generation = decision.allocated.generation;
+        Some(Cow::Owned(ResizeCondition { generation, ..ResizeCondition::default() }))
     }
 
     /// Begins with the resize that was allocated last. The error of an earlier resize is over then.
     pub fn begin(&mut self, decision: &ResizeDecision) {
         if self.begun != decision.allocated {
+            self.condition = self.shown(decision).map(Cow::into_owned);
             self.begun = decision.allocated;
-            self.condition =
-                Some(ResizeCondition { generation: decision.allocated.generation, ..ResizeCondition::default() });
         }
     }
 

@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 
-use super::{Ending, Phase, StatusView, time};
+use super::{EndProgress, Phase, StatusView, time};
+use crate::inputs::PodInputs;
 use crate::observe::PodObservation;
 use crate::plan::{SandboxNeed, sandbox_need};
 use crate::pod::{PodExt, is_sidecar};
@@ -39,23 +40,25 @@ pub(super) fn of(
     status: &PodStatus,
     restarting: bool,
 ) -> Vec<PodCondition> {
-    let pod = view.pod;
+    let pod = view.inputs.pod;
     let phase = status.phase.as_deref().and_then(Phase::parse);
     let before = view.previous.conditions.as_deref().unwrap_or_default();
     let from_api = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let mut all: Vec<PodCondition> = from_api.iter().filter(|c| !is_owned(&c.type_)).cloned().collect();
-    if view.ending != Ending::Terminal {
-        all.extend(resizing(view));
+    if view.inputs.end == EndProgress::MayRun {
+        all.extend(resizing(view.inputs));
     }
-    if let Some(disruption) = before.iter().find(|c| c.type_ == DISRUPTION_TARGET) {
+    let kept = || before.iter().find(|c| c.type_ == DISRUPTION_TARGET).cloned();
+    let ended = view.inputs.end_reason.and_then(|ended| ended.condition(pod.metadata.generation));
+    if let Some(disruption) = ended.or_else(kept) {
         all.retain(|c| c.type_ != DISRUPTION_TARGET);
-        all.push(disruption.clone());
+        all.push(disruption);
     }
     let containers_ready = containers_ready(pod, status, phase);
     let ready = ready(pod, &containers_ready, &all);
     let ours = [
         (READY_TO_START, Verdict::from(matches!(sandbox_need(pod, seen), SandboxNeed::Keep(_)))),
-        (INITIALIZED, initialized(pod, before, status, phase, view.gates.restart_all_containers)),
+        (INITIALIZED, initialized(pod, before, status, phase, view.inputs.node.gates.restart_all_containers)),
         (READY, ready),
         (CONTAINERS_READY, containers_ready),
         (SCHEDULED, Verdict::from(true)),
@@ -66,7 +69,7 @@ pub(super) fn of(
             ..verdict.into_condition(name)
         });
     }
-    if view.gates.restart_all_containers && could_restart_all(pod) {
+    if view.inputs.node.gates.restart_all_containers && could_restart_all(pod) {
         all.push(all_restarting(phase, restarting).into_condition(RESTARTING));
     }
     for condition in &mut all {
@@ -77,7 +80,7 @@ pub(super) fn of(
 
 /// RSZ-06.
 #[doc(alias = "determinePodResizeStatus")]
-fn resizing(view: &StatusView<'_>) -> impl Iterator<Item = PodCondition> {
+fn resizing(inputs: &PodInputs<'_>) -> impl Iterator<Item = PodCondition> {
     let condition = |name: &str, of: &ResizeCondition| PodCondition {
         type_: name.to_owned(),
         status: "True".to_owned(),
@@ -86,8 +89,8 @@ fn resizing(view: &StatusView<'_>) -> impl Iterator<Item = PodCondition> {
         observed_generation: Some(of.generation).filter(|generation| *generation != 0),
         ..PodCondition::default()
     };
-    let pending = view.pending_resize.map(|of| condition(RESIZE_PENDING, of));
-    pending.into_iter().chain(view.resize_progress.map(|of| condition(RESIZE_IN_PROGRESS, of)))
+    let pending = inputs.resize_pending.map(|of| condition(RESIZE_PENDING, of));
+    pending.into_iter().chain(inputs.resize_progress.map(|of| condition(RESIZE_IN_PROGRESS, of)))
 }
 
 /// What a condition says.

@@ -83,7 +83,7 @@ pub(super) fn statuses(
 ) -> Vec<ContainerStatus> {
     let old = list.of(view.previous);
     let mut all: Vec<ContainerStatus> = list
-        .specs(view.pod)
+        .specs(view.inputs.pod)
         .iter()
         .map(|spec| {
             let old = old.iter().find(|s| s.name == spec.name);
@@ -91,7 +91,7 @@ pub(super) fn statuses(
                 Some(newest) => seen_status(&Instance { view, spec, old, restarting }, newest, seen),
                 None => unseen_status(&Instance { view, spec, old, restarting }),
             };
-            if !restarting && list == ContainerList::Init && is_past(view.pod, spec, seen) {
+            if !restarting && list == ContainerList::Init && is_past(view.inputs.pod, spec, seen) {
                 infer_end(&mut status);
             } else {
                 show_failure(view, seen, list, spec, &mut status);
@@ -110,7 +110,7 @@ fn seen_status(instance: &Instance<'_>, newest: &ContainerObservation, seen: &Po
     let mut status = instance::convert(instance, newest);
     let before = seen.instances(&newest.name).find(|c| c.id != newest.id).and_then(|c| c.state.exit().map(|e| (c, e)));
     if let Some((before, exit)) = before {
-        status.last_state = Some(instance::ended(before, exit, instance.view.runtime_name));
+        status.last_state = Some(instance::ended(before, exit, instance.view.inputs.node.runtime_name));
     }
     status
 }
@@ -121,7 +121,7 @@ fn unseen_status(instance: &Instance<'_>) -> ContainerStatus {
     let fresh = ContainerStatus {
         name: spec.name.clone(),
         image: spec.image.clone().unwrap_or_default(),
-        state: Some(waiting(default_reason(view.pod), None)),
+        state: Some(waiting(default_reason(view.inputs.pod), None)),
         volume_mounts: instance::volume_mounts(view, spec),
         ..ContainerStatus::default()
     };
@@ -146,7 +146,7 @@ fn unseen_status(instance: &Instance<'_>) -> ContainerStatus {
     } else if was_running && !has_ended_before(&status) {
         // It ran and nobody saw its end. The last state keeps the pod from falling back to Pending.
         status.last_state = Some(unseen_end(instance::STATUS_UNKNOWN, GONE_WHILE_RUNNING));
-        if !view.pod.is_deleted() {
+        if !view.inputs.pod.is_deleted() {
             status.restart_count = status.restart_count.saturating_add(1);
         }
     }
@@ -219,7 +219,7 @@ fn show_failure(
     spec: &Container,
     status: &mut ContainerStatus,
 ) {
-    let Some(failure) = view.failures.get(&spec.name) else { return };
+    let Some(failure) = view.inputs.failures.get(&spec.name) else { return };
     let at = seen.current(&spec.name);
     let ended_well = match at {
         Some(at) => at.state.exit().is_some_and(|exit| exit.code == 0),
@@ -227,7 +227,7 @@ fn show_failure(
     };
     // An ordinary init container that ended well is done, whatever the policy says.
     let done = list == ContainerList::Init && !is_sidecar(spec) && ended_well;
-    if done || !should_start(view.pod, spec, at, view.gates) {
+    if done || !should_start(view.inputs.pod, spec, at, view.inputs.node.gates) {
         return;
     }
     if status.state.as_ref().is_some_and(|s| s.terminated.is_some()) {

@@ -1,4 +1,4 @@
-//! The last word on a pod of which nothing is left (STAT-10).
+//! The final status of a pod of which nothing is left (STAT-10).
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 
@@ -10,7 +10,7 @@ use crate::pod::{PodExt, is_sidecar};
 ///
 /// Containers that never had their turn because initialisation did not get that far stay as they are.
 #[doc(alias = "TerminatePod")]
-pub fn finish(pod: &Pod, status: &mut PodStatus) {
+pub(super) fn finish(pod: &Pod, status: &mut PodStatus) {
     if has_initialised(pod, status) {
         status.container_statuses.iter_mut().flatten().for_each(end_unseen);
     }

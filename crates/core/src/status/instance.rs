@@ -25,7 +25,7 @@ pub(super) struct Instance<'a> {
 
 pub(super) fn convert(instance: &Instance<'_>, seen: &ContainerObservation) -> ContainerStatus {
     let Instance { view, spec, old, .. } = instance;
-    let id = container_id(view.runtime_name, seen);
+    let id = container_id(view.inputs.node.runtime_name, seen);
     let old_mounts = old.and_then(|old| old.volume_mounts.clone());
     let mut status = ContainerStatus {
         name: seen.name.clone(),
@@ -38,7 +38,7 @@ pub(super) fn convert(instance: &Instance<'_>, seen: &ContainerObservation) -> C
         resources: Some(resources::of_container(
             spec,
             seen,
-            old.filter(|old| view.resize_progress.is_some() && old.container_id.as_ref() == Some(&id)),
+            old.filter(|old| view.inputs.resize_progress.is_some() && old.container_id.as_ref() == Some(&id)),
         )),
         allocated_resources: spec.resources.as_ref().and_then(|r| r.requests.clone()).filter(|r| !r.is_empty()),
         user: seen.user.as_ref().map(user),
@@ -82,7 +82,7 @@ fn set_state(instance: &Instance<'_>, seen: &ContainerObservation, status: &mut 
             }
         }
         observe::ContainerState::Created => waiting(),
-        observe::ContainerState::Exited(exit) => ended(seen, exit, instance.view.runtime_name),
+        observe::ContainerState::Exited(exit) => ended(seen, exit, instance.view.inputs.node.runtime_name),
         observe::ContainerState::Unknown if was_running => {
             let reason =
                 if instance.restarting { WaitingReason::RestartingAllContainers.as_str() } else { STATUS_UNKNOWN };
@@ -155,10 +155,9 @@ pub(super) fn volume_mounts(view: &StatusView<'_>, spec: &Container) -> Option<V
         name: mount.name.clone(),
         mount_path: mount.mount_path.clone(),
         read_only: mount.read_only.filter(|r| *r),
-        recursive_read_only: mount
-            .read_only
-            .filter(|r| *r)
-            .map(|_| if is_recursive(mount, view.recursive_read_only) { "Enabled" } else { "Disabled" }.to_owned()),
+        recursive_read_only: mount.read_only.filter(|r| *r).map(|_| {
+            if is_recursive(mount, view.inputs.node.recursive_read_only) { "Enabled" } else { "Disabled" }.to_owned()
+        }),
         ..VolumeMountStatus::default()
     };
     Some(mounts.iter().map(status).collect()).filter(|all: &Vec<_>| !all.is_empty())

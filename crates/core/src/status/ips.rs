@@ -9,7 +9,7 @@ use crate::observe::PodObservation;
 use crate::pod::PodExt;
 
 pub(super) fn set(view: &StatusView<'_>, seen: &PodObservation, status: &mut PodStatus) {
-    let hosts = one_per_family(view.host_ips, view.host_ips);
+    let hosts = one_per_family(view.inputs.node.host_ips, view.inputs.node.host_ips);
     status.host_ip = hosts.first().map(ToString::to_string);
     status.host_ips =
         Some(hosts.iter().map(|ip| HostIP { ip: ip.to_string() }).collect()).filter(|all: &Vec<_>| !all.is_empty());
@@ -20,10 +20,10 @@ pub(super) fn set(view: &StatusView<'_>, seen: &PodObservation, status: &mut Pod
 
 fn pod_ips(view: &StatusView<'_>, seen: &PodObservation, hosts: &[IpAddr]) -> Vec<PodIP> {
     let before = view.previous.pod_ips.clone().unwrap_or_default();
-    if view.pod.host_network() {
+    if view.inputs.pod.host_network() {
         return host_network_ips(before, hosts);
     }
-    let now = one_per_family(seen.ips(), view.host_ips);
+    let now = one_per_family(seen.ips(), view.inputs.node.host_ips);
     // A pod that has ended keeps its address, even when the runtime has forgotten it (PLEG-06).
     if now.is_empty() && seen.ready_sandbox().is_none() {
         return before;

@@ -11,11 +11,11 @@ use crate::pod::{PodExt, is_sidecar};
 #[doc(alias = "probeManager.UpdatePodStatus")]
 pub(super) fn set(view: &StatusView<'_>, status: &mut PodStatus) {
     for at in status.container_statuses.iter_mut().flatten() {
-        let spec = view.pod.regular().iter().find(|c| c.name == at.name);
+        let spec = view.inputs.pod.regular().iter().find(|c| c.name == at.name);
         set_long_running(view, ContainerList::Regular, spec, at);
     }
     for at in status.init_container_statuses.iter_mut().flatten() {
-        let spec = view.pod.init().iter().find(|c| c.name == at.name);
+        let spec = view.inputs.pod.init().iter().find(|c| c.name == at.name);
         if spec.is_some_and(is_sidecar) {
             set_long_running(view, ContainerList::Init, spec, at);
         } else {
@@ -32,7 +32,7 @@ fn set_long_running(view: &StatusView<'_>, list: ContainerList, spec: Option<&Co
     let id = instance_id(at);
     let running = is_running(at);
     let started = running
-        && match id.as_ref().and_then(|id| view.probes.startup.get(id)) {
+        && match id.as_ref().and_then(|id| view.inputs.probes.startup.get(id)) {
             Some(verdict) => *verdict == Verdict::Success,
             None => {
                 before.is_some_and(|old| old.started == Some(true)) || spec.is_none_or(|c| c.startup_probe.is_none())
@@ -40,7 +40,7 @@ fn set_long_running(view: &StatusView<'_>, list: ContainerList, spec: Option<&Co
         };
     at.started = Some(started);
     at.ready = started
-        && match id.as_ref().and_then(|id| view.probes.readiness.get(id)) {
+        && match id.as_ref().and_then(|id| view.inputs.probes.readiness.get(id)) {
             Some(verdict) => *verdict == Verdict::Success,
             None => before.is_some_and(|old| old.ready) || spec.is_none_or(|c| c.readiness_probe.is_none()),
         };

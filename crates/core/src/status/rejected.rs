@@ -12,7 +12,7 @@ pub fn is_terminal(status: &PodStatus) -> bool {
     status.phase.as_deref().and_then(Phase::parse).is_some_and(Phase::is_terminal)
 }
 
-/// The API's status of `pod` is final: terminal, and it shows no container that runs. There is nothing left to say.
+/// The API's status of `pod` is final: terminal, and it shows no container that runs. It is not decided anew.
 pub fn is_settled(pod: &Pod) -> bool {
     let Some(status) = pod.status.as_ref().filter(|status| is_terminal(status)) else { return false };
     let lists = [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
@@ -20,7 +20,7 @@ pub fn is_settled(pod: &Pod) -> bool {
     !all.any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
-/// The status of a pod that was refused at the door (LOOP-05).
+/// The status of a pod that was rejected by admission (LOOP-05).
 #[doc(alias = "rejectPod")]
 pub fn rejected(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> PodStatus {
     PodStatus {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
@@ -10,13 +11,16 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use super::finish::finish;
 use super::*;
 use crate::id::PodRef;
+use crate::inputs::NodeInputs;
 use crate::launch::NamespaceMode;
 use crate::observe::{
     ContainerMarks, ContainerObservation, ContainerState, ContainerUser, ObservedResources, SandboxObservation,
     SandboxState,
 };
+use crate::plan::PlanGates;
 use crate::time::Instant;
 
 fn at(secs: i64) -> Timestamp {
@@ -61,22 +65,10 @@ fn running(name: &str) -> ContainerObservation {
 
 fn decide(pod: &Pod, previous: &PodStatus, seen: &PodObservation, host_ips: &[&str]) -> PodStatus {
     let host_ips: Vec<IpAddr> = host_ips.iter().map(|ip| ip.parse().expect("an address")).collect();
-    let view = StatusView {
-        pod,
-        previous,
-        failures: &BTreeMap::new(),
-        probes: &ProbeView::default(),
-        runtime_name: "containerd",
-        host_ips: &host_ips,
-        recursive_read_only: false,
-        gates: PlanGates::default(),
-        pending_resize: None,
-        resize_progress: None,
-        actuated: None,
-        ending: Ending::No,
-        now: at(100),
-    };
-    pod_status(&view, seen)
+    let (pod, probes) = (Arc::new(pod.clone()), Arc::default());
+    let gates = PlanGates::default();
+    let node = NodeInputs { runtime_name: "containerd", host_ips: &host_ips, recursive_read_only: false, gates };
+    pod_status(&PodInputs::new(&pod, &probes, node), seen, previous, at(100))
 }
 
 fn nothing() -> PodObservation {
@@ -304,6 +296,9 @@ fn the_last_word_leaves_nothing_open() {
         ..PodStatus::default()
     };
     finish(&with_init, &mut status);
+    let mut again = status.clone();
+    finish(&with_init, &mut again);
+    assert_eq!(again, status);
     let ended = |list: &Option<Vec<ContainerStatus>>| -> Vec<bool> {
         list.iter().flatten().map(|s| s.state.as_ref().is_some_and(|s| s.terminated.is_some())).collect()
     };
@@ -320,4 +315,27 @@ fn the_last_word_leaves_nothing_open() {
     assert_eq!((ended(&status.container_statuses), status.phase.as_deref()), (vec![true], Some("Succeeded")));
     let end = status.container_statuses.into_iter().flatten().find_map(|c| c.state?.terminated).expect("an end");
     assert_eq!((end.reason.as_deref(), end.exit_code), (Some("ContainerStatusUnknown"), 137));
+}
+
+// ADM-31: the node's reason outranks what became of the containers, and stays when the pod has stopped.
+#[test]
+fn a_pod_that_the_node_ended_has_failed_and_says_why() {
+    let (pod, probes) = (Arc::new(pod(vec![container("a")])), Arc::default());
+    let gates = PlanGates::default();
+    let node = NodeInputs { runtime_name: "containerd", host_ips: &[], recursive_read_only: false, gates };
+    let reason = EndReason::preempted();
+    let inputs = PodInputs { end_reason: Some(&reason), ..PodInputs::new(&pod, &probes, node) };
+    let mut seen = nothing();
+    seen.containers.push(running("a"));
+    let ended = pod_status(&inputs, &seen, &PodStatus::default(), at(100));
+    let later =
+        pod_status(&PodInputs { end_reason: None, end: EndProgress::Stopped, ..inputs }, &nothing(), &ended, at(200));
+    for status in [&ended, &later] {
+        assert_eq!(status.phase.as_deref(), Some("Failed"));
+        assert_eq!(status.reason.as_deref(), Some("Preempting"));
+        assert_eq!(status.message.as_deref(), Some("Preempted in order to admit critical pod"));
+        let target = status.conditions.iter().flatten().find(|c| c.type_ == "DisruptionTarget").expect("a condition");
+        assert_eq!((target.status.as_str(), target.reason.as_deref()), ("True", Some("TerminationByKubelet")));
+        assert_eq!(target.last_transition_time, Some(time(at(100))));
+    }
 }

@@ -5,12 +5,15 @@ pub(crate) mod any;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_core::hash::container_hash;
 use rubelet_core::id::PodRef;
+use rubelet_core::inputs::{NodeInputs, PodInputs};
 use rubelet_core::launch::NamespaceMode;
 use rubelet_core::observe::{
     ContainerMarks, ContainerObservation, ContainerState, Exit, PodObservation, SandboxObservation, SandboxState,
@@ -19,7 +22,7 @@ use rubelet_core::plan::{PodPlan, ProbeView, SandboxPlan, Verdict};
 use rubelet_core::pod::PodExt;
 use rubelet_core::reason::{StartFailure, WaitingReason};
 use rubelet_core::resize::{PodAllocation, ResizeContainer, ResizeDecision, ResizeProgress};
-use rubelet_core::status::{Ending, StatusView, normalise, pod_status};
+use rubelet_core::status::{EndProgress, normalise, pod_status};
 use rubelet_core::time::Instant;
 use serde::Deserialize;
 
@@ -166,6 +169,10 @@ impl Case {
         let seen = self.seen(&pod);
         let probes = self.probes(&seen);
         let status = self.decide(&pod, &previous, &seen, &probes, now());
+        if self.ending == "finished" {
+            // It is decided once.
+            return status;
+        }
         // A restart of the whole pod that was said before is told once more of what it cleared away, and then no longer.
         let said = |c: &PodCondition| c.type_ == "AllContainersRestarting" && c.status == "True";
         let restarted = previous.conditions.iter().flatten().any(said);
@@ -196,29 +203,26 @@ impl Case {
         let host_ips: Vec<_> = self.host_ips.iter().map(|ip| ip.parse().expect("an address")).collect();
         // As after a restart.
         let (decision, progress) = (ResizeDecision::of(previous), ResizeProgress::of(previous));
-        let view = StatusView {
-            pod,
-            previous,
+        let (shared, probes) = (Arc::new(pod.clone()), Arc::new(probes.clone()));
+        let inputs = PodInputs {
             failures: &failures,
-            probes,
-            runtime_name: "containerd",
-            host_ips: &host_ips,
-            recursive_read_only: true,
-            gates: self.gates(),
-            pending_resize: decision.pending.as_ref(),
+            resize_pending: decision.pending.as_ref(),
             resize_progress: progress.condition(),
-            actuated: None,
-            ending: match self.ending.as_str() {
-                "" => Ending::No,
-                "terminating" => Ending::Terminating,
-                "terminal" => Ending::Terminal,
+            end: match self.ending.as_str() {
+                "" | "terminating" => EndProgress::MayRun,
+                "terminal" => EndProgress::Stopped,
+                "finished" => EndProgress::Finished,
                 other => panic!("no such ending: {other}"),
             },
-            now,
+            ..PodInputs::new(&shared, &probes, self.node(&host_ips))
         };
-        let mut status = pod_status(&view, seen);
+        let mut status = pod_status(&inputs, seen, previous, now);
         normalise(pod, &mut status);
         status
+    }
+
+    pub(crate) fn node<'a>(&self, host_ips: &'a [IpAddr]) -> NodeInputs<'a> {
+        NodeInputs { runtime_name: "containerd", host_ips, recursive_read_only: true, gates: self.gates() }
     }
 
     pub(crate) fn gates(&self) -> rubelet_core::plan::PlanGates {

@@ -15,16 +15,17 @@ mod pods;
 mod sim;
 mod world;
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::inputs::{NodeInputs, PodInputs};
 use rubelet_core::manifest::{Gates, Origin, static_pod};
 use rubelet_core::observe::PodObservation;
-use rubelet_core::plan::{PlanGates, PodView, ProbeView, plan_pod};
-use rubelet_core::status::{Ending, StatusView, pod_status};
+use rubelet_core::plan::{PlanGates, ProbeView, plan_pod};
+use rubelet_core::status::pod_status;
 use rubelet_engine::ports::RuntimeView;
 use rubelet_testkit::{FakeRuntime, Manner};
 use serde_json::json;
@@ -214,31 +215,17 @@ fn decisions() -> Vec<Figure> {
         let runtime = &world.sim.runtime;
         runtime.inspect(&PodRef::of(&pod).uid, runtime.clock().now().mono).await.expect("it answers")
     });
-    let (probes, failures, host_ips) = (ProbeView::default(), BTreeMap::new(), sim::facts().ips);
+    let (probes, host_ips) = (Arc::<ProbeView>::default(), sim::facts().ips);
     let gates = PlanGates::default();
-    let view = PodView { pod: &pod, probes: &probes, gates, told: None };
+    let node = NodeInputs { runtime_name: "fake", host_ips: &host_ips, recursive_read_only: false, gates };
+    let inputs = PodInputs::new(&pod, &probes, node);
     let nothing = PodObservation { sandboxes: Vec::new(), containers: Vec::new(), ..seen.clone() };
-    let previous = PodStatus::default();
-    let mut status = StatusView {
-        pod: &pod,
-        previous: &previous,
-        failures: &failures,
-        probes: &probes,
-        runtime_name: "fake",
-        host_ips: &host_ips,
-        recursive_read_only: false,
-        gates,
-        resize: &Default::default(),
-        told: None,
-        ending: Ending::No,
-        now: jiff::Timestamp::UNIX_EPOCH,
-    };
-    let decided = pod_status(&status, &seen);
-    status.previous = &decided;
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let decided = pod_status(&inputs, &seen, &PodStatus::default(), now);
     vec![
-        figure("plan_running_ns", "plan_pod, all is as it should be", nanos(|| plan_pod(&view, &seen)), "ns"),
-        figure("plan_new_ns", "plan_pod, nothing is there yet", nanos(|| plan_pod(&view, &nothing)), "ns"),
-        figure("status_ns", "pod_status", nanos(|| pod_status(&status, &seen)), "ns"),
+        figure("plan_running_ns", "plan_pod, all is as it should be", nanos(|| plan_pod(&inputs, &seen)), "ns"),
+        figure("plan_new_ns", "plan_pod, nothing is there yet", nanos(|| plan_pod(&inputs, &nothing)), "ns"),
+        figure("status_ns", "pod_status", nanos(|| pod_status(&inputs, &seen, &decided, now)), "ns"),
         figure("manifest_us", "static_pod, from JSON to a pod with its UID", manifest() / 1000.0, "µs"),
     ]
 }

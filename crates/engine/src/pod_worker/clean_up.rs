@@ -3,24 +3,18 @@
 
 use rubelet_core::lifecycle::{Cause, JobEnd, Retry, Subject};
 
-use super::{JobError, JobLine, JobResult, Note, PodMemory, retry_after};
 use crate::chain::Chain;
+use crate::job::{JobContext, JobError, JobResult, Note, PodMemory, PodSnapshot, retry_after};
 use crate::look::look;
 use crate::node::Node;
 use crate::{resources, volumes};
 
 /// Runs the job.
 #[doc(alias = "SyncTerminatedPod")]
-pub(super) async fn run(
-    node: &Node,
-    subject: Subject,
-    cause: Cause,
-    mut memory: PodMemory,
-    line: JobLine,
-) -> JobResult {
-    let uid = line.pod.uid.clone();
+pub(super) async fn run(snapshot: PodSnapshot, mut memory: PodMemory, job: JobContext) -> JobResult {
+    let uid = job.pod.uid.clone();
     memory.set_up = None;
-    let (end, problem) = match clean_up(node, &subject, cause, &line).await {
+    let (end, problem) = match clean_up(&job.node, &snapshot.subject, snapshot.cause(), &job).await {
         Ok(()) => (JobEnd::CleanedUp, None),
         Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
     };
@@ -28,29 +22,29 @@ pub(super) async fn run(
 }
 
 /// Goes on after a failure and tells every one: what can go, goes.
-async fn clean_up(node: &Node, subject: &Subject, cause: Cause, line: &JobLine) -> Result<(), JobError> {
-    let uid = &line.pod.uid;
+async fn clean_up(node: &Node, subject: &Subject, cause: Cause, job: &JobContext) -> Result<(), JobError> {
+    let uid = &job.pod.uid;
     let mut problems = Vec::new();
     let mut retry = Retry::Later;
-    line.step("its volumes to be unmounted").await;
+    job.step("its volumes to be unmounted").await;
     problems.extend(volumes::unmount_all(node, uid).await);
     if let Some(cluster) = &node.ports.cluster {
         cluster.objects.release(uid);
         cluster.tokens.forget(uid);
     }
-    line.step("its cgroup to be removed").await;
+    job.step("its cgroup to be removed").await;
     if let Err(err) = resources::remove_pod(node, subject.pod().map(AsRef::as_ref), uid).await {
         problems.push(Chain(&err).to_string());
     }
     if problems.is_empty() {
         // Whoever deleted it need not wait for the rest. upstream: kubelet.go SyncTerminatedPod leaves dead containers to
         // garbage collection (v1.36)
-        line.note(Note::Released).await;
+        job.note(Note::Released).await;
     }
     // A pod that ended by itself is still wanted: its logs and last states are there to be read (TERM-21).
     if cause != Cause::Ended && problems.is_empty() {
-        line.step("its dead containers to be removed").await;
-        let (remains, when) = remove_remains(node, line).await;
+        job.step("its dead containers to be removed").await;
+        let (remains, when) = remove_remains(node, job).await;
         problems.extend(remains);
         retry = when;
     }
@@ -58,10 +52,10 @@ async fn clean_up(node: &Node, subject: &Subject, cause: Cause, line: &JobLine) 
 }
 
 /// Answers with what went wrong and when to try again.
-async fn remove_remains(node: &Node, line: &JobLine) -> (Vec<String>, Retry) {
+async fn remove_remains(node: &Node, job: &JobContext) -> (Vec<String>, Retry) {
     let mut problems = Vec::new();
     let mut retry = Retry::Later;
-    match look(node, &line.pod, None).await {
+    match look(node, &job.pod, None).await {
         Ok(seen) => {
             for container in &seen.containers {
                 if let Err(err) = node.ports.runtime.remove_container(&container.id).await {
@@ -71,7 +65,7 @@ async fn remove_remains(node: &Node, line: &JobLine) -> (Vec<String>, Retry) {
                 }
                 let count = container.marks.restart_count;
                 let id = container.id.as_str();
-                if let Err(err) = node.ports.log_cleaner.remove_container(&line.pod, &container.name, id, count).await {
+                if let Err(err) = node.ports.log_cleaner.remove_container(&job.pod, &container.name, id, count).await {
                     problems.push(Chain(&err).to_string());
                 }
             }
@@ -87,10 +81,10 @@ async fn remove_remains(node: &Node, line: &JobLine) -> (Vec<String>, Retry) {
             problems.push(err.to_string());
         }
     }
-    if let Err(err) = node.ports.log_cleaner.remove(&line.pod).await {
+    if let Err(err) = node.ports.log_cleaner.remove(&job.pod).await {
         problems.push(Chain(&err).to_string());
     }
-    if let Err(err) = node.ports.dirs.remove(&line.pod.uid).await {
+    if let Err(err) = node.ports.dirs.remove(&job.pod.uid).await {
         problems.push(Chain(&err).to_string());
     }
     (problems, retry)

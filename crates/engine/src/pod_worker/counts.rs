@@ -13,9 +13,10 @@ use super::workers::{PodWorker, PodWorkers};
 use crate::metrics::{Census, Operation};
 use crate::node::Node;
 
-/// What has been counted of a pod, and what is being.
+/// What has been counted of a pod's start and of its jobs.
+#[doc(alias = "podStartupLatencyTracker")]
 #[derive(Debug)]
-pub(super) struct Tale {
+pub(super) struct StartupTracker {
     /// What the next job is for.
     next: Operation,
     /// The job in flight, and since when.
@@ -24,13 +25,13 @@ pub(super) struct Tale {
     start_counted: bool,
 }
 
-impl Default for Tale {
+impl Default for StartupTracker {
     fn default() -> Self {
         Self { next: Operation::Sync, job: None, start_counted: true }
     }
 }
 
-impl Tale {
+impl StartupTracker {
     /// Of a pod that is new here.
     pub(super) fn of(pod: &Pod) -> Self {
         let began = pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
@@ -42,8 +43,8 @@ impl PodWorkers {
     /// A source has another version of the pod.
     pub(super) fn updated(&mut self, uid: &PodUid, pod: &Pod) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
-        if worker.tale.next == Operation::Sync {
-            worker.tale.next = Operation::Update;
+        if worker.tracker.next == Operation::Sync {
+            worker.tracker.next = Operation::Update;
         }
         worker.count_shown(&self.node, pod);
     }
@@ -63,11 +64,10 @@ impl PodWorkers {
                     Subject::Pod(pod) => working.orphan.add(pod.is_static()),
                 }
             }
-            let resize = &worker.memory.resize;
-            let pending = resize.pending.as_ref().map(|pending| pending.reason.as_str());
+            let pending = worker.resize.pending.as_ref().map(|pending| pending.reason.as_str());
             census.deferred += u64::from(pending == Some(DEFERRED));
             census.infeasible += u64::from(pending == Some(INFEASIBLE));
-            census.in_progress += u64::from(worker.memory.progress.is_open(resize));
+            census.in_progress += u64::from(worker.memory.resize.shown(&worker.resize).is_some());
         }
         for pod in self.active() {
             census.active.add(pod.is_static());
@@ -78,7 +78,7 @@ impl PodWorkers {
 impl PodWorker {
     pub(super) fn job_begins(&mut self, node: &Node, job: &Job) {
         let now = node.clock.mono();
-        let next = std::mem::replace(&mut self.tale.next, Operation::Sync);
+        let next = std::mem::replace(&mut self.tracker.next, Operation::Sync);
         let operation = match job {
             Job::Sync => next,
             Job::Terminate { .. } if self.life.stage().cause() == Some(Cause::Deleted) => Operation::Update,
@@ -89,11 +89,11 @@ impl PodWorker {
             let containers = self.life.subject().pod().map_or(0, |pod| pod.regular().len());
             node.metrics.first_job(containers, now.since(self.arrived.mono));
         }
-        self.tale.job = Some((operation, now));
+        self.tracker.job = Some((operation, now));
     }
 
     pub(super) fn job_is_over(&mut self, node: &Node) {
-        if let Some((operation, began)) = self.tale.job.take() {
+        if let Some((operation, began)) = self.tracker.job.take() {
             node.metrics.job_ended(operation, node.clock.mono().since(began));
         }
     }
@@ -101,7 +101,7 @@ impl PodWorker {
     /// Its status is about to become `new`.
     pub(super) fn count_running(&self, node: &Node, new: &PodStatus) {
         let is = |status: &PodStatus, phase: &str| status.phase.as_deref() == Some(phase);
-        if is(&self.memory.status, "Pending") && is(new, "Running") {
+        if is(&self.status, "Pending") && is(new, "Running") {
             node.metrics.pod_running(node.clock.mono().since(self.arrived.mono));
         }
     }
@@ -109,12 +109,12 @@ impl PodWorker {
     /// The API shows this of it. Once it shows every container as started, its start has come to an end for whoever
     /// waits for it. upstream: util/pod_startup_latency_tracker.go ObservedPodOnWatch (v1.36)
     pub(super) fn count_shown(&mut self, node: &Node, pod: &Pod) {
-        let Some(status) = pod.status.as_ref().filter(|_| !self.tale.start_counted) else { return };
+        let Some(status) = pod.status.as_ref().filter(|_| !self.tracker.start_counted) else { return };
         let containers = status.container_statuses.as_deref().unwrap_or_default();
         if containers.is_empty() || !containers.iter().all(runs) {
             return;
         }
-        self.tale.start_counted = true;
+        self.tracker.start_counted = true;
         let Some(made) = pod.metadata.creation_timestamp.as_ref() else { return };
         let took = Duration::try_from(node.clock.wall().duration_since(made.0)).unwrap_or_default();
         let others = self.memory.pulling.saturating_add(in_init(status));

@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use rubelet_core::id::PodUid;
-use rubelet_core::lifecycle::{Cause, Job, JobEnd, Retry};
+use rubelet_core::lifecycle::{Job, JobEnd, Retry};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info_span};
 
 use super::workers::PodWorkers;
-use super::{JobLine, JobResult, clean_up, sync_pod, terminate};
+use super::{clean_up, sync_pod, terminate};
+use crate::job::{JobContext, JobResult};
 use crate::task::timed;
 
 impl PodWorkers {
     pub(super) fn start(&mut self, uid: &PodUid, job: Job) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         worker.cancel = CancellationToken::new();
-        let line = JobLine::new(worker.life.subject().reference(), self.notes.clone(), worker.cancel.clone());
-        let span = info_span!("job", pod = %line.pod);
-        let (node, subject, memory) = (Arc::clone(&self.node), worker.life.subject().clone(), worker.memory.clone());
+        let pod = worker.life.subject().reference();
+        let context = JobContext::new(Arc::clone(&self.node), pod, self.notes.clone(), worker.cancel.clone());
+        let span = info_span!("job", pod = %context.pod);
+        let (snapshot, memory) = (worker.snapshot(self.node.clock.mono()), worker.memory.clone());
         let uid = uid.clone();
-        let cause = worker.life.stage().cause().unwrap_or(Cause::Ended);
-        let grace = worker.life.stage().grace_left(self.node.clock.mono());
-        debug!(pod = %line.pod, ?job, "Starting a job");
+        debug!(pod = %context.pod, ?job, "Starting a job");
         worker.job_begins(&self.node, &job);
         let kind = match &job {
             Job::Sync => "pod-sync",
@@ -34,13 +34,12 @@ impl PodWorkers {
         let work = async move {
             // Boxed: a task is moved a dozen times before it runs, and is as large as the largest of these.
             match job {
-                Job::Sync => Box::pin(sync_pod::run(&node, subject, memory, line)).await,
-                // The grace is counted from when the pod was told to end, not from this try.
-                Job::Terminate { .. } => Box::pin(terminate::run(&node, subject, cause, grace, memory, line)).await,
-                Job::CleanUp => Box::pin(clean_up::run(&node, subject, cause, memory, line)).await,
+                Job::Sync => Box::pin(sync_pod::run(snapshot, memory, context)).await,
+                Job::Terminate { .. } => Box::pin(terminate::run(snapshot, memory, context)).await,
+                Job::CleanUp => Box::pin(clean_up::run(snapshot, memory, context)).await,
             }
         };
-        // A job that panics must not take the node down, nor its pod: it is told as a failure and tried again.
+        // A job that panics must not take the node down, nor its pod: it counts as a failure and is tried again.
         let guarded = AssertUnwindSafe(work).catch_unwind().map(move |result| {
             result.unwrap_or_else(|_| JobResult {
                 uid,

@@ -17,7 +17,7 @@ pub(super) struct Names {
     /// In order of arrival; the first has the name.
     queues: BTreeMap<FullName, VecDeque<PodUid>>,
     /// Pods that the runtime shows as running and that had no life here when it did.
-    strangers: BTreeMap<PodUid, PodRef>,
+    unknown: BTreeMap<PodUid, PodRef>,
     /// Their names.
     taken: BTreeMap<FullName, BTreeSet<PodUid>>,
 }
@@ -40,7 +40,7 @@ impl Names {
 
     /// Wants the name no more. Answers with who is first now.
     pub(super) fn leave(&mut self, name: &FullName, uid: &PodUid) -> Option<PodUid> {
-        self.forget_stranger(uid);
+        self.forget_unknown(uid);
         let queue = self.queues.get_mut(name)?;
         queue.retain(|other| other != uid);
         let first = queue.front().cloned();
@@ -63,20 +63,20 @@ impl Names {
 
     /// The runtime has this UID under another name: that is another pod, and has to end first.
     pub(super) fn other_pod(&self, name: &FullName, uid: &PodUid) -> Option<&PodRef> {
-        self.strangers.get(uid).filter(|stranger| stranger.full_name() != *name)
+        self.unknown.get(uid).filter(|pod| pod.full_name() != *name)
     }
 
     /// All that runs and has no life here.
-    pub(super) fn set_strangers(&mut self, strangers: impl IntoIterator<Item = PodRef>) {
-        self.strangers = strangers.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
+    pub(super) fn set_unknown(&mut self, pods: impl IntoIterator<Item = PodRef>) {
+        self.unknown = pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
         self.taken.clear();
-        for (uid, pod) in &self.strangers {
+        for (uid, pod) in &self.unknown {
             self.taken.entry(pod.full_name()).or_default().insert(uid.clone());
         }
     }
 
-    pub(super) fn forget_stranger(&mut self, uid: &PodUid) {
-        let Some(name) = self.strangers.remove(uid).map(|pod| pod.full_name()) else { return };
+    pub(super) fn forget_unknown(&mut self, uid: &PodUid) {
+        let Some(name) = self.unknown.remove(uid).map(|pod| pod.full_name()) else { return };
         if let Some(owners) = self.taken.get_mut(&name) {
             owners.remove(uid);
             if owners.is_empty() {
@@ -88,8 +88,8 @@ impl Names {
 
 impl PodWorkers {
     /// What runs in the runtime and is nobody's here. Names that are free now may be had.
-    pub fn set_strangers(&mut self, strangers: impl IntoIterator<Item = PodRef>) {
-        self.names.set_strangers(strangers);
+    pub fn set_unknown(&mut self, pods: impl IntoIterator<Item = PodRef>) {
+        self.names.set_unknown(pods);
         let waiting = self.workers.iter().filter(|(_, w)| *w.life.stage() == Stage::Waiting);
         let waiting: Vec<PodUid> = waiting.map(|(uid, _)| uid.clone()).collect();
         for uid in waiting {
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_runs_already_goes_first_and_strangers_block() {
+    fn whoever_runs_already_goes_first_and_unknown_pods_block() {
         let mut names = Names::default();
-        names.set_strangers([pod("web", "old"), pod("web", "older"), pod("shop", "moved")]);
+        names.set_unknown([pod("web", "old"), pod("web", "older"), pod("shop", "moved")]);
         names.join(&name(), &"new".into());
         assert!(names.blocks(&name(), &"new".into()).is_some());
         names.join(&name(), &"old".into());
-        assert!(names.blocks(&name(), &"old".into()).is_some(), "the other stranger has to end");
+        assert!(names.blocks(&name(), &"old".into()).is_some(), "the other unknown pod has to end");
         names.hold(&name(), &"older".into());
         assert_eq!(names.leave(&name(), &"older".into()), Some("old".into()));
         assert!(names.blocks(&name(), &"old".into()).is_none());
@@ -162,7 +162,7 @@ mod tests {
         assert!(names.blocks(&name(), &"new".into()).is_none());
         assert_eq!(names.other_pod(&name(), &"moved".into()), Some(&pod("shop", "moved")));
         assert_eq!(names.other_pod(&pod("shop", "").full_name(), &"moved".into()), None);
-        names.set_strangers([]);
-        assert!(names.taken.is_empty() && names.strangers.is_empty());
+        names.set_unknown([]);
+        assert!(names.taken.is_empty() && names.unknown.is_empty());
     }
 }

@@ -15,10 +15,11 @@ impl PodWorkers {
     /// Sets or clears the pending resize of a pod. Returns whether that is a change; a job then writes it to the status.
     pub(crate) fn set_pending_resize(&mut self, uid: &PodUid, pending: Option<ResizeCondition>) -> bool {
         let Some(worker) = self.workers.get_mut(uid) else { return false };
-        if worker.memory.resize.pending == pending {
+        if worker.resize.pending == pending {
             return false;
         }
-        worker.memory.resize.pending = pending;
+        worker.resize.pending = pending;
+        self.write_status(uid);
         self.event(uid, Event::Hint);
         true
     }
@@ -26,12 +27,12 @@ impl PodWorkers {
     /// The resize of this generation is allocated. The next job begins to actuate it.
     pub(crate) fn resize_allocated(&mut self, uid: &PodUid, generation: i64) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
-        worker.memory.resize.allocate(generation);
+        worker.resize.allocate(generation);
     }
 
     /// Since when the status shows a pending resize.
     pub(crate) fn resize_pending_since(&self, uid: &PodUid) -> Option<Timestamp> {
-        let conditions = self.workers.get(uid)?.memory.status.conditions.as_deref()?;
+        let conditions = self.workers.get(uid)?.status.conditions.as_deref()?;
         let pending = conditions.iter().find(|c| c.type_ == RESIZE_PENDING)?;
         pending.last_transition_time.as_ref().map(|time| time.0)
     }
@@ -58,8 +59,19 @@ impl PodWorkers {
         worker.and_then(|worker| worker.life.subject().pod())
     }
 
-    /// The resources of this pod that the runtime has actuated.
-    pub(crate) fn actuated(&self, uid: &PodUid) -> Option<&Arc<PodAllocation>> {
-        self.workers.get(uid)?.memory.actuated.as_ref()
+    /// The actuated resources of this pod, if they are others than those that were recorded on disk.
+    pub(crate) fn unrecorded(&self, uid: &PodUid) -> Option<Arc<PodAllocation>> {
+        let worker = self.workers.get(uid)?;
+        let is_recorded = |actuated: &Arc<PodAllocation>| {
+            worker.recorded.as_ref().is_some_and(|recorded| Arc::ptr_eq(recorded, actuated) || recorded == actuated)
+        };
+        worker.memory.actuated.clone().filter(|actuated| !is_recorded(actuated))
+    }
+
+    /// The actuated resources of this pod have been recorded on disk. Others hold the same object: one serves all.
+    pub(crate) fn recorded(&mut self, uid: &PodUid, actuated: Arc<PodAllocation>) {
+        if let Some(worker) = self.workers.get_mut(uid) {
+            worker.recorded = Some(actuated);
+        }
     }
 }

@@ -8,18 +8,16 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::gc::{PodFate, prune_dead};
-use rubelet_core::lifecycle::{JobEnd, Retry, Subject};
+use rubelet_core::inputs::PodInputs;
+use rubelet_core::lifecycle::{JobEnd, Retry};
 use rubelet_core::observe::PodObservation;
-use rubelet_core::plan::{PodPlan, PodView, SandboxPlan, StartContainer, plan_pod};
+use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::resize::{PodAllocation, completed, failed, in_progress};
-use rubelet_core::status::{
-    DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal, pod_status,
-};
+use rubelet_core::status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left, is_terminal};
 
-use super::{JobError, JobLine, JobResult, Note, PodMemory, Rest, tell};
 use crate::chain::Chain;
-use crate::look::look;
+use crate::job::{JobContext, JobError, JobResult, PodMemory, PodSnapshot, Rest};
 use crate::node::Node;
 use crate::ports::{EventKind, FileError};
 use crate::runtime::{PodRuntime, SyncReport, container_name};
@@ -28,18 +26,18 @@ use crate::{resources, volumes};
 
 /// Runs the job.
 #[doc(alias = "SyncPod")]
-pub(super) async fn run(node: &Node, subject: Subject, memory: PodMemory, line: JobLine) -> JobResult {
-    let uid = line.pod.uid.clone();
-    let Some(pod) = subject.pod().cloned() else {
+pub(super) async fn run(snapshot: PodSnapshot, memory: PodMemory, job: JobContext) -> JobResult {
+    let uid = job.pod.uid.clone();
+    let Some(pod) = snapshot.subject.pod().cloned() else {
         // Only a pod with a spec is ever synced; an orphan begins its life by ending.
         return JobResult { uid, end: JobEnd::Failed(Retry::Later), memory: Some(memory), problem: None };
     };
-    let told = line.clone();
-    let mut sync = SyncPod { node, pod, line, memory };
+    let status = Arc::clone(&snapshot.status);
+    let mut sync = SyncPod { node: &job.node, pod, job: &job, snapshot, memory, status };
     let (end, problem) = tokio::select! {
         biased;
         // WORK-04: nothing may start from here on, and no call that hangs may hold up the end.
-        () = told.told_to_end(&node.clock) => (JobEnd::Failed(Retry::Soon), None),
+        () = job.must_end() => (JobEnd::Failed(Retry::Soon), None),
         result = sync.sync() => match result {
             Ok(end) => (end, None),
             Err(err) => (JobEnd::Failed(err.retry), Some(err.problem)),
@@ -51,12 +49,16 @@ pub(super) async fn run(node: &Node, subject: Subject, memory: PodMemory, line: 
 struct SyncPod<'a> {
     node: &'a Node,
     pod: Arc<Pod>,
-    line: JobLine,
+    job: &'a JobContext,
+    snapshot: PodSnapshot,
     memory: PodMemory,
+    /// The status last written, as far as this job knows.
+    status: Arc<PodStatus>,
 }
 
 impl SyncPod<'_> {
     async fn sync(&mut self) -> Result<JobEnd, JobError> {
+        self.memory.resize.begin(&self.snapshot.resize);
         let before = self.memory.seen.clone();
         let seen = self.look().await?;
         if let Some(before) = before.filter(|before| before.shows_the_same_as(&seen))
@@ -67,17 +69,16 @@ impl SyncPod<'_> {
             return Ok(self.rest_on(&seen).await);
         }
         self.watch_resize(&seen).await;
-        let before = Arc::clone(&self.memory.status);
-        let status = self.decide_status(&seen).await;
-        if is_terminal(&status) {
+        let before = Arc::clone(&self.status);
+        self.write_status().await?;
+        if is_terminal(&self.status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
         }
-        let plan = self.plan(&seen);
+        let plan = plan_pod(&self.inputs(), &seen);
         if plan.is_empty() && self.memory.set_up.is_some() {
             // Only of a status that followed from itself is it known that it follows again.
-            let settled = Arc::ptr_eq(&before, &status);
-            self.memory.rest =
-                settled.then(|| Rest::on(&self.pod, &self.memory, recursive_read_only(self.node))).flatten();
+            let settled = Arc::ptr_eq(&before, &self.status);
+            self.memory.rest = settled.then(|| Rest::on(&self.inputs(), &self.status)).flatten();
             self.memory.failures.clear();
             return Ok(self.rest_on(&seen).await);
         }
@@ -85,9 +86,14 @@ impl SyncPod<'_> {
         Box::pin(self.act(plan, seen)).await
     }
 
+    /// The inputs of the plan, and of the status as long as the sync loop has no newer ones.
+    fn inputs(&self) -> PodInputs<'_> {
+        self.snapshot.inputs(self.node, &self.pod, &self.memory, self.memory.resize.condition())
+    }
+
     /// What the last look left nothing to do for is as it was, and no deadline has passed since.
     fn rests(&self) -> bool {
-        let holds = |rest: &Rest| rest.holds(&self.pod, &self.memory, recursive_read_only(self.node));
+        let holds = |rest: &Rest| rest.holds(&self.inputs(), &self.status);
         let overdue = || self.deadline_left().is_some_and(|left| left.is_zero());
         self.memory.rest.as_ref().is_some_and(holds) && !overdue()
     }
@@ -113,19 +119,9 @@ impl SyncPod<'_> {
             self.network_gate().await?;
         }
         let mounted = self.set_up(&seen).await?;
-        let runtime = PodRuntime { node: self.node, pod: &self.pod, line: &self.line, volumes: &mounted };
+        let runtime = PodRuntime { node: self.node, pod: &self.pod, job: self.job, volumes: &mounted };
         let report = runtime.carry_out(&plan, &seen, &mut self.memory).await;
         self.after(&plan, report, seen).await
-    }
-
-    fn plan(&self, seen: &PodObservation) -> PodPlan {
-        let view = PodView {
-            pod: &self.pod,
-            probes: &self.memory.probes,
-            gates: self.node.settings.plan_gates,
-            actuated: self.memory.actuated.as_deref(),
-        };
-        plan_pod(&view, seen)
     }
 
     /// Looks again after having acted, so that the status tells what came of it without waiting for an event.
@@ -145,8 +141,8 @@ impl SyncPod<'_> {
         if let Some(problem) = &report.resize_problem {
             self.resize_failed(problem).await;
         }
-        let status = self.decide_status(&seen).await;
-        if is_terminal(&status) {
+        self.write_status().await?;
+        if is_terminal(&self.status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
         }
         match report.problem {
@@ -158,28 +154,27 @@ impl SyncPod<'_> {
         }
     }
 
-    /// Notes whether what runs has what was allocated to it, and tells when it has (RSZ-06, RSZ-10).
+    /// Notes whether what runs has the allocated resources, and emits an event when it has (RSZ-06, RSZ-10).
     async fn watch_resize(&mut self, seen: &PodObservation) {
         // After a restart with no record, what runs is taken to have what it should: a lost record restarts nothing.
         let actuated = self.memory.actuated.get_or_insert_with(|| Arc::new(PodAllocation::of(&self.pod)));
-        self.memory.progress.begin(&self.memory.resize);
         if in_progress(&self.pod, seen, actuated) {
-            self.memory.progress.go_on(self.pod.metadata.generation.unwrap_or_default());
-        } else if let Some(done) = self.memory.progress.complete() {
-            self.tell(EventKind::Normal, "ResizeCompleted", completed(&self.pod, done.generation)).await;
+            self.memory.resize.go_on(self.pod.metadata.generation.unwrap_or_default());
+        } else if let Some(done) = self.memory.resize.complete() {
+            self.emit(EventKind::Normal, "ResizeCompleted", completed(&self.pod, done.generation)).await;
         }
     }
 
     async fn resize_failed(&mut self, problem: &str) {
         let generation = self.pod.metadata.generation.unwrap_or_default();
-        if self.memory.progress.fail(generation, problem) {
-            self.tell(EventKind::Warning, "ResizeError", failed(&self.pod, generation, problem)).await;
+        if self.memory.resize.fail(generation, problem) {
+            self.emit(EventKind::Warning, "ResizeError", failed(&self.pod, generation, problem)).await;
         }
     }
 
     /// When to do what the new look calls for and is not waited for already, as a back-off is (SYNC-14).
     fn next_step(&self, done: &PodPlan, seen: &PodObservation) -> Option<Duration> {
-        let mut next = self.plan(seen);
+        let mut next = plan_pod(&self.inputs(), seen);
         // What was done and is still to be done had no effect: no hurry, lest it spin.
         let pause = if next == *done { self.node.settings.pace.soon } else { Duration::ZERO };
         let waits = |start: &StartContainer| {
@@ -200,7 +195,7 @@ impl SyncPod<'_> {
                 continue;
             }
             let (name, count) = (&dead.name, dead.marks.restart_count);
-            let removed = self.node.ports.log_cleaner.remove_container(&self.line.pod, name, id.as_str(), count).await;
+            let removed = self.node.ports.log_cleaner.remove_container(&self.job.pod, name, id.as_str(), count).await;
             if let Err(err) = removed {
                 tracing::warn!(container = %name, err = %Chain(&err), "Could not remove a dead container's log");
             }
@@ -215,37 +210,29 @@ impl SyncPod<'_> {
     }
 
     fn deadline_left(&self) -> Option<Duration> {
-        let started = self.memory.status.start_time.as_ref().map(|t| t.0);
+        let started = self.status.start_time.as_ref().map(|t| t.0);
         deadline_left(&self.pod, started, self.node.clock.wall())
     }
 
     async fn look(&mut self) -> Result<Arc<PodObservation>, JobError> {
-        match look(self.node, &self.line.pod, self.memory.seen.as_deref()).await {
-            Ok(seen) => {
-                let seen = Arc::new(seen);
-                self.memory.seen = Some(Arc::clone(&seen));
-                self.memory.unseen = false;
-                Ok(seen)
-            }
+        match self.job.look(&mut self.memory).await {
+            Ok(seen) => Ok(seen),
             Err(err) => {
                 let failed = JobError::unseen(&err);
-                self.tell(EventKind::Warning, "FailedSync", failed.problem.clone()).await;
+                self.emit(EventKind::Warning, "FailedSync", failed.problem.clone()).await;
                 Err(failed)
             }
         }
     }
 
-    /// Decides the status from what was seen and tells it, if it changed (SYNC-02 … SYNC-04).
-    async fn decide_status(&mut self, seen: &PodObservation) -> Arc<PodStatus> {
-        let new = decide(self.node, &self.pod, &self.memory, seen, Ending::No);
-        if *self.memory.status != new {
-            if new.reason.as_deref() == Some(DEADLINE_EXCEEDED) && self.memory.status.reason != new.reason {
-                self.tell(EventKind::Normal, DEADLINE_EXCEEDED, DEADLINE_MESSAGE).await;
-            }
-            self.memory.status = Arc::new(new);
-            self.line.note(Note::Status { status: Arc::clone(&self.memory.status) }).await;
+    /// Has the status written that follows from what the job knows now (SYNC-02 … SYNC-04).
+    async fn write_status(&mut self) -> Result<(), JobError> {
+        let status = self.job.publish(&self.memory).await?;
+        if status.reason.as_deref() == Some(DEADLINE_EXCEEDED) && self.status.reason != status.reason {
+            self.emit(EventKind::Normal, DEADLINE_EXCEEDED, DEADLINE_MESSAGE).await;
         }
-        Arc::clone(&self.memory.status)
+        self.status = status;
+        Ok(())
     }
 
     /// Pods on the node's network start without one (SYNC-05).
@@ -253,7 +240,7 @@ impl SyncPod<'_> {
         let problem = self.node.health.borrow().network_problem();
         let Some(problem) = problem.filter(|_| !self.pod.host_network()) else { return Ok(()) };
         let message = format!("network is not ready: {problem}");
-        self.tell(EventKind::Warning, "NetworkNotReady", message.clone()).await;
+        self.emit(EventKind::Warning, "NetworkNotReady", message.clone()).await;
         Err(JobError::soon(message))
     }
 
@@ -268,7 +255,7 @@ impl SyncPod<'_> {
             self.refresh().await;
             return Ok(mounted);
         }
-        self.line.step("its cgroup, directories and volumes").await;
+        self.job.step("its cgroup, directories and volumes").await;
         match self.make_ready().await? {
             Ok(mounted) => {
                 self.memory.volumes.well(mounted.renew_at);
@@ -283,7 +270,7 @@ impl SyncPod<'_> {
                         unmounted: err.unmounted.clone(),
                         problems: vec!["context deadline exceeded".to_owned()],
                     };
-                    self.tell(EventKind::Warning, "FailedMount", timeout.to_string()).await;
+                    self.emit(EventKind::Warning, "FailedMount", timeout.to_string()).await;
                 }
                 let retry = self.memory.volumes.due_in(self.node.clock.now()).map_or(Retry::Later, Retry::In);
                 Err(JobError { retry, problem: err.to_string() })
@@ -294,20 +281,20 @@ impl SyncPod<'_> {
     /// The cgroup beside directory and volumes: a token has to be fetched, and cgroup v1 has a dozen hierarchies.
     async fn make_ready(&self) -> Result<Result<Mounted, MountAllError>, JobError> {
         let volumes = async {
-            self.node.ports.dirs.make(&self.line.pod.uid).await?;
+            self.node.ports.dirs.make(&self.job.pod.uid).await?;
             Ok::<_, FileError>(volumes::mount_all(self.node, &self.pod).await)
         };
         let (cgroup, mounted) = tokio::join!(resources::ensure_pod(self.node, &self.pod), volumes);
         if let Err(err) = cgroup {
             let message = format!("unable to ensure pod container exists: {}", Chain(&err));
-            self.tell(EventKind::Warning, "FailedCreatePodContainer", message.clone()).await;
+            self.emit(EventKind::Warning, "FailedCreatePodContainer", message.clone()).await;
             return Err(JobError::later(message));
         }
         match mounted {
             Ok(mounted) => Ok(mounted),
             Err(err) => {
                 let message = format!("error making pod data directories: {}", Chain(&err));
-                self.tell(EventKind::Warning, "Failed", message.clone()).await;
+                self.emit(EventKind::Warning, "Failed", message.clone()).await;
                 Err(JobError::later(message))
             }
         }
@@ -328,43 +315,13 @@ impl SyncPod<'_> {
         let tell = self.memory.volumes.failed(problems, self.node.clock.mono());
         if tell != Tell::Nothing {
             for problem in problems {
-                self.tell(EventKind::Warning, "FailedMount", problem.clone()).await;
+                self.emit(EventKind::Warning, "FailedMount", problem.clone()).await;
             }
         }
         tell
     }
 
-    async fn tell(&self, kind: EventKind, reason: &'static str, message: impl Into<String>) {
-        tell(self.node, &self.line, &self.pod, None, kind, reason, message).await;
+    async fn emit(&self, kind: EventKind, reason: &'static str, message: impl Into<String>) {
+        self.job.emit(&self.pod, None, kind, reason, message).await;
     }
-}
-
-/// The status of `pod`, from what was seen and remembered.
-pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObservation, ending: Ending) -> PodStatus {
-    // What others have been told to be final is not told otherwise.
-    if is_settled(pod) {
-        let told = || pod.status.clone().unwrap_or_default();
-        return if is_terminal(&memory.status) { (*memory.status).clone() } else { told() };
-    }
-    let view = StatusView {
-        pod,
-        previous: &memory.status,
-        failures: &memory.failures,
-        probes: &memory.probes,
-        runtime_name: &node.settings.runtime_name,
-        host_ips: &node.facts.ips,
-        ending,
-        pending_resize: memory.resize.pending.as_ref(),
-        resize_progress: memory.progress.condition(),
-        actuated: memory.actuated.as_deref(),
-        now: node.clock.wall(),
-        recursive_read_only: recursive_read_only(node),
-        gates: node.settings.plan_gates,
-    };
-    pod_status(&view, seen)
-}
-
-/// The default runtime handler can make mounts read-only all the way down.
-fn recursive_read_only(node: &Node) -> bool {
-    node.health.borrow().status.handlers.iter().any(|h| h.name.is_empty() && h.recursive_read_only_mounts)
 }

@@ -104,7 +104,7 @@ impl PodWorker {
     fn known(&self) -> Option<KnownPod> {
         let subject = self.life.subject();
         let pod = Arc::clone(subject.pod()?);
-        Some(KnownPod { reference: subject.reference(), pod, status: Arc::clone(&self.memory.status) })
+        Some(KnownPod { reference: subject.reference(), pod, status: Arc::clone(&self.status) })
     }
 
     pub(super) fn view(&self, now: Timestamp) -> WorkerView {
@@ -112,7 +112,7 @@ impl PodWorker {
             pod: self.life.subject().reference(),
             spec: self.life.subject().pod().cloned(),
             stage: self.life.stage().clone(),
-            status: Arc::clone(&self.memory.status),
+            status: Arc::clone(&self.status),
             arrived: self.arrived,
             waiting: self.waiting.clone().or_else(|| self.planned_wait()).or_else(|| self.open_probe()),
             next_look: self.life.next_deadline().filter(|_| self.life.job().is_none()),

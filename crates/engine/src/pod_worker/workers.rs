@@ -6,17 +6,18 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, PodLifecycle, Stage};
+use rubelet_core::plan::ProbeView;
 use rubelet_core::pod::{OrphanPod, PodExt};
-use rubelet_core::resize::PodAllocation;
+use rubelet_core::resize::{PodAllocation, ResizeDecision, ResizeProgress};
 use rubelet_core::time::{Instant, Now};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
-use super::counts::Tale;
+use super::counts::StartupTracker;
 use super::names::Names;
-use super::{JobResult, Note, PodMemory};
+use crate::job::{JobResult, Note, PodMemory};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::StatusReport;
@@ -33,7 +34,7 @@ pub struct PodWorkers {
     due: BTreeSet<(Instant, PodUid)>,
     pub(super) jobs: JoinSet<JobResult>,
     pub(super) prober: Teller,
-    /// Mirrors of static pods: what the API showed of them before we started is the status before.
+    /// Mirrors of static pods: the status that the API shows of one is its pod's status before we started.
     pub(super) mirrors: Arc<Mirrors>,
     /// Resources that a process before this one had actuated, of pods whose life here has not begun.
     pub(super) actuated_before: BTreeMap<PodUid, Arc<PodAllocation>>,
@@ -44,7 +45,16 @@ pub struct PodWorkers {
 #[doc(alias = "managePodLoop")]
 pub(super) struct PodWorker {
     pub(super) life: PodLifecycle,
+    /// What the jobs know, as last published or handed back. Nothing here writes into it.
     pub(super) memory: PodMemory,
+    /// The results of its probes.
+    pub(super) probes: Arc<ProbeView>,
+    /// The decisions about its resizes.
+    pub(super) resize: ResizeDecision,
+    /// The actuated resources as they were written down.
+    pub(super) recorded: Option<Arc<PodAllocation>>,
+    /// The status last decided; only [`super::status`] sets it.
+    pub(super) status: Arc<PodStatus>,
     pub(super) cancel: CancellationToken,
     pub(super) arrived: Now,
     pub(super) waiting: Option<Waiting>,
@@ -55,18 +65,16 @@ pub(super) struct PodWorker {
     pub(super) timeline: Timeline,
     /// What went wrong last, and since when.
     pub(super) problem: Option<(String, Instant)>,
-    /// What others may wait for has been given back: its object may go, while the rest is removed.
+    /// What others may wait for has been released: its object may go, while the rest is removed.
     pub(super) released: bool,
-    /// It was ended to make room: its status says so, whatever a job that did not know makes of it.
-    pub(super) preempted: bool,
-    /// What its mirror said when it first came, while a job that does not know of it is in flight.
-    pub(super) shown_before: Option<Arc<Pod>>,
-    /// What was reported last: an idle pod is not reported again and again.
+    /// Those who wait until no container of it runs.
+    pub(super) waiting_for_stop: Vec<oneshot::Sender<()>>,
+    /// The status written last: that of an idle pod is not written again and again.
     pub(super) reported: Option<StatusReport>,
     /// When its life was over, if it is.
     over_since: Option<Instant>,
     /// What is counted of it.
-    pub(super) tale: Tale,
+    pub(super) tracker: StartupTracker,
 }
 
 /// What became of a finished job.
@@ -138,11 +146,10 @@ impl PodWorkers {
             self.event(&uid, Event::Desired { pod, how: Arrival::Added });
             return;
         }
+        let life = PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace);
         let actuated = self.actuated_before.remove(&uid);
-        let memory = PodMemory::new(self.status_before(&pod), self.node.settings.crash_backoff);
-        let memory = PodMemory { actuated, ..memory };
-        let mut worker = self.worker(PodLifecycle::new(Arc::clone(&pod), self.node.settings.pace), memory);
-        worker.tale = Tale::of(&pod);
+        let mut worker = self.worker(life, self.status_before(&pod), actuated);
+        worker.tracker = StartupTracker::of(&pod);
         self.workers.insert(uid.clone(), worker);
         self.happened(
             &uid,
@@ -159,10 +166,14 @@ impl PodWorkers {
         self.offer_name(&uid);
     }
 
-    fn worker(&self, life: PodLifecycle, memory: PodMemory) -> PodWorker {
+    fn worker(&self, life: PodLifecycle, before: PodStatus, actuated: Option<Arc<PodAllocation>>) -> PodWorker {
         PodWorker {
             life,
-            memory,
+            memory: PodMemory::new(ResizeProgress::of(&before), actuated.clone(), self.node.settings.crash_backoff),
+            probes: Arc::default(),
+            resize: ResizeDecision::of(&before),
+            recorded: actuated,
+            status: Arc::new(before),
             cancel: CancellationToken::new(),
             arrived: self.node.clock.now(),
             waiting: None,
@@ -171,11 +182,10 @@ impl PodWorkers {
             timeline: Timeline::default(),
             problem: None,
             released: false,
-            preempted: false,
-            shown_before: None,
+            waiting_for_stop: Vec::new(),
             reported: None,
             over_since: None,
-            tale: Tale::default(),
+            tracker: StartupTracker::default(),
         }
     }
 
@@ -187,10 +197,9 @@ impl PodWorkers {
         }
         info!(pod = %orphan.pod, "Found a pod that no source asks for: ending it");
         self.node.metrics.orphan_found();
-        let memory = PodMemory::new(PodStatus::default(), self.node.settings.crash_backoff);
         let now = self.node.clock.mono();
         let (life, commands) = PodLifecycle::orphan(orphan, self.node.settings.pace, now);
-        let worker = self.worker(life, memory);
+        let worker = self.worker(life, PodStatus::default(), None);
         self.workers.insert(uid.clone(), worker);
         // It holds its name until it has ended: a pod of that name waits.
         self.names.hold(&name, &uid);
@@ -247,8 +256,8 @@ impl PodWorkers {
     /// Notes a change of stage; there are few, and they are what people ask about.
     fn moved(&mut self, uid: &PodUid, stage: &Stage) {
         let what = match stage {
-            Stage::Terminating { grace, cause, .. } => {
-                format!("Ending ({}), with {} s of grace", cause_word(*cause), grace.get().as_secs())
+            Stage::Terminating { grace, ending, .. } => {
+                format!("Ending ({}), with {} s of grace", cause_word(ending.cause), grace.get().as_secs())
             }
             Stage::Waiting | Stage::Syncing { .. } => return,
             Stage::Terminated { .. } => "All containers have stopped".to_owned(),
@@ -259,6 +268,15 @@ impl PodWorkers {
         }
         self.happened(uid, what, false);
         self.tell_prober(uid);
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        match stage {
+            Stage::Terminated { .. } => {
+                worker.waiting_for_stop.drain(..).for_each(|waiter| _ = waiter.send(()));
+                self.write_status(uid);
+            }
+            Stage::Finished => self.write_status(uid),
+            Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => {}
+        }
     }
 
     fn carry_out(&mut self, uid: &PodUid, commands: Vec<Command>) {
@@ -281,25 +299,12 @@ impl PodWorkers {
         let JobResult { uid, end, memory, problem } = result;
         let now = self.node.clock.mono();
         let problem = problem.map(|text| brief(&text));
-        let mut told_meanwhile = false;
         if let Some(worker) = self.workers.get_mut(&uid) {
             worker.job_is_over(&self.node);
             let pod = worker.life.subject().reference();
             debug!(%pod, ?end, "A job ended");
-            // What a job that panicked told while it worked has been taken in by its notes.
             if let Some(memory) = memory {
-                // The job worked with what the probes said when it began; what they say now stands.
-                let probes = Arc::clone(&worker.memory.probes);
-                told_meanwhile = !Arc::ptr_eq(&probes, &memory.probes);
-                // The loop decides about resizes.
-                let resize = worker.memory.resize.clone();
-                told_meanwhile |= resize != memory.resize;
-                // What was said when all that others wait for had been given back was the last word.
-                let status = if worker.released { Arc::clone(&worker.memory.status) } else { memory.status };
-                worker.memory = PodMemory { probes, resize, status, ..memory };
-                worker.apply_preemption();
-                worker.take_over(&self.node);
-                worker.shown_before = None;
+                worker.take_in(memory);
             } else {
                 self.panics += 1;
                 error!(%pod, "The job on this pod panicked");
@@ -320,15 +325,7 @@ impl PodWorkers {
         self.event(&uid, Event::Done(end));
         self.tell_prober(&uid);
         let over = self.workers.get(&uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
-        if over {
-            self.last_word(&uid);
-        }
-        if told_meanwhile && self.workers.get(&uid).is_some_and(|w| w.life.stage().may_have_running_containers()) {
-            // The job's status may be older than what was told meanwhile: the next job tells the newest.
-            self.event(&uid, Event::Hint);
-        } else {
-            self.report(&uid);
-        }
+        self.report(&uid);
         if !over {
             return Outcome::GoesOn;
         }
@@ -336,12 +333,12 @@ impl PodWorkers {
         if let Some(worker) = self.workers.get_mut(&uid) {
             worker.over_since = Some(now);
         }
-        let reborn = self.workers.get(&uid).and_then(|w| w.life.clone().into_reborn());
-        if reborn.is_none() && wanted {
+        let recreated = self.workers.get(&uid).and_then(|w| w.life.clone().into_recreated());
+        if recreated.is_none() && wanted {
             return Outcome::Over(uid);
         }
         self.forget(&uid);
-        if let Some(pod) = reborn {
+        if let Some(pod) = recreated {
             let reference = PodRef::of(&pod);
             self.begin(pod, reference);
         }
@@ -359,7 +356,7 @@ impl PodWorkers {
         }
     }
 
-    /// Takes in what a job says while it works.
+    /// Takes in what a job sends while it works.
     pub(crate) fn note(&mut self, uid: &PodUid, note: Note) {
         let now = self.node.clock.now();
         let Some(worker) = self.workers.get_mut(uid) else { return };
@@ -370,21 +367,16 @@ impl PodWorkers {
             }
             Note::Released => {
                 worker.released = true;
-                self.last_word(uid);
+                self.write_status(uid);
                 self.report(uid);
             }
-            Note::Seen { seen } => {
-                worker.memory.seen = Some(seen);
+            Note::Learned { memory, status } => {
+                worker.take_in(*memory);
+                self.write_status(uid);
                 self.tell_prober(uid);
-            }
-            Note::Status { status } => {
-                let phase = status.phase.as_deref().unwrap_or_default();
-                debug!(pod = %worker.life.subject().reference(), phase, "The status changed");
-                worker.count_running(&self.node, &status);
-                worker.memory.status = status;
-                worker.apply_preemption();
-                worker.take_over(&self.node);
-                self.report(uid);
+                if let Some(worker) = self.workers.get(uid) {
+                    let _job_is_gone = status.send(Arc::clone(&worker.status));
+                }
             }
         }
     }
@@ -419,6 +411,19 @@ impl PodWorkers {
     /// How many jobs panicked.
     pub fn panics(&self) -> u64 {
         self.panics
+    }
+}
+
+impl PodWorker {
+    /// What a job knows replaces what was known before. Actuated resources that were written down are held once.
+    fn take_in(&mut self, memory: PodMemory) {
+        self.memory = memory;
+        if let (Some(recorded), Some(actuated)) = (&self.recorded, &mut self.memory.actuated)
+            && !Arc::ptr_eq(recorded, actuated)
+            && recorded == actuated
+        {
+            *actuated = Arc::clone(recorded);
+        }
     }
 }
 

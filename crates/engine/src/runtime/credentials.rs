@@ -8,7 +8,6 @@ use rubelet_core::keyring::{Keyring, KeyringError};
 use rubelet_core::pod::PodExt;
 
 use super::PodRuntime;
-use crate::pod_worker::tell;
 use crate::ports::{EventKind, RegistryAuth};
 
 impl PodRuntime<'_> {
@@ -19,7 +18,7 @@ impl PodRuntime<'_> {
         let Some(cluster) = &self.node.ports.cluster else { return Vec::new() };
         let (mut secrets, mut missing) = (Vec::new(), Vec::new());
         for reference in wanted.iter().filter(|reference| !reference.name.is_empty()) {
-            match cluster.objects.secret(&self.line.pod.namespace, &reference.name).await {
+            match cluster.objects.secret(&self.job.pod.namespace, &reference.name).await {
                 Ok(secret) => secrets.push(secret),
                 Err(err) => {
                     tracing::info!(secret = %reference.name, %err, "A pull secret cannot be had");
@@ -33,7 +32,7 @@ impl PodRuntime<'_> {
                 missing.join(", ")
             );
             let reason = "FailedToRetrieveImagePullSecret";
-            tell(self.node, self.line, self.pod, None, EventKind::Warning, reason, message).await;
+            self.job.emit(self.pod, None, EventKind::Warning, reason, message).await;
         }
         secrets
     }

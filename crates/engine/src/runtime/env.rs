@@ -36,7 +36,7 @@ impl PodRuntime<'_> {
     }
 
     async fn fetch(&self, cluster: &ClusterPorts, container: &Container) -> EnvSources {
-        let namespace = &self.line.pod.namespace;
+        let namespace = &self.job.pod.namespace;
         let wanted = references(container);
         let mut sources = EnvSources { api: true, ..EnvSources::default() };
         for name in wanted.config_maps {

@@ -12,7 +12,7 @@ use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
 use super::{NotStarted, PodRuntime};
 use crate::images::PullError;
-use crate::pod_worker::{PodMemory, retry_after, tell};
+use crate::job::{PodMemory, retry_after};
 use crate::ports::{EventKind, Image, RegistryAuth};
 use crate::slots::StartSlot;
 
@@ -98,7 +98,7 @@ impl PodRuntime<'_> {
     ) -> Result<ImageHere, NotStarted> {
         let written = container.image.as_deref().unwrap_or_default();
         let Request { spec, auths, sandbox } = request;
-        let key = format!("{}_{}", self.line.pod.uid, spec.image);
+        let key = format!("{}_{}", self.job.pod.uid, spec.image);
         let now = self.node.clock.wall();
         if let Some(left) = memory.pulls.wait_left_since_update(&key, now) {
             let last = memory.pull_errors.get(&key);
@@ -111,7 +111,7 @@ impl PodRuntime<'_> {
             Err(err) => return Err(self.pull_failed(container, &key, &err.to_string(), memory).await),
         };
         self.image_event(container, EventKind::Normal, "Pulling", &image::pulling(written)).await;
-        self.line.step(format!("image {written} to be pulled")).await;
+        self.job.step(format!("image {written} to be pulled")).await;
         let asked = self.node.clock.mono();
         // A pull that is dropped is given up by the puller; what was fetched so far is kept by the runtime.
         match self.node.puller.pull(spec.clone(), auths, sandbox.clone(), asked).await {
@@ -166,7 +166,7 @@ impl PodRuntime<'_> {
     }
 
     async fn image_event(&self, container: &Container, kind: EventKind, reason: &'static str, message: &str) {
-        tell(self.node, self.line, self.pod, self.field_path(container), kind, reason, message).await;
+        self.job.emit(self.pod, self.field_path(container), kind, reason, message).await;
     }
 }
 

@@ -21,9 +21,9 @@ use tokio::sync::watch;
 use super::PodRuntime;
 use crate::chain::Chain;
 use crate::hooks::Hook;
+use crate::job::{JobContext, Note};
 use crate::look::look;
 use crate::node::Node;
-use crate::pod_worker::{JobLine, Note, tell};
 use crate::ports::{EventKind, RpcError};
 use crate::resources;
 
@@ -51,7 +51,7 @@ pub(crate) async fn kill_pod(
     seen: &PodObservation,
     grace: Grace,
     or_else: OnFailure,
-    line: &JobLine,
+    job: &JobContext,
 ) -> Vec<String> {
     let began = node.clock.mono();
     let pod = subject.pod();
@@ -60,7 +60,7 @@ pub(crate) async fn kill_pod(
         order.steps.iter().map(|step| (&step.id, watch::channel(false).0)).collect();
     let names: Vec<&str> = order.steps.iter().map(|s| s.name.as_str()).collect();
     if !names.is_empty() {
-        line.step(left_to_stop(&names, grace)).await;
+        job.step(left_to_stop(&names, grace)).await;
     }
     let by_id: BTreeMap<&ContainerId, &ContainerObservation> = seen.containers.iter().map(|c| (&c.id, c)).collect();
     let stops = order.steps.iter().map(|step| {
@@ -70,7 +70,7 @@ pub(crate) async fn kill_pod(
                 Some(container) => {
                     // The grace of the pod's end replaces whatever the container would be given otherwise (KILL-02).
                     let (message, ip) = (None, address(node, seen));
-                    let kill = Kill { node, pod, line, container, message, grace: grace.get(), ip };
+                    let kill = Kill { node, pod, job, container, message, grace: grace.get(), ip };
                     kill.run(turn(ended, &step.after)).await
                 }
                 None => Ok(()),
@@ -84,7 +84,7 @@ pub(crate) async fn kill_pod(
                     let runs = |id: &ContainerId| ended.get(id).is_some_and(|ended| !*ended.borrow());
                     let left: Vec<_> = order.steps.iter().filter(|s| runs(&s.id)).map(|s| s.name.as_str()).collect();
                     if !left.is_empty() {
-                        line.step(left_to_stop(&left, grace)).await;
+                        job.step(left_to_stop(&left, grace)).await;
                     }
                 }
             }
@@ -98,7 +98,7 @@ pub(crate) async fn kill_pod(
     }
     for sandbox in &seen.sandboxes {
         if sandbox.state == SandboxState::Ready || !seen.containers.is_empty() {
-            line.step("its sandbox to stop").await;
+            job.step("its sandbox to stop").await;
         }
         if let Err(err) = node.ports.runtime.stop_sandbox(&sandbox.id).await {
             problems.push(err.to_string());
@@ -112,11 +112,11 @@ pub(crate) async fn kill_pod(
 /// wrong and names the containers that are left (KILL-01).
 ///
 /// Upstream asks the runtime for the same again and again, and such a pod stays for as long as the runtime fails.
-pub(crate) async fn insist(node: &Node, subject: &Subject, seen: &PodObservation, line: &JobLine) -> Vec<String> {
+pub(crate) async fn insist(node: &Node, subject: &Subject, seen: &PodObservation, job: &JobContext) -> Vec<String> {
     let runtime = &node.ports.runtime;
     let names = seen.running().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
     if !names.is_empty() {
-        line.step(format!("containers that could not be stopped to be killed: {names}")).await;
+        job.step(format!("containers that could not be stopped to be killed: {names}")).await;
     }
     let mut problems = Vec::new();
     let mut refused = false;
@@ -132,15 +132,15 @@ pub(crate) async fn insist(node: &Node, subject: &Subject, seen: &PodObservation
         }
     }
     // Also of what the runtime says to have killed a process may be left: then nothing else ends it.
-    let left = match look(node, &line.pod, Some(seen)).await {
+    let left = match look(node, &job.pod, Some(seen)).await {
         Ok(now) => now.running().map(|c| c.name.clone()).collect::<Vec<_>>().join(", "),
         Err(_) if refused => names,
         Err(_) => String::new(),
     };
     if !left.is_empty() {
         tracing::warn!(containers = %left, "The runtime does not stop containers of this pod: killing all in its cgroup");
-        line.happened("Killed what is in its cgroup: the runtime does not stop it", None).await;
-        if let Err(err) = resources::remove_pod(node, subject.pod().map(AsRef::as_ref), &line.pod.uid).await {
+        job.happened("Killed what is in its cgroup: the runtime does not stop it", None).await;
+        if let Err(err) = resources::remove_pod(node, subject.pod().map(AsRef::as_ref), &job.pod.uid).await {
             problems.push(format!("{left} still runs: {}", Chain(&err)));
         }
     }
@@ -179,9 +179,9 @@ pub(crate) async fn kill_one(
         None => grace_from_marks(&container.marks, None),
     };
     let message = (victim.reason != KillReason::Unwanted).then(|| victim.message.clone());
-    runtime.line.step(format!("container {} to stop: {}", victim.name, victim.message)).await;
+    runtime.job.step(format!("container {} to stop: {}", victim.name, victim.message)).await;
     let (node, ip) = (runtime.node, address(runtime.node, seen));
-    let kill = Kill { node, pod: Some(runtime.pod), line: runtime.line, container, message, grace, ip };
+    let kill = Kill { node, pod: Some(runtime.pod), job: runtime.job, container, message, grace, ip };
     kill.run(async {}).await
 }
 
@@ -204,7 +204,7 @@ async fn turn(ended: &BTreeMap<&ContainerId, watch::Sender<bool>>, after: &[Cont
 struct Kill<'a> {
     node: &'a Node,
     pod: Option<&'a Arc<Pod>>,
-    line: &'a JobLine,
+    job: &'a JobContext,
     container: &'a ContainerObservation,
     message: Option<String>,
     grace: Duration,
@@ -232,7 +232,7 @@ impl Kill<'_> {
         let name = &self.container.name;
         let message = self.message.clone().unwrap_or_else(|| kill_message(name));
         let path = rubelet_core::pod::field_path(pod, name);
-        tell(self.node, self.line, pod, path, EventKind::Normal, "Killing", message).await;
+        self.job.emit(pod, path, EventKind::Normal, "Killing", message).await;
     }
 
     async fn pre_stop(&self, spec: Option<&Container>) {
@@ -242,7 +242,7 @@ impl Kill<'_> {
             None => marked,
         };
         let Some(hook) = hook.filter(|_| !self.grace.is_zero()) else { return };
-        self.line.step(format!("the preStop hook of container {}", self.container.name)).await;
+        self.job.step(format!("the preStop hook of container {}", self.container.name)).await;
         let container = match spec {
             Some(spec) => Cow::Borrowed(spec),
             None => Cow::Owned(self.container.marks_as_container()),
@@ -258,7 +258,7 @@ impl Kill<'_> {
                 }
                 let what = format!("The preStop hook of container {} did not end in time", self.container.name);
                 tracing::warn!(container = %self.container.name, "The preStop hook did not end within the grace period");
-                self.line.note(Note::Happened { what, took: Some(self.grace), bad: true }).await;
+                self.job.note(Note::Happened { what, took: Some(self.grace), bad: true }).await;
                 None
             }
         };
@@ -266,7 +266,7 @@ impl Kill<'_> {
             // The event does not repeat the hook's output: it may hold secrets (HOOK-02).
             tracing::warn!(container = %self.container.name, %problem, "The preStop hook failed");
             let path = rubelet_core::pod::field_path(pod, &self.container.name);
-            tell(self.node, self.line, pod, path, EventKind::Warning, "FailedPreStopHook", "PreStopHook failed").await;
+            self.job.emit(pod, path, EventKind::Warning, "FailedPreStopHook", "PreStopHook failed").await;
         }
     }
 }

@@ -15,7 +15,7 @@ use rubelet_core::resources::{CPU, MEMORY};
 
 use super::PodRuntime;
 use crate::chain::Chain;
-use crate::pod_worker::PodMemory;
+use crate::job::PodMemory;
 use crate::ports::RpcErrorKind;
 use crate::resources::pod_policy;
 
@@ -43,7 +43,7 @@ impl PodRuntime<'_> {
         sandbox: &SandboxId,
         memory: &mut PodMemory,
     ) -> Result<(), String> {
-        self.line.step("other resources").await;
+        self.job.step("other resources").await;
         let mut actuated = memory.actuated.as_deref().cloned().unwrap_or_default();
         let policy = pod_policy(self.node);
         let new = pod_values(self.pod, &policy);

@@ -9,7 +9,7 @@ use rubelet_core::pod::PodExt;
 
 use super::{LiveSandbox, PodRuntime};
 use crate::chain::Chain;
-use crate::pod_worker::{PodMemory, retry_after, tell};
+use crate::job::{PodMemory, retry_after};
 use crate::ports::{EventKind, RpcErrorKind};
 use crate::slots::StartSlot;
 
@@ -31,11 +31,11 @@ impl PodRuntime<'_> {
         memory: &mut PodMemory,
         slot: &mut StartSlot<'_>,
     ) -> Result<LiveSandbox, (String, Retry)> {
-        slot.take(self.line).await.map_err(|err| (err.problem, err.retry))?;
+        slot.take(self.job).await.map_err(|err| (err.problem, err.retry))?;
         if replaces {
-            self.line.step("a new sandbox, in place of the old one").await;
+            self.job.step("a new sandbox, in place of the old one").await;
         } else {
-            self.line.step("its sandbox to be created").await;
+            self.job.step("its sandbox to be created").await;
         }
         let resolv_conf = self.node.ports.host_files.resolv_conf().await;
         let dns = match resolv_conf {
@@ -47,7 +47,7 @@ impl PodRuntime<'_> {
             Err(problem) => return Err((self.sandbox_failed(problem).await, Retry::Later)),
         };
         for warning in dns.warnings {
-            tell(self.node, self.line, self.pod, None, EventKind::Warning, warning.reason, warning.message).await;
+            self.job.emit(self.pod, None, EventKind::Warning, warning.reason, warning.message).await;
         }
         let handler = match self.runtime_handler().await {
             Ok(handler) => handler,
@@ -57,7 +57,7 @@ impl PodRuntime<'_> {
             Ok(config) => config,
             Err(problem) => return Err((self.sandbox_failed(problem).await, Retry::Later)),
         };
-        if let Err(err) = self.node.ports.logs.make_dir(&self.line.pod).await {
+        if let Err(err) = self.node.ports.logs.make_dir(&self.job.pod).await {
             return Err((self.sandbox_failed(Chain(&err).to_string()).await, Retry::Later));
         }
         let began = self.node.clock.mono();
@@ -72,10 +72,9 @@ impl PodRuntime<'_> {
             }
         };
         let took = self.node.clock.mono().since(began);
-        self.line.happened("Sandbox created", Some(took)).await;
-        let seen = self.look().await.map_err(|problem| (problem, Retry::Soon))?;
+        self.job.happened("Sandbox created", Some(took)).await;
+        let seen = self.job.look(memory).await.map_err(|err| (err.to_string(), Retry::Soon))?;
         let ips = seen.sandboxes.iter().find(|s| s.id == id).map(|s| s.ips.clone()).unwrap_or_default();
-        memory.seen = Some(seen.into());
         Ok(LiveSandbox { id, config, ips })
     }
 
@@ -118,7 +117,7 @@ impl PodRuntime<'_> {
     /// Tells people that the sandbox failed. If the pod has been told to end meanwhile, nobody gets here (RT-04).
     async fn sandbox_failed(&self, problem: String) -> String {
         let message = format!("Failed to create pod sandbox: {problem}");
-        tell(self.node, self.line, self.pod, None, EventKind::Warning, "FailedCreatePodSandBox", message.clone()).await;
+        self.job.emit(self.pod, None, EventKind::Warning, "FailedCreatePodSandBox", message.clone()).await;
         message
     }
 }

@@ -25,7 +25,7 @@ use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 use super::{LiveSandbox, NotStarted, PodRuntime};
 use crate::chain::Chain;
 use crate::hooks::Hook;
-use crate::pod_worker::{PodMemory, retry_after, tell};
+use crate::job::{PodMemory, retry_after};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
 use crate::slots::StartSlot;
 
@@ -54,7 +54,7 @@ impl PodRuntime<'_> {
             return self.start_made(container, made, sandbox, memory, slot).await;
         }
         let image = self.ensure_image(container, &sandbox.config, secrets, memory, slot).await?;
-        if let Err(err) = slot.take(self.line).await {
+        if let Err(err) = slot.take(self.job).await {
             let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
             return Err(NotStarted { failure, retry: err.retry });
         }
@@ -115,7 +115,7 @@ impl PodRuntime<'_> {
         memory: &mut PodMemory,
         slot: &mut StartSlot<'_>,
     ) -> Result<(), NotStarted> {
-        if let Err(err) = slot.take(self.line).await {
+        if let Err(err) = slot.take(self.job).await {
             let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
             return Err(NotStarted { failure, retry: err.retry });
         }
@@ -141,14 +141,14 @@ impl PodRuntime<'_> {
         let ended = seen.and_then(|s| s.instances(&container.name).find_map(|c| c.state.exit()));
         let Some(ended) = ended else { return Ok(()) };
         let image = container.image.as_deref().unwrap_or_default();
-        let key = backoff_key(&self.line.pod, &container.name, image, container.resources.as_ref());
+        let key = backoff_key(&self.job.pod, &container.name, image, container.resources.as_ref());
         let now = self.node.clock.wall();
         if let Some(left) = memory.crashes.wait_left(&key, ended.finished_at, now) {
-            let message = crash_event_message(&container.name, &self.line.pod);
+            let message = crash_event_message(&container.name, &self.job.pod);
             let path = self.field_path(container);
-            tell(self.node, self.line, self.pod, path, EventKind::Warning, "BackOff", message).await;
+            self.job.emit(self.pod, path, EventKind::Warning, "BackOff", message).await;
             let delay = memory.crashes.delay(&key);
-            let message = crash_message(delay, &container.name, &self.line.pod);
+            let message = crash_message(delay, &container.name, &self.job.pod);
             let failure = StartFailure { reason: WaitingReason::CrashLoopBackOff, message };
             return Err(NotStarted { failure, retry: Retry::In(left) });
         }
@@ -221,7 +221,7 @@ impl PodRuntime<'_> {
         for wanted in subpaths(self.pod, container, envs).map_err(|err| err.to_string())? {
             let Some(volume_path) = self.volumes.get(&wanted.volume) else { continue };
             let request = SubpathRequest {
-                uid: self.line.pod.uid.clone(),
+                uid: self.job.pod.uid.clone(),
                 volume: wanted.volume.clone(),
                 volume_path: volume_path.clone(),
                 container: container.name.clone(),
@@ -244,7 +244,7 @@ impl PodRuntime<'_> {
 
     /// Where its logs go; how often it ran, if they remember.
     async fn make_logs(&self, container: &Container) -> Result<Option<u32>, String> {
-        let made = self.node.ports.logs.make(&self.line.pod, &container.name).await;
+        let made = self.node.ports.logs.make(&self.job.pod, &container.name).await;
         made.map_err(|err| Chain(&err).to_string())
     }
 
@@ -253,7 +253,7 @@ impl PodRuntime<'_> {
             return Ok(None);
         }
         let name = format!("{:08x}", self.node.ports.chance.next() >> 32);
-        let made = self.node.ports.dirs.make_termination_file(&self.line.pod.uid, &container.name, &name).await;
+        let made = self.node.ports.dirs.make_termination_file(&self.job.pod.uid, &container.name, &name).await;
         made.map(Some).map_err(|err| Chain(&err).to_string())
     }
 
@@ -265,7 +265,7 @@ impl PodRuntime<'_> {
         let name = pod_hostname(self.pod, domain, self.node.settings.launch.gates.hostname_override);
         let name = name.map_err(|err| err.to_string())?;
         let text = hosts_file(self.pod, &name, &sandbox.ips, &host_hosts);
-        let written = self.node.ports.dirs.write_hosts(&self.line.pod.uid, &text).await;
+        let written = self.node.ports.dirs.write_hosts(&self.job.pod.uid, &text).await;
         written.map(Some).map_err(|err| Chain(&err).to_string())
     }
 
@@ -275,12 +275,12 @@ impl PodRuntime<'_> {
         sandbox: &LiveSandbox,
         config: &ContainerConfig,
     ) -> Result<ContainerId, NotStarted> {
-        self.line.step(format!("container {} to be created", container.name)).await;
+        self.job.step(format!("container {} to be created", container.name)).await;
         let began = self.node.clock.mono();
         match self.node.ports.runtime.create_container(&sandbox.id, config, &sandbox.config).await {
             Ok(id) => {
                 let took = self.node.clock.mono().since(began);
-                self.line.happened(format!("Container {} created", container.name), Some(took)).await;
+                self.job.happened(format!("Container {} created", container.name), Some(took)).await;
                 self.event(container, "Created", "Container created").await;
                 Ok(id)
             }
@@ -289,8 +289,8 @@ impl PodRuntime<'_> {
     }
 
     async fn run(&self, container: &Container, id: &ContainerId, attempt: u32) -> Result<(), NotStarted> {
-        self.line.step(format!("container {} to be started", container.name)).await;
-        let starting = self.line.starting().await;
+        self.job.step(format!("container {} to be started", container.name)).await;
+        let starting = self.job.starting().await;
         let began = self.node.clock.mono();
         if let Err(err) = self.node.ports.runtime.start_container(id).await {
             drop(starting);
@@ -304,9 +304,9 @@ impl PodRuntime<'_> {
         let took = self.node.clock.mono().since(began);
         self.event(container, "Started", "Container started").await;
         drop(starting);
-        self.line.rest_if_told().await;
-        self.line.happened(format!("Container {} started", container.name), Some(took)).await;
-        let linked = self.node.ports.logs.link(&self.line.pod, &container.name, id.as_str(), attempt).await;
+        self.job.wait_if_ending().await;
+        self.job.happened(format!("Container {} started", container.name), Some(took)).await;
+        let linked = self.node.ports.logs.link(&self.job.pod, &container.name, id.as_str(), attempt).await;
         if let Err(err) = linked {
             tracing::warn!(container = %container.name, err = %Chain(&err), "Could not link the container's log");
         }
@@ -321,14 +321,13 @@ impl PodRuntime<'_> {
         sandbox: &LiveSandbox,
     ) -> Result<(), NotStarted> {
         let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
-        self.line.step(format!("the postStart hook of container {}", container.name)).await;
+        self.job.step(format!("the postStart hook of container {}", container.name)).await;
         let ip = self.address(sandbox);
         let hook = Hook { handler: hook, id, container: Cow::Borrowed(container), pod: Some(self.pod), ip };
         let Err(err) = hook.run(self.node).await else { return Ok(()) };
         tracing::warn!(container = %container.name, err = %Chain(&err), "The postStart hook failed");
         let path = self.field_path(container);
-        tell(self.node, self.line, self.pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed")
-            .await;
+        self.job.emit(self.pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed").await;
         let grace = grace_for(self.pod, container, KillReason::Unwanted, None).max(MIN_STOP_GRACE);
         if let Err(err) = self.node.ports.runtime.stop_container(id, grace).await {
             tracing::warn!(container = %container.name, %err, "Could not stop a container whose postStart hook failed");
@@ -366,7 +365,7 @@ impl PodRuntime<'_> {
     async fn failed(&self, container: &Container, reason: WaitingReason, message: String) -> NotStarted {
         let message = cut(&message, MAX_MESSAGE_BYTES).to_owned();
         let path = self.field_path(container);
-        tell(self.node, self.line, self.pod, path, EventKind::Warning, "Failed", format!("Error: {message}")).await;
+        self.job.emit(self.pod, path, EventKind::Warning, "Failed", format!("Error: {message}")).await;
         NotStarted { failure: StartFailure { reason, message }, retry: Retry::Later }
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use rubelet_core::admit::{Allocation, PREEMPTED, PREEMPTING, Rejection, admit, victims};
+use rubelet_core::admit::{Allocation, Rejection, admit, victims};
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_core::lifecycle::{Arrival, Stage};
+use rubelet_core::lifecycle::{Arrival, Ending, Stage};
 use rubelet_core::pod::{PodExt, Source};
-use rubelet_core::status::rejected;
+use rubelet_core::status::{EndReason, rejected};
 use rubelet_core::time::Instant;
 use tracing::{info, warn};
 
@@ -227,8 +227,9 @@ impl SyncLoop {
         for victim in victims {
             let name = PodRef::of(&victim);
             info!(pod = %name, critical = %PodRef::of(&pod), "Ending a pod to make room for a critical one");
-            self.record(&victim, EventKind::Warning, PREEMPTING, PREEMPTED.to_owned());
-            self.workers.preempt(&name.uid);
+            let EndReason { reason, message, .. } = EndReason::preempted();
+            self.record(&victim, EventKind::Warning, reason, message.into_owned());
+            self.workers.terminate(&name.uid, Ending::preempted(), None);
             waits_for.insert(name.uid);
         }
         self.allocations.wait(pod, Wait::Preemption(waits_for));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_core::lifecycle::Cause;
+use rubelet_core::lifecycle::Ending;
 use rubelet_core::pod::Source;
 use rubelet_core::time::{Instant, Now};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -21,7 +21,7 @@ pub(super) enum Request {
     View(oneshot::Sender<NodeView>),
     Pod(PodKey, oneshot::Sender<Option<KnownPod>>),
     Census(oneshot::Sender<Census>),
-    Terminate { uid: PodUid, cause: Cause, grace: Option<Duration> },
+    Terminate { uid: PodUid, ending: Ending, grace: Option<Duration>, reply: oneshot::Sender<()> },
 }
 
 /// How a pod is asked for.
@@ -106,10 +106,14 @@ impl SyncLoopHandle {
         answer.await.ok()
     }
 
-    /// Ends a pod: for eviction, preemption and node shutdown, none of which touches a container itself.
+    /// Ends a pod and waits until no container of it runs: for eviction and node shutdown, neither of which touches a
+    /// container itself. `grace` is how long the containers may take; `None` for what the pod says. A pod that is not here
+    /// is answered at once. `None` if the loop has ended.
     #[doc(alias = "killPodNow")]
-    pub async fn terminate(&self, uid: PodUid, cause: Cause, grace: Option<Duration>) {
-        let _gone = self.ask.send(Request::Terminate { uid, cause, grace }).await;
+    pub async fn terminate(&self, uid: PodUid, ending: Ending, grace: Option<Duration>) -> Option<()> {
+        let (reply, stopped) = oneshot::channel();
+        self.ask.send(Request::Terminate { uid, ending, grace, reply }).await.ok()?;
+        stopped.await.ok()
     }
 
     /// When the loop last did something: `/healthz` is about this (LOOP-03).

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, Taint};
+use rubelet_core::lifecycle::{Cause, Ending};
 use rubelet_core::pod::{PodExt, RestartPolicy};
+use rubelet_core::status::EndReason;
 use rubelet_testkit::{ApiCall, ApiFaults, Behaviour, FakeApi, Manner, Odds, pod};
 
 use crate::sim::{Sim, is_ready, static_pod};
@@ -323,6 +325,35 @@ async fn adm_31_a_critical_pod_pushes_others_aside() {
     let told = sim.events.lines("large");
     let line = "Warning Preempting: Preempted in order to admit critical pod".to_owned();
     assert!(told.contains(&line), "{told:?}");
+    check(&sim, &api);
+}
+
+/// Whoever has a pod ended is answered when nothing of it runs, and the status has the reason from then on.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_node_ends_is_reported_as_down_when_it_has_stopped() {
+    let (sim, api) = Sim::in_cluster(13).await;
+    sim.runtime.script("slow", [Behaviour::runs().on_term(Duration::from_secs(5), 0)]);
+    let uid = |name: &str| rubelet_core::id::PodUid::from(format!("{name}-uid"));
+    api.put(&pod("web").uid("web-uid").container("slow").build());
+    until_ready_in_api(&sim, &api, &["web".to_owned()], 10).await;
+    let reason = EndReason {
+        reason: "Evicted".into(),
+        message: "The node was low on resource: memory.".into(),
+        disruption: Some("The node was low on resource: memory.".into()),
+    };
+    let ending = Ending { cause: Cause::Evicted, reason: Some(std::sync::Arc::new(reason)) };
+    let (began, handle) = (sim.clock.elapsed(), sim.sync_loop().clone());
+    assert_eq!(handle.terminate(uid("nobody"), ending.clone(), None).await, Some(()), "there is nothing to wait for");
+    assert_eq!(handle.terminate(uid("web"), ending.clone(), Some(Duration::from_secs(20))).await, Some(()));
+    assert!(sim.runtime.running("web").is_empty());
+    assert_eq!((sim.clock.elapsed() - began).as_secs(), 5);
+    let down = handle.pod(uid("web")).await.flatten().expect("the loop still knows it");
+    assert_eq!(down.status.reason.as_deref(), Some("Evicted"));
+    assert_eq!(handle.terminate(uid("web"), ending, None).await, Some(()), "it is down");
+    sim.pass(1).await;
+    assert_eq!((phase(&api, "web").as_str(), api.status("web").reason.as_deref()), ("Failed", Some("Evicted")));
+    let target = condition(&api, "web", "DisruptionTarget").expect("a condition");
+    assert_eq!(target.message.as_deref(), Some("The node was low on resource: memory."));
     check(&sim, &api);
 }
 

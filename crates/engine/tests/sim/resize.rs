@@ -354,5 +354,33 @@ async fn a_resize_that_was_started_during_a_job_is_completed() {
     let count = |event: &str| lines.iter().filter(|line| line.starts_with(event)).count();
     assert_eq!((count("Normal ResizeStarted"), count("Normal ResizeCompleted")), (1, 1), "{lines:#?}");
     assert!(condition(&api, "web", "PodResizeInProgress").is_none());
+}
+
+// RSZ-06: a resize that is allocated while a job is at work replaces the failed one that the job works on
+#[tokio::test(start_paused = true)]
+async fn a_resize_that_is_allocated_during_a_job_is_the_one_in_progress() {
+    let (sim, api) = Sim::in_cluster(70).await;
+    let slow = Behaviour::runs().start_takes(std::time::Duration::from_secs(60));
+    sim.runtime.script("other", [Behaviour::runs(), slow]);
+    api.put(&cpu("web", "100m").container("other").build());
+    until_ready(&sim, &api, "web").await;
+    sim.cgroups.set_all_memory_used(60 << 20);
+    set(&api, "web", "memory", "32Mi");
+    sim.until(10, "the resize to fail", async |_| {
+        condition(&api, "web", "PodResizeInProgress").is_some_and(|c| c.reason.as_deref() == Some("Error"))
+    })
+    .await;
+    // The job that restarts the other container is at work for a minute.
+    sim.runtime.end_container("web", "other", 1);
+    sim.pass(30).await;
+    set(&api, "web", "memory", "96Mi");
+    sim.pass(1).await;
+    assert!(resizes(&sim, "web").is_empty(), "the job is still at work");
+    sim.until(120, "the new resize to be made", async |_| resizes(&sim, "web").len() == 1).await;
+    until_done(&sim, &api, "web", "96Mi").await;
+    let lines = sim.events.lines("web");
+    let completed = lines.iter().find(|line| line.starts_with("Normal ResizeCompleted")).expect("it was completed");
+    let generation = api.pod("web").and_then(|pod| pod.metadata.generation).unwrap_or_default();
+    assert!(completed.contains(&format!("\"generation\":{generation}")), "of generation {generation}: {lines:#?}");
     sim.check_laws();
 }

@@ -160,9 +160,9 @@ fn a_pod_on_its_way_out_is_told_with_its_cause() {
     for_stages(
         [
             Stage::Waiting,
-            Stage::Terminating { since, grace, until: since + grace.get(), cause: Cause::Removed },
-            Stage::Terminated { since, cause: Cause::Orphaned },
-            Stage::Terminating { since, grace, until: since + grace.get(), cause: Cause::Ended },
+            Stage::Terminating { since, grace, until: since + grace.get(), ending: Cause::Removed.into() },
+            Stage::Terminated { since, ending: Cause::Orphaned.into() },
+            Stage::Terminating { since, grace, until: since + grace.get(), ending: Cause::Ended.into() },
             Stage::Finished,
         ],
         up,
@@ -176,7 +176,7 @@ fn a_pod_on_its_way_out_is_told_with_its_cause() {
     );
     let over = || one("Succeeded", ended("app", 0, "Completed", 20));
     for_stages(
-        [Stage::Terminated { since, cause: Cause::Ended }, Stage::Finished],
+        [Stage::Terminated { since, ending: Cause::Ended.into() }, Stage::Finished],
         over,
         expect![[r#"
         Terminated: Succeeded Completed
