@@ -19,8 +19,8 @@ use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
 use crate::metrics::Metrics;
 use crate::ports::{
-    Cgroups, Chance, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins,
-    OwnMemory, PodDirs, PodLogs, Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
+    Cgroups, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins, OwnMemory,
+    PodDirs, PodLogs, Probes, Rng, Runtime, StatusSink, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
 
@@ -57,8 +57,8 @@ pub struct Ports {
     pub probes: Arc<dyn Probes>,
     /// Memory of our own.
     pub memory: Arc<dyn OwnMemory>,
-    /// Chance.
-    pub chance: Arc<dyn Chance>,
+    /// Randomness.
+    pub rng: Arc<dyn Rng>,
     /// The API server; a node without one runs static pods alone.
     pub cluster: Option<ClusterPorts>,
 }

@@ -110,15 +110,15 @@ pub(crate) fn start(
         task::World {
             runtime: Arc::clone(&ports.runtime),
             events: Arc::clone(&ports.events),
-            chance: Arc::clone(&ports.chance),
+            rng: Arc::clone(&ports.rng),
             clock: clock.clone(),
         },
     );
     let node = reporter.known();
     reporter.announce(parts.allocatable_enforced);
     tasks.start("node-reporter", reporter.run(cancel.clone()));
-    let (seconds, chance) = (parts.timing.lease_seconds, Arc::clone(&ports.chance));
-    let keeper = LeaseKeeper::new(name, seconds, parts.lease, node.clone(), clock.clone(), chance);
+    let (seconds, rng) = (parts.timing.lease_seconds, Arc::clone(&ports.rng));
+    let keeper = LeaseKeeper::new(name, seconds, parts.lease, node.clone(), clock.clone(), rng);
     tasks.start("node-lease", keeper.run(cancel));
     node
 }

@@ -25,7 +25,7 @@ use rubelet_core::config::{ChangeDetection, Gate};
 use rubelet_core::id::PodUid;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node_reporter::NodeParts;
-use rubelet_engine::ports::{Chance, ClusterPorts, ClusterView, Events, NodeFacts, PodSource, Reviews, ServingCert};
+use rubelet_engine::ports::{ClusterPorts, ClusterView, Events, NodeFacts, PodSource, Reviews, Rng, ServingCert};
 use rubelet_engine::task::TaskGroup;
 use tokio::sync::{mpsc, watch};
 
@@ -85,7 +85,7 @@ pub(crate) async fn join(
     loaded: &Loaded,
     facts: &NodeFacts,
     clock: &Clock,
-    chance: &Arc<dyn Chance>,
+    rng: &Arc<dyn Rng>,
     tasks: &mut TaskGroup,
 ) -> anyhow::Result<Option<Cluster>> {
     let config = &loaded.config;
@@ -100,8 +100,7 @@ pub(crate) async fn join(
         rotate: config.rotate_certificates,
         proxy: ProxyEnvironment::read(|name| std::env::var(name).ok()),
     };
-    let (endpoint, credentials) =
-        certs::client(identity, clock.clone(), Arc::clone(chance), tasks).await.map_err(told)?;
+    let (endpoint, credentials) = certs::client(identity, clock.clone(), Arc::clone(rng), tasks).await.map_err(told)?;
     let way = Way {
         endpoint,
         credentials,
@@ -110,7 +109,7 @@ pub(crate) async fn join(
         names: Names::default(),
     };
     let client = way.connect(None, tasks);
-    let server = Server::new(client.clone(), Arc::clone(chance));
+    let server = Server::new(client.clone(), Arc::clone(rng));
 
     let (view, follower) = WatchedCluster::new(server.clone(), &facts.name);
     tasks.start("cluster-view", follower.run(tasks.cancel_token()));
@@ -118,8 +117,8 @@ pub(crate) async fn join(
     let view = Arc::new(view);
 
     let event_rate = rate(config.event_record_qps, config.event_burst);
-    let events = Server::new(client.with_rate(Some(event_rate)), Arc::clone(chance));
-    let (events, sender) = ApiEvents::new(events, &facts.name, clock.clone(), Arc::clone(chance));
+    let events = Server::new(client.with_rate(Some(event_rate)), Arc::clone(rng));
+    let (events, sender) = ApiEvents::new(events, &facts.name, clock.clone(), Arc::clone(rng));
     tasks.start("events", sender.run(tasks.cancel_token()));
 
     let node_settings = NodeSettings::new(loaded, facts)?;
@@ -140,23 +139,23 @@ pub(crate) async fn join(
         refused: config.authorization.webhook.cache_unauthorized_ttl.to_std(),
     };
     let identity = (way.endpoint.clone(), way.credentials.clone());
-    let time = (clock.clone(), Arc::clone(chance));
+    let time = (clock.clone(), Arc::clone(rng));
     let reviews = ApiReviews::connect(identity, &way.options(), times, time, tasks);
 
-    let more = Arc::clone(chance);
+    let more = Arc::clone(rng);
     let connect = Box::new(move |tasks: &mut TaskGroup| Server::new(way.connect(None, tasks), Arc::clone(&more)));
     let (objects, watcher, object_changes) =
         WatchedObjects::new(server.clone(), connect, strategy, view.clone(), clock.clone());
     tasks.start("objects", watcher.run(tasks.cancel_token()));
 
-    let source = ApiSource::new(client.clone(), &facts.name, Arc::clone(chance), once_seen(watched, tasks));
+    let source = ApiSource::new(client.clone(), &facts.name, Arc::clone(rng), once_seen(watched, tasks));
     let (source, view) = with_copy((Arc::new(source), view), loaded, &facts.name);
     Ok(Some(Cluster {
         ports: ClusterPorts {
             pods: Arc::new(ApiPods::new(&client)),
             objects: Arc::new(objects),
             view,
-            tokens: Arc::new(ApiTokens::new(server, clock.clone(), Arc::clone(chance))),
+            tokens: Arc::new(ApiTokens::new(server, clock.clone(), Arc::clone(rng))),
         },
         events: Arc::new(events),
         reviews: Arc::new(reviews),
@@ -209,7 +208,7 @@ pub(crate) async fn serving(
     facts: &NodeFacts,
     client: Option<&Client>,
     node: watch::Receiver<Option<Arc<Node>>>,
-    (clock, chance): (&Clock, &Arc<dyn Chance>),
+    (clock, rng): (&Clock, &Arc<dyn Rng>),
     tasks: &mut TaskGroup,
 ) -> anyhow::Result<watch::Receiver<Option<Arc<ServingCert>>>> {
     let config = &loaded.config;
@@ -236,7 +235,7 @@ pub(crate) async fn serving(
         },
         (None, None) => ServingSource::SelfSigned { dir, host: facts.name.clone() },
     };
-    certs::serving(source, clock.clone(), Arc::clone(chance), tasks).await.map_err(told)
+    certs::serving(source, clock.clone(), Arc::clone(rng), tasks).await.map_err(told)
 }
 
 /// The node's addresses, as its object has them.

@@ -18,17 +18,17 @@ use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node::Ports;
 use rubelet_engine::ports::{
-    Chance, Events, NodeFacts, Reviews, RuntimeInfo, RuntimeStatus, RuntimeVersion, VolumePlugin,
+    Events, NodeFacts, Reviews, Rng, RuntimeInfo, RuntimeStatus, RuntimeVersion, VolumePlugin,
 };
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
 use rubelet_linux::heap::Heap;
 use rubelet_linux::host::KernelFiles;
-use rubelet_linux::host::chance::KernelChance;
 use rubelet_linux::host::facts::{FactsRequest, node_facts};
 use rubelet_linux::host::lock_file::{LockFile, RootLock};
 use rubelet_linux::host::node_files::NodeFiles;
+use rubelet_linux::host::rng::KernelRng;
 use rubelet_linux::host::root_dir::{Sharing, prepare};
 use rubelet_linux::host::tunables::TunablePolicy;
 use rubelet_linux::host::{process, tunables};
@@ -175,9 +175,9 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let disk_logs = Arc::new(DiskLogs::new(logs));
     let volume_dirs = RootVolumes::new(root.clone());
     let memory = u64::try_from(facts.memory_bytes).unwrap_or_default();
-    let chance: Arc<dyn Chance> = Arc::new(KernelChance::default());
+    let rng: Arc<dyn Rng> = Arc::new(KernelRng::default());
     let mut ways = TaskGroup::new(&CancellationToken::new());
-    let cluster = cluster::join(loaded, &facts, &clock, &chance, &mut ways).await?;
+    let cluster = cluster::join(loaded, &facts, &clock, &rng, &mut ways).await?;
     let content = Content::new(
         Arc::new(volume_dirs.clone()),
         Arc::new(Payloads::new(volume_dirs.clone(), clock.clone())),
@@ -205,7 +205,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         logs: disk_logs.clone(),
         reviews: cluster.as_ref().map(|cluster| Arc::clone(&cluster.reviews)),
         client: cluster.as_ref().map(Cluster::client),
-        chance: Arc::clone(&chance),
+        rng: Arc::clone(&rng),
         calls,
         log: log.queue(),
     };
@@ -225,7 +225,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         status: Arc::new(NoStatus),
         probes: Arc::new(NetworkProbes::new().map_err(told)?),
         memory: Arc::new(Heap),
-        chance,
+        rng,
         cluster: cluster.as_ref().map(|cluster| cluster.ports.clone()),
     };
     let mut sources = sources::sources(loaded, &facts.name)?;
@@ -474,7 +474,7 @@ struct Served {
     logs: Arc<DiskLogs>,
     reviews: Option<Arc<dyn Reviews>>,
     client: Option<Client>,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     calls: Arc<OperationMetrics>,
     log: Arc<Queue>,
 }
@@ -490,9 +490,9 @@ async fn node_api(
     servers: &mut TaskGroup,
 ) -> anyhow::Result<()> {
     let config = &loaded.config;
-    let time_and_chance = (&clock, &served.chance);
+    let time_and_rng = (&clock, &served.rng);
     let client = served.client.as_ref();
-    let certificate = cluster::serving(loaded, &served.facts, client, engine.node, time_and_chance, servers).await?;
+    let certificate = cluster::serving(loaded, &served.facts, client, engine.node, time_and_rng, servers).await?;
     let client_ca = Some(&config.authentication.x509.client_ca_file).filter(|path| !path.is_empty());
     let tls = TlsParts {
         certificate,

@@ -19,9 +19,9 @@ use rubelet_core::pod::{PodExt, RestartPolicy};
 use rubelet_core::status::is_terminal;
 use tokio::sync::watch;
 
-use crate::chance::SeededChance;
 use crate::clock::TestClock;
 use crate::objects::{FakeObjects, FakeTokens};
+use crate::rng::SeededRng;
 pub use faults::ApiFaults;
 pub use scripted::{Answer, ScriptedPodApi};
 
@@ -29,7 +29,7 @@ pub use scripted::{Answer, ScriptedPodApi};
 #[derive(Clone)]
 pub struct FakeApi {
     pub(crate) clock: TestClock,
-    pub(crate) chance: SeededChance,
+    pub(crate) rng: SeededRng,
     world: Arc<Mutex<World>>,
     /// Counts changes, for those who watch.
     changes: Arc<watch::Sender<u64>>,
@@ -72,14 +72,14 @@ pub struct ApiCall {
 }
 
 impl FakeApi {
-    /// One with no pods, whose chance follows from `seed`. The node `node` is registered.
+    /// One with no pods, whose randomness follows from `seed`. The node `node` is registered.
     pub fn seeded(clock: TestClock, seed: u64) -> Self {
         let metadata = ObjectMeta { name: Some("node".into()), uid: Some("node-uid".into()), ..ObjectMeta::default() };
         let node = Node { metadata, spec: Some(NodeSpec::default()), status: None };
         let world = World { node: Some(Arc::new(node)), services: Some(Arc::default()), ..World::default() };
         Self {
             clock,
-            chance: SeededChance::new(seed ^ 0xa91),
+            rng: SeededRng::new(seed ^ 0xa91),
             world: Arc::new(Mutex::new(world)),
             changes: Arc::new(watch::Sender::new(0)),
             objects: FakeObjects::default(),

@@ -12,7 +12,7 @@ use tracing::{debug, error, info, warn};
 
 use super::{NodeTiming, Registration, Sight};
 use crate::clock::Clock;
-use crate::ports::{ApiError, ApiErrorKind, Chance, EventKind, Events, NodeApi, NodeEvent, Runtime};
+use crate::ports::{ApiError, ApiErrorKind, EventKind, Events, NodeApi, NodeEvent, Rng, Runtime};
 
 /// How often a report is tried in one go. upstream: kubelet.go nodeStatusUpdateRetry (v1.36)
 const ATTEMPTS: u32 = 5;
@@ -25,7 +25,7 @@ const JITTER: f64 = 0.04;
 pub(crate) struct World {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) events: Arc<dyn Events>,
-    pub(crate) chance: Arc<dyn Chance>,
+    pub(crate) rng: Arc<dyn Rng>,
     pub(crate) clock: Clock,
 }
 
@@ -109,7 +109,7 @@ impl NodeReporter {
         }
         loop {
             self.update().await;
-            let pause = self.timing.update_every.mul_f64(1.0 + JITTER * self.world.chance.fraction());
+            let pause = self.timing.update_every.mul_f64(1.0 + JITTER * self.world.rng.fraction());
             let tick = self.world.clock.mono() + pause;
             self.sight.wait(&self.world.clock, tick, self.last_sent).await;
         }
@@ -162,7 +162,7 @@ impl NodeReporter {
             None => old,
         };
         self.memory.not_taken = node_change(&node, &wanted.node);
-        self.pace.sent(changed, self.world.chance.fraction(), now);
+        self.pace.sent(changed, self.world.rng.fraction(), now);
         self.last_sent = Some(now);
         debug!(changed, "Reported the node");
         self.tell(wanted.news);

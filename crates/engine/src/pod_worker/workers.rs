@@ -227,7 +227,7 @@ impl PodWorkers {
     /// Gives one event to one pod and carries out what follows.
     pub fn event(&mut self, uid: &PodUid, event: Event) {
         let now = self.node.clock.mono();
-        let jitter = self.node.ports.chance.fraction();
+        let jitter = self.node.ports.rng.fraction();
         let Some(worker) = self.workers.get_mut(uid) else { return };
         if let Some(due) = worker.life.next_deadline() {
             self.due.remove(&(due, uid.clone()));

@@ -47,8 +47,8 @@ pub trait HostFiles: Send + Sync {
 /// The memory of this process.
 #[async_trait]
 pub trait OwnMemory: Send + Sync {
-    /// Gives back to the machine what was freed: after a burst it is not needed again soon.
-    async fn give_back(&self);
+    /// Returns freed memory to the machine: after a burst this process does not need it again soon.
+    async fn trim(&self);
 }
 
 /// A process beside this one that keeps sockets open when this one dies, so that whoever is at their other end carries

@@ -252,7 +252,7 @@ impl PodRuntime<'_> {
         if container.termination_message_path.as_deref().unwrap_or_default().is_empty() {
             return Ok(None);
         }
-        let name = format!("{:08x}", self.node.ports.chance.next() >> 32);
+        let name = format!("{:08x}", self.node.ports.rng.next() >> 32);
         let made = self.node.ports.dirs.make_termination_file(&self.line.pod.uid, &container.name, &name).await;
         made.map(Some).map_err(|err| Chain(&err).to_string())
     }

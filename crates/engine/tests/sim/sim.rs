@@ -28,7 +28,7 @@ use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
     FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMemory, FakePodDirs, FakePodLogs, FakeProbes,
-    FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
+    FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededRng, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +47,7 @@ pub(crate) struct Sim {
     pub(crate) events: RecordingEvents,
     pub(crate) statuses: RecordingStatus,
     pub(crate) checkpoints: FakeCheckpoints,
-    pub(crate) chance: SeededChance,
+    pub(crate) rng: SeededRng,
     /// What listens in the pods.
     pub(crate) memory: FakeMemory,
     pub(crate) probes: FakeProbes,
@@ -110,7 +110,7 @@ impl Sim {
             events: RecordingEvents::default(),
             statuses: RecordingStatus::default(),
             checkpoints: FakeCheckpoints::default(),
-            chance: SeededChance::new(seed ^ 0x5eed),
+            rng: SeededRng::new(seed ^ 0x5eed),
             memory: FakeMemory::default(),
             probes: FakeProbes::new(clock),
             more: None,
@@ -173,7 +173,7 @@ impl Sim {
             status: Arc::new(self.statuses.clone()),
             probes: Arc::new(self.probes.clone()),
             memory: Arc::new(self.memory.clone()),
-            chance: Arc::new(self.chance.clone()),
+            rng: Arc::new(self.rng.clone()),
             cluster: self.api.as_ref().map(FakeApi::ports),
         }
     }

@@ -45,7 +45,7 @@ impl FakeApi {
             if self.clock.elapsed() < world.away_until {
                 return Err(error(ApiErrorKind::Unavailable));
             }
-            world.faults.draw(&self.chance)
+            world.faults.draw(&self.rng)
         };
         if matches!(fault, ApiFault::Slow) {
             tokio::time::sleep(SLOW).await;
