@@ -28,4 +28,4 @@ pub use resources::{
 };
 pub use status::{NodeUpdate, updated_node};
 pub use version::runtime_version;
-pub use view::{Cloud, Machine, NodeImage, NodeNews, NodeSetup, NodeView, Pressure, Unserved};
+pub use view::{Cloud, Machine, NodeImage, NodeNews, NodeObservation, NodeSetup, Pressure, Unserved};

@@ -1,5 +1,6 @@
 //! Puts the loops together: the same way for the real node and for the simulation.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node as ApiNode;
@@ -8,11 +9,11 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::health::{RuntimeHealth, watch_runtime};
 use crate::images::{PullLimits, Puller};
 use crate::metrics::Metrics;
 use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
+use crate::node_now::{self, NodeNow};
 use crate::node_reporter::{self, NodeParts};
 use crate::pleg::{Pleg, PlegHealth};
 use crate::ports::{NodeFacts, PodSource};
@@ -27,8 +28,8 @@ use crate::task::TaskGroup;
 pub struct EngineHandle {
     /// Asks the sync loop.
     pub sync_loop: SyncLoopHandle,
-    /// How the runtime fares.
-    pub runtime: watch::Receiver<RuntimeHealth>,
+    /// What the node is now.
+    pub now: watch::Receiver<Arc<NodeNow>>,
     /// How the event generator fares.
     pub pleg: watch::Receiver<PlegHealth>,
     /// The node's object as last reported; `None` before it is registered, and without an API server.
@@ -43,8 +44,10 @@ pub struct EngineHandle {
 pub struct Parts {
     /// The world.
     pub ports: Ports,
-    /// What the node is.
+    /// What the node is for as long as this process runs.
     pub facts: NodeFacts,
+    /// Its addresses at the start.
+    pub ips: Vec<IpAddr>,
     /// How it is configured.
     pub settings: Settings,
     /// How images are pulled.
@@ -62,26 +65,21 @@ pub struct Parts {
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
-    let Parts { mut ports, facts, settings, pulls, clock, sources, node: node_parts, object_changes } = parts;
+    let Parts { mut ports, facts, ips, settings, pulls, clock, sources, node: node_parts, object_changes } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
-    let (tell_health, health) = watch::channel(RuntimeHealth::default());
-    tasks
-        .start("runtime-health", watch_runtime(Arc::clone(&ports.runtime), clock.clone(), tell_health, cancel.clone()));
+    let now = node_now::start(&ports, &settings, ips, &clock, &mut tasks);
 
     let (puller, puller_handle) = Puller::new(Arc::clone(&ports.images), clock.clone(), pulls);
     tasks.start("image-puller", puller.run(cancel.clone()));
 
     let (tell_pleg, pleg_news) = mpsc::channel(HINTS);
-    let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime), clock.clone(), tell_pleg);
+    let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime) as _, clock.clone(), tell_pleg);
     tasks.start("pleg", pleg.run(cancel.clone()));
 
     let reported = match node_parts {
-        Some(parts) => {
-            let fares = (health.clone(), pleg_health.clone());
-            node_reporter::start(parts, &ports, &clock, facts.ips.clone(), fares, &mut tasks)
-        }
+        Some(parts) => node_reporter::start(parts, &ports, &clock, (now.clone(), pleg_health.clone()), &mut tasks),
         None => watch::channel(None).1,
     };
 
@@ -104,10 +102,10 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     });
 
     let starts = StartSlots::new(settings.parallel_starts);
-    let runtime = health.clone();
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::clone(&metrics);
-    let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, metrics, health });
+    let read = now.clone();
+    let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, metrics, now: read });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
     let (sync_loop, handle) =
@@ -116,7 +114,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
 
     let handle = EngineHandle {
         sync_loop: handle,
-        runtime,
+        now,
         pleg: pleg_health,
         node: reported,
         metrics: counted,

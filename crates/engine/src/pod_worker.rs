@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::ports::{EventKind, PodEvent, RpcError, RpcErrorKind};
 use crate::volumes::VolumeMemory;
-use rest::Rest;
+use rest::{OfNode, Rest};
 pub use view::WorkerView;
 pub use workers::{Outcome, PodWorkers};
 
@@ -75,6 +75,8 @@ pub struct PodMemory {
     /// Containers of it ran when its grace was over and the runtime had been asked to stop them: they are killed by all
     /// means (KILL-01).
     pub(crate) insist: bool,
+    /// The runtime handler by which its status is decided.
+    pub(crate) handler: String,
     /// What the last look left nothing to do for, if so.
     rest: Option<Rest>,
 }
@@ -97,6 +99,7 @@ impl PodMemory {
             set_up: None,
             volumes: VolumeMemory::default(),
             insist: false,
+            handler: String::new(),
             rest: None,
         }
     }

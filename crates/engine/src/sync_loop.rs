@@ -13,6 +13,7 @@ mod records;
 mod resizes;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,10 +29,10 @@ use tracing::{info, warn};
 
 pub use handle::{KnownPod, NodeView, SyncLoopHandle};
 
-use crate::health::RuntimeHealth;
 use crate::metrics::{Census, Trigger};
 use crate::mirror::Mirrors;
 use crate::node::Node;
+use crate::node_now::NodeNow;
 use crate::pleg::{Listing, PlegNews};
 use crate::pod_worker::{JobResult, Note, Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EventKind};
@@ -74,8 +75,10 @@ pub struct SyncLoop {
     listing: Option<Arc<Listing>>,
     inputs: Inputs,
     beat: watch::Sender<Instant>,
-    /// Whether the runtime was well when last told of.
+    /// Whether the runtime was well at the last change of the node.
     well: bool,
+    /// The node's addresses at its last change.
+    ips: Arc<[IpAddr]>,
     /// Events since the last request was answered.
     since_request: u32,
 }
@@ -88,7 +91,7 @@ struct Inputs {
     objects: Option<mpsc::Receiver<PodUid>>,
     notes: mpsc::Receiver<(PodUid, Note)>,
     requests: mpsc::Receiver<Request>,
-    health: watch::Receiver<RuntimeHealth>,
+    now: watch::Receiver<Arc<NodeNow>>,
 }
 
 /// A pod that was refused at the door.
@@ -110,7 +113,7 @@ enum Event {
     JobEnded(Box<JobResult>),
     ChoreEnded(ChoreEnd),
     Request(Request),
-    HealthChanged,
+    NodeChanged,
     Due,
 }
 
@@ -136,7 +139,8 @@ impl SyncLoop {
         let (note, notes) = mpsc::channel(NOTES);
         let (ask, requests) = mpsc::channel(REQUESTS);
         let (beat, beats) = watch::channel(node.clock.mono());
-        let health = node.health.clone();
+        let now = node.now.clone();
+        let ips = Arc::clone(&now.borrow().ips);
         let this = Self {
             desired: DesiredPods::sources(sources),
             workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
@@ -147,9 +151,10 @@ impl SyncLoop {
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
             listing: None,
-            inputs: Inputs { deliveries, pleg, probes: prober.news, objects: object_changes, notes, requests, health },
+            inputs: Inputs { deliveries, pleg, probes: prober.news, objects: object_changes, notes, requests, now },
             beat,
             well: false,
+            ips,
             since_request: 0,
             node,
         };
@@ -180,7 +185,7 @@ impl SyncLoop {
     /// Waits for whatever comes first. Every arm is cancel-safe: `recv`, `changed`, `join_next`, a clock.
     #[doc(alias = "syncLoopIteration")]
     async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
-        let up = self.inputs.health.borrow().up && self.node.health.borrow().up;
+        let up = self.inputs.now.borrow().runtime.up;
         let due = [
             self.workers.next_deadline().filter(|_| up),
             self.housekeeping.due(up),
@@ -199,7 +204,7 @@ impl SyncLoop {
         tokio::select! {
             biased;
             () = cancel.cancelled() => Event::Shutdown,
-            Ok(()) = self.inputs.health.changed() => Event::HealthChanged,
+            Ok(()) = self.inputs.now.changed() => Event::NodeChanged,
             Some((uid, note)) = self.inputs.notes.recv() => Event::Note(uid, note),
             result = self.workers.next_end() => Event::JobEnded(Box::new(result)),
             end = self.housekeeping.next_end() => Event::ChoreEnded(end),
@@ -228,11 +233,13 @@ impl SyncLoop {
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
             Event::Request(request) => self.answer(request),
-            Event::HealthChanged => {
-                let well = self.inputs.health.borrow_and_update().is_well();
-                // Only its return is a reason to look at everything, be it from a short absence that did not count as
-                // one: what it says of itself may change at any time.
-                if !std::mem::replace(&mut self.well, well) && well {
+            Event::NodeChanged => {
+                let now = Arc::clone(&self.inputs.now.borrow_and_update());
+                let was_well = std::mem::replace(&mut self.well, now.runtime.is_well());
+                let moved = std::mem::replace(&mut self.ips, Arc::clone(&now.ips)) != now.ips;
+                // The runtime's return, even from an absence too short to count as one, and new addresses concern every
+                // pod. Other changes count from the next admission or launch on.
+                if self.well && (!was_well || moved) {
                     self.workers.hint_all();
                 }
             }
@@ -468,7 +475,7 @@ impl SyncLoop {
                     pods,
                     rejected: self.rejected.values().cloned().collect(),
                     bad: self.bad.values().flatten().cloned().collect(),
-                    runtime: self.node.health.borrow().clone(),
+                    runtime: self.node.now().runtime.clone(),
                     unread_sources: self.desired.sources_missing().collect(),
                     now: self.node.clock.now(),
                     job_panics: self.workers.panics(),

@@ -17,9 +17,7 @@ use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node::Ports;
-use rubelet_engine::ports::{
-    Events, NodeFacts, Reviews, Rng, RuntimeInfo, RuntimeStatus, RuntimeVersion, VolumePlugin,
-};
+use rubelet_engine::ports::{Events, NodeFacts, Reviews, Rng, RuntimeInfo, RuntimeVersion, VolumePlugin};
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
@@ -27,6 +25,7 @@ use rubelet_linux::heap::Heap;
 use rubelet_linux::host::KernelFiles;
 use rubelet_linux::host::facts::{FactsRequest, node_facts};
 use rubelet_linux::host::lock_file::{LockFile, RootLock};
+use rubelet_linux::host::machine::HostAddresses;
 use rubelet_linux::host::node_files::NodeFiles;
 use rubelet_linux::host::rng::KernelRng;
 use rubelet_linux::host::root_dir::{Sharing, prepare};
@@ -147,8 +146,8 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let files = KernelFiles::default();
     prepare_process(loaded, &files)?;
 
-    let facts = facts(loaded, files.clone()).await?;
-    info!(node = %facts.name, ips = ?facts.ips, cpu_millis = facts.cpu_millis, memory = facts.memory_bytes, "This is the node");
+    let (facts, ips) = facts(loaded, files.clone()).await?;
+    info!(node = %facts.name, ?ips, cpu_millis = facts.cpu_millis, memory = facts.memory_bytes, "This is the node");
     check_host(loaded, &facts, &files)?;
 
     let clock = Clock::real();
@@ -156,7 +155,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let kept = kept_calls(&ending.hand_over);
     let connection = connect(&config.container_runtime_endpoint, loaded, &clock, &calls, kept.clone())?;
     let runtime = Arc::new(CriRuntime::new(connection.clone()));
-    let (version, status) = wait_for_runtime(runtime.as_ref(), &config.container_runtime_endpoint).await;
+    let version = wait_for_runtime(runtime.as_ref(), &config.container_runtime_endpoint).await;
     info!(runtime = %version.name, version = %version.version, "The runtime answers");
     let images = match config.image_service_endpoint.as_str() {
         "" => connection,
@@ -170,7 +169,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let cgroups = KernelCgroups::new(layout, tree.clone());
     cgroups.check().await.map_err(told)?;
 
-    let settings = settings::settings(loaded, &facts, &version, &status, tree)?;
+    let settings = settings::settings(loaded, &facts, &version, tree)?;
     settings::prepare_cgroups(&cgroups, config, &settings, &facts).await.map_err(told)?;
     let disk_logs = Arc::new(DiskLogs::new(logs));
     let volume_dirs = RootVolumes::new(root.clone());
@@ -223,6 +222,11 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         host_files: Arc::new(NodeFiles::new(&config.resolv_conf)),
         events,
         status: Arc::new(NoStatus),
+        addresses: Arc::new(HostAddresses {
+            asked: node_ips(&loaded.flags.node_ip)?.addresses,
+            name: facts.name.clone(),
+            proc: files.proc.clone(),
+        }),
         probes: Arc::new(NetworkProbes::new().map_err(told)?),
         memory: Arc::new(Heap),
         rng,
@@ -237,7 +241,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         }
         None => (None, None),
     };
-    let parts = Parts { ports, facts, settings, pulls, clock: clock.clone(), sources, node, object_changes };
+    let parts = Parts { ports, facts, ips, settings, pulls, clock: clock.clone(), sources, node, object_changes };
     let (tasks, handle) = assemble::start(parts, cancel);
     let servers = serve(loaded, &root, handle, served, clock, cancel).await?;
     Ok(Running { tasks, servers, cluster: ways, _root_lock: root_lock, _lock_file: lock_file })
@@ -322,7 +326,7 @@ fn prepare_process(loaded: &Loaded, files: &KernelFiles) -> anyhow::Result<()> {
     }
 }
 
-async fn facts(loaded: &Loaded, files: KernelFiles) -> anyhow::Result<NodeFacts> {
+async fn facts(loaded: &Loaded, files: KernelFiles) -> anyhow::Result<(NodeFacts, Vec<IpAddr>)> {
     let request = FactsRequest {
         hostname_override: loaded.flags.hostname_override.clone(),
         node_ips: node_ips(&loaded.flags.node_ip)?.addresses,
@@ -333,7 +337,7 @@ async fn facts(loaded: &Loaded, files: KernelFiles) -> anyhow::Result<NodeFacts>
     if let Some(err) = facts.no_address {
         warn!(err = %Chain(&err), "The node has no address: pods that ask for it get none");
     }
-    Ok(facts.node)
+    Ok((facts.node, facts.ips))
 }
 
 /// Whether pods can run on such a host at all (BOOT-08, BOOT-09).
@@ -385,12 +389,12 @@ fn connect(
 
 /// Waits until the runtime answers. A node whose runtime starts later than its kubelet is common; the reason is told
 /// when it changes.
-async fn wait_for_runtime(runtime: &CriRuntime, endpoint: &str) -> (RuntimeVersion, RuntimeStatus) {
+async fn wait_for_runtime(runtime: &CriRuntime, endpoint: &str) -> RuntimeVersion {
     let mut pause = RUNTIME_RETRY_FIRST;
     let mut told = String::new();
     loop {
         let answer = match runtime.version().await {
-            Ok(version) => runtime.status().await.map(|status| (version, status)),
+            Ok(version) => runtime.status().await.map(|_| version),
             Err(err) => Err(err),
         };
         match answer {

@@ -4,7 +4,7 @@ mod node;
 
 pub(crate) use node::NodeSettings;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,14 @@ use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::config::{Gate, KubeletConfiguration, SwapBehavior};
 use rubelet_core::gc::GcPolicy;
-use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
+use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::Pace;
 use rubelet_core::node::{Unserved, first_labels, node_allocatable, node_capacity};
 use rubelet_core::plan::PlanGates;
 use rubelet_core::qos::{CgroupTree, CpuPolicy, QosClass, node_values, qos_values};
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Settings};
-use rubelet_engine::ports::{CgroupError, Cgroups, NodeFacts, RuntimeStatus, RuntimeVersion};
+use rubelet_engine::ports::{CgroupError, Cgroups, NodeFacts, RuntimeVersion};
 use rubelet_linux::host::KernelFiles;
 use rubelet_linux::host::facts::swap_can_be_limited;
 
@@ -34,7 +34,6 @@ pub(crate) fn settings(
     loaded: &Loaded,
     facts: &NodeFacts,
     version: &RuntimeVersion,
-    status: &RuntimeStatus,
     tree: CgroupTree,
 ) -> anyhow::Result<Settings> {
     let config = &loaded.config;
@@ -47,7 +46,7 @@ pub(crate) fn settings(
         runtime_name: version.name.clone(),
         pace: Pace::new(config.sync_frequency.to_std()),
         crash_backoff: BackoffPolicy::crash(longest, gate(Gate::ReduceDefaultCrashLoopBackOffDecay)),
-        launch: launch_context(loaded, facts, status, tree)?,
+        launch: launch_context(loaded, facts, tree)?,
         cluster_dns: cluster_dns.context("clusterDNS")?,
         plan_gates: PlanGates {
             container_restart_rules: gate(Gate::ContainerRestartRules),
@@ -71,15 +70,11 @@ pub(crate) fn settings(
             },
             sysctls: SysctlAllowlist::new(kernel_version(), &config.allowed_unsafe_sysctls)?,
         },
+        address_period: config.node_status_update_frequency.to_std(),
     })
 }
 
-fn launch_context(
-    loaded: &Loaded,
-    facts: &NodeFacts,
-    status: &RuntimeStatus,
-    tree: CgroupTree,
-) -> anyhow::Result<LaunchContext> {
+fn launch_context(loaded: &Loaded, facts: &NodeFacts, tree: CgroupTree) -> anyhow::Result<LaunchContext> {
     let config = &loaded.config;
     let period = config.cpu_cfs_quota_period.as_nanos() / 1000;
     Ok(LaunchContext {
@@ -101,21 +96,12 @@ fn launch_context(
         selinux: Path::new("/sys/fs/selinux/enforce").exists(),
         masked_paths: thermal_throttle_paths(),
         cluster_domain: config.cluster_domain.clone(),
-        handlers: handlers(status),
         gates: LaunchGates {
             stop_signals: loaded.gates.enabled(Gate::ContainerStopSignals),
             hostname_override: loaded.gates.enabled(Gate::HostnameOverride),
             runtime_class_in_images: loaded.gates.enabled(Gate::RuntimeClassInImageCriApi),
         },
     })
-}
-
-fn handlers(status: &RuntimeStatus) -> BTreeMap<String, HandlerFeatures> {
-    let features = |h: &rubelet_engine::ports::RuntimeHandler| HandlerFeatures {
-        recursive_read_only_mounts: h.recursive_read_only_mounts,
-        user_namespaces: h.user_namespaces,
-    };
-    status.handlers.iter().map(|h| (h.name.clone(), features(h))).collect()
 }
 
 fn max_pods(config: &KubeletConfiguration, facts: &NodeFacts) -> i64 {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rubelet_core::id::{ContainerId, PodUid};
-use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, HandlerFeatures, SandboxConfig};
 use rubelet_core::observe::{ContainerStateKind, HintKind, SandboxState};
 use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
 use tokio::sync::{broadcast, watch};
@@ -160,6 +160,11 @@ impl FakeRuntime {
         let reason = if ready { "" } else { "NetworkPluginNotReady" };
         let condition = ReadyCondition { ready, reason: reason.into(), message: message.into() };
         self.with(|world, _| world.network = condition);
+    }
+
+    /// Offers these handlers from now on; the empty name is the default one.
+    pub fn set_handlers(&self, handlers: BTreeMap<String, HandlerFeatures>) {
+        self.with(|world, _| world.handlers = handlers);
     }
 
     /// Makes `status` hang, as a runtime that is stuck as a whole does, or answer again.

@@ -58,9 +58,9 @@ fn well() -> NodeHealth {
     }
 }
 
-fn view<'a>(setup: &'a NodeSetup, health: &'a NodeHealth) -> NodeView<'a> {
+fn view<'a>(setup: &'a NodeSetup, health: &'a NodeHealth) -> NodeObservation<'a> {
     const IPS: [IpAddr; 1] = [IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7))];
-    NodeView {
+    NodeObservation {
         setup,
         ips: &IPS,
         runtime_name: "containerd",

@@ -214,7 +214,7 @@ fn decisions() -> Vec<Figure> {
         let runtime = &world.sim.runtime;
         runtime.inspect(&PodRef::of(&pod).uid, runtime.clock().now().mono).await.expect("it answers")
     });
-    let (probes, failures, host_ips) = (ProbeView::default(), BTreeMap::new(), sim::facts().ips);
+    let (probes, failures, host_ips) = (ProbeView::default(), BTreeMap::new(), vec![sim::NODE_IP]);
     let gates = PlanGates::default();
     let view = PodView { pod: &pod, probes: &probes, gates, told: None };
     let nothing = PodObservation { sandboxes: Vec::new(), containers: Vec::new(), ..seen.clone() };

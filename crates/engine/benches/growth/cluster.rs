@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::nobody::Nobody;
 use crate::pods::typical;
-use crate::sim::{Sim, facts, is_ready, settings};
+use crate::sim::{NODE_IP, Sim, facts, is_ready, settings};
 
 /// Virtual time in which all pods must have become ready.
 const PATIENCE: Duration = Duration::from_secs(1200);
@@ -109,6 +109,7 @@ impl Cluster {
         let parts = Parts {
             ports,
             facts: facts(),
+            ips: vec![NODE_IP],
             settings,
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             clock: Clock::virtual_from(self.sim.clock.now().wall),

@@ -17,12 +17,12 @@ use rubelet_core::status::{
     DEADLINE_EXCEEDED, DEADLINE_MESSAGE, Ending, StatusView, deadline_left, is_settled, is_terminal, pod_status,
 };
 
-use super::{JobError, JobLine, JobResult, Note, PodMemory, Rest, tell};
+use super::{JobError, JobLine, JobResult, Note, OfNode, PodMemory, Rest, tell};
 use crate::chain::Chain;
 use crate::look::look;
 use crate::node::Node;
 use crate::ports::{EventKind, FileError};
-use crate::runtime::{PodRuntime, SyncReport, container_name};
+use crate::runtime::{PodRuntime, SyncReport, container_name, handler};
 use crate::volumes::{MountAllError, Mounted, Tell};
 use crate::{resources, volumes};
 
@@ -59,6 +59,7 @@ impl SyncPod<'_> {
     async fn sync(&mut self) -> Result<JobEnd, JobError> {
         let before = self.memory.seen.clone();
         let seen = self.look().await?;
+        self.memory.handler = handler::of_status(self.node, &self.pod, &seen).await;
         if let Some(before) = before.filter(|before| before.shows_the_same_as(&seen))
             && self.rests()
         {
@@ -77,7 +78,7 @@ impl SyncPod<'_> {
             // Only of a status that followed from itself is it known that it follows again.
             let settled = Arc::ptr_eq(&before, &status);
             self.memory.rest =
-                settled.then(|| Rest::on(&self.pod, &self.memory, recursive_read_only(self.node))).flatten();
+                settled.then(|| Rest::on(&self.pod, &self.memory, of_node(self.node, &self.memory))).flatten();
             self.memory.failures.clear();
             return Ok(self.rest_on(&seen).await);
         }
@@ -87,7 +88,7 @@ impl SyncPod<'_> {
 
     /// What the last look left nothing to do for is as it was, and no deadline has passed since.
     fn rests(&self) -> bool {
-        let holds = |rest: &Rest| rest.holds(&self.pod, &self.memory, recursive_read_only(self.node));
+        let holds = |rest: &Rest| rest.holds(&self.pod, &self.memory, of_node(self.node, &self.memory));
         let overdue = || self.deadline_left().is_some_and(|left| left.is_zero());
         self.memory.rest.as_ref().is_some_and(holds) && !overdue()
     }
@@ -254,7 +255,7 @@ impl SyncPod<'_> {
 
     /// Pods on the node's network start without one (SYNC-05).
     async fn network_gate(&self) -> Result<(), JobError> {
-        let problem = self.node.health.borrow().network_problem();
+        let problem = self.node.now().runtime.network_problem();
         let Some(problem) = problem.filter(|_| !self.pod.host_network()) else { return Ok(()) };
         let message = format!("network is not ready: {problem}");
         self.tell(EventKind::Warning, "NetworkNotReady", message.clone()).await;
@@ -350,24 +351,27 @@ pub(super) fn decide(node: &Node, pod: &Pod, memory: &PodMemory, seen: &PodObser
         let told = || pod.status.clone().unwrap_or_default();
         return if is_terminal(&memory.status) { (*memory.status).clone() } else { told() };
     }
+    let of_node = of_node(node, memory);
     let view = StatusView {
         pod,
         previous: &memory.status,
         failures: &memory.failures,
         probes: &memory.probes,
         runtime_name: &node.settings.runtime_name,
-        host_ips: &node.facts.ips,
+        host_ips: &of_node.host_ips,
         ending,
         resize: &memory.resize,
         told: memory.told.as_deref(),
         now: node.clock.wall(),
-        recursive_read_only: recursive_read_only(node),
+        recursive_read_only: of_node.recursive_read_only,
         gates: node.settings.plan_gates,
     };
     pod_status(&view, seen)
 }
 
-/// The default runtime handler can make mounts read-only all the way down.
-fn recursive_read_only(node: &Node) -> bool {
-    node.health.borrow().status.handlers.iter().any(|h| h.name.is_empty() && h.recursive_read_only_mounts)
+/// What a status takes from the node as it is now.
+fn of_node(node: &Node, memory: &PodMemory) -> OfNode {
+    let now = node.now();
+    let recursive_read_only = now.handler(&memory.handler).recursive_read_only_mounts;
+    OfNode { host_ips: Arc::clone(&now.ips), recursive_read_only }
 }

@@ -10,15 +10,14 @@ use super::FileError;
 
 pub use rubelet_core::qos::CgroupVersion;
 
-/// Facts of the node that do not change while it is up. Read once at start by the binary and handed around as a value.
+/// Facts of the node that do not change while this process runs. The binary reads them once at start. What may change is
+/// in [`NodeNow`](crate::node_now::NodeNow).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Name of the node, lower case (BOOT-03).
     pub name: String,
     /// Hostname of the machine.
     pub hostname: String,
-    /// Addresses of the node, primary family first.
-    pub ips: Vec<IpAddr>,
     /// CPUs in thousandths.
     pub cpu_millis: i64,
     /// Memory in bytes.
@@ -61,7 +60,7 @@ pub trait SocketHolder: Send + Sync {
     fn keep_after_end(&self, time: Duration);
 }
 
-/// The node's addresses now: unlike its other facts they may change, and may not be there yet when the node starts.
+/// The node's addresses: they may change, and may not be there yet when the node starts.
 #[async_trait]
 pub trait NodeAddresses: Send + Sync {
     /// The addresses, primary family first (NODE-12).

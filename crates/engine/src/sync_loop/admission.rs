@@ -15,7 +15,7 @@ use rubelet_core::time::Instant;
 use tracing::{info, warn};
 
 use super::{Rejected, SyncLoop};
-use crate::node::NodeNow;
+use crate::node_now::NodeNow;
 use crate::pod_worker::Outcome;
 use crate::ports::{EndProgress, EventKind, PodEvent, StatusReport};
 
@@ -24,7 +24,7 @@ use crate::ports::{EndProgress, EventKind, PodEvent, StatusReport};
 #[derive(Default)]
 pub(super) struct Door {
     others: Option<Vec<Admitted>>,
-    node: Option<NodeNow>,
+    node: Option<Arc<NodeNow>>,
 }
 
 /// How long the watch of the node is given to catch up with that of pods: a pod may have been sent here for a label that

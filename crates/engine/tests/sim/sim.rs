@@ -10,7 +10,7 @@ use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::gc::GcPolicy;
 use rubelet_core::id::PodUid;
-use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
+use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::{Pace, Stage};
 use rubelet_core::plan::PlanGates;
 use rubelet_core::pod::Source;
@@ -27,12 +27,16 @@ use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
-    FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMemory, FakePodDirs, FakePodLogs, FakeProbes,
-    FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededRng, TestClock,
+    FakeAddresses, FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMemory, FakePodDirs, FakePodLogs,
+    FakeProbes, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededRng,
+    TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::laws::Laws;
+
+/// The node's address, unless a test changes it.
+pub(crate) const NODE_IP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// A simulated node. The fields are the world, which outlives the engine.
 pub(crate) struct Sim {
@@ -51,6 +55,8 @@ pub(crate) struct Sim {
     /// What listens in the pods.
     pub(crate) memory: FakeMemory,
     pub(crate) probes: FakeProbes,
+    /// Addresses of the node.
+    pub(crate) addresses: FakeAddresses,
     /// A second source, where a test wants one.
     pub(crate) more: Option<FakeSource>,
     /// The API server, where a test wants one.
@@ -112,6 +118,7 @@ impl Sim {
             checkpoints: FakeCheckpoints::default(),
             rng: SeededRng::new(seed ^ 0x5eed),
             memory: FakeMemory::default(),
+            addresses: FakeAddresses::new(vec![NODE_IP]),
             probes: FakeProbes::new(clock),
             more: None,
             api: None,
@@ -145,6 +152,7 @@ impl Sim {
         let parts = Parts {
             ports: self.ports(),
             facts: facts(),
+            ips: vec![NODE_IP],
             settings,
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             clock: self.wall.clone(),
@@ -171,6 +179,7 @@ impl Sim {
             host_files: Arc::new(FakeHostFiles),
             events: Arc::new(self.events.clone()),
             status: Arc::new(self.statuses.clone()),
+            addresses: Arc::new(self.addresses.clone()),
             probes: Arc::new(self.probes.clone()),
             memory: Arc::new(self.memory.clone()),
             rng: Arc::new(self.rng.clone()),
@@ -358,7 +367,6 @@ pub(crate) fn facts() -> NodeFacts {
     NodeFacts {
         name: "node".into(),
         hostname: "node".into(),
-        ips: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))],
         cpu_millis: 64_000,
         memory_bytes: 64 << 30,
         swap_bytes: 0,
@@ -392,7 +400,6 @@ pub(crate) fn settings() -> Settings {
             selinux: false,
             masked_paths: Vec::new(),
             cluster_domain: String::new(),
-            handlers: BTreeMap::from([("sandboxed".to_owned(), HandlerFeatures::default())]),
             gates: LaunchGates::default(),
         },
         cluster_dns: Vec::new(),
@@ -406,5 +413,6 @@ pub(crate) fn settings() -> Settings {
             unserved: BTreeSet::from(["example.com/left-behind".to_owned()]),
             sysctls: SysctlAllowlist::new((6, 1), &[]).expect("an empty list"),
         },
+        address_period: Duration::from_secs(10),
     }
 }

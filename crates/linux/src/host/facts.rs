@@ -29,6 +29,8 @@ pub struct FactsRequest {
 pub struct Facts {
     /// The node.
     pub node: NodeFacts,
+    /// Its addresses at the start, primary family first.
+    pub ips: Vec<IpAddr>,
     /// Why it has no addresses, if it has none.
     pub no_address: Option<AddressError>,
 }
@@ -76,7 +78,6 @@ pub async fn node_facts(request: FactsRequest) -> Result<Facts, FactsError> {
             Ok(NodeFacts {
                 hostname: name.clone(),
                 name,
-                ips,
                 cpu_millis: count.saturating_mul(1000),
                 memory_bytes: size("MemTotal")?,
                 swap_bytes: kilobytes(&memory, "SwapTotal").unwrap_or_default(),
@@ -87,7 +88,7 @@ pub async fn node_facts(request: FactsRequest) -> Result<Facts, FactsError> {
             })
         })
         .await?;
-    Ok(Facts { node, no_address })
+    Ok(Facts { node, ips, no_address })
 }
 
 /// The override or the machine's own name, without blanks, in lower case (BOOT-03).

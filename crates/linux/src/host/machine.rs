@@ -116,7 +116,6 @@ mod tests {
         NodeFacts {
             name: "web".into(),
             hostname: "web".into(),
-            ips: Vec::new(),
             cpu_millis: 2000,
             memory_bytes: 4 << 30,
             swap_bytes: 1 << 30,

@@ -1,7 +1,6 @@
 //! What configuration, flags, gates and facts come down to for the node's own object.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use rubelet_core::node::{
 use rubelet_core::resources::Amounts;
 use rubelet_engine::node_reporter::{NodeParts, NodeTiming, Registration};
 use rubelet_engine::ports::{LeaseApi, NodeApi, NodeFacts};
-use rubelet_linux::host::machine::{HostAddresses, MachineFiles, machine};
+use rubelet_linux::host::machine::{MachineFiles, machine};
 use tokio::sync::watch;
 
 use super::max_pods;
@@ -28,7 +27,6 @@ pub(crate) struct NodeSettings {
     setup: NodeSetup,
     timing: NodeTiming,
     registration: Registration,
-    addresses: HostAddresses,
     allocatable_enforced: bool,
 }
 
@@ -36,7 +34,6 @@ impl NodeSettings {
     /// Reads what is left to read.
     pub(crate) fn new(loaded: &Loaded, facts: &NodeFacts) -> anyhow::Result<Self> {
         let config = &loaded.config;
-        let asked: Vec<IpAddr> = node_ips(&loaded.flags.node_ip)?.addresses;
         Ok(Self {
             setup: setup(loaded, facts)?,
             timing: NodeTiming {
@@ -49,7 +46,6 @@ impl NodeSettings {
                 (true, false) => Registration::Ours,
                 (true, true) => Registration::OursOrNone,
             },
-            addresses: HostAddresses { asked, name: facts.name.clone(), proc: "/proc".into() },
             allocatable_enforced: config.cgroups_per_qos,
         })
     }
@@ -74,7 +70,6 @@ impl NodeSettings {
             api,
             lease,
             watched,
-            addresses: Arc::new(self.addresses),
             // Nobody measures it yet.
             pressure: watch::channel(Pressure::default()).1,
             allocatable_enforced: self.allocatable_enforced,

@@ -9,8 +9,8 @@ use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
-    CgroupDriver, Containers, ExecOutput, ReadyCondition, Resizes, RpcError, RpcErrorKind, RuntimeHandler, RuntimeInfo,
-    RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes, StdStreams, Streams,
+    CgroupDriver, Containers, ExecOutput, ReadyCondition, Resizes, RpcError, RpcErrorKind, RuntimeInfo, RuntimeStatus,
+    RuntimeVersion, RuntimeView, Sandboxes, StdStreams, Streams,
 };
 
 use super::behaviour::run_command;
@@ -33,7 +33,7 @@ impl RuntimeInfo for FakeRuntime {
         self.read("status", None, |world, _| RuntimeStatus {
             runtime: ReadyCondition { ready: true, ..ReadyCondition::default() },
             network: world.network.clone(),
-            handlers: vec![RuntimeHandler::default()],
+            handlers: world.handlers.clone(),
             supplemental_groups_policy: true,
         })
         .await

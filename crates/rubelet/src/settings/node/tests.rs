@@ -2,6 +2,8 @@
 
 use rubelet_core::qos::CgroupVersion;
 
+use std::net::IpAddr;
+
 use super::*;
 use crate::config_load::load;
 use crate::flags::{Command, parse};
@@ -19,7 +21,6 @@ fn facts() -> NodeFacts {
     NodeFacts {
         name: "web-1".into(),
         hostname: "web-1".into(),
-        ips: Vec::new(),
         cpu_millis: 2000,
         memory_bytes: 4 << 30,
         swap_bytes: 0,
