@@ -13,14 +13,14 @@ use crate::images::{PullLimits, Puller};
 use crate::metrics::Metrics;
 use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
-use crate::node_now::{self, NodeNow};
+use crate::node_now;
 use crate::node_reporter::{self, NodeParts};
-use crate::pleg::{Pleg, PlegHealth};
-use crate::ports::{NodeFacts, PodSource};
+use crate::pleg::Pleg;
+use crate::ports::{ClusterPorts, NodeFacts, PodSource, StatusObserver};
 use crate::prober::{Prober, ProberHandle};
 use crate::slots::StartSlots;
-use crate::status::StatusWriter;
-use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle};
+use crate::status::{StatusMail, StatusWriter};
+use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle, SyncLoopParts};
 use crate::task::TaskGroup;
 
 /// What a running engine offers to others.
@@ -28,10 +28,6 @@ use crate::task::TaskGroup;
 pub struct EngineHandle {
     /// Asks the sync loop.
     pub sync_loop: SyncLoopHandle,
-    /// What the node is now.
-    pub now: watch::Receiver<Arc<NodeNow>>,
-    /// How the event generator fares.
-    pub pleg: watch::Receiver<PlegHealth>,
     /// The node's object as last reported; `None` before it is registered, and without an API server.
     pub node: watch::Receiver<Option<Arc<ApiNode>>>,
     /// What is counted.
@@ -52,6 +48,8 @@ pub struct Parts {
     pub settings: Settings,
     /// How images are pulled.
     pub pulls: PullLimits,
+    /// Sees every pod status.
+    pub status_observer: Option<Arc<dyn StatusObserver>>,
     /// Time.
     pub clock: Clock,
     /// Where pods come from.
@@ -65,7 +63,8 @@ pub struct Parts {
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
-    let Parts { mut ports, facts, ips, settings, pulls, clock, sources, node: node_parts, object_changes } = parts;
+    let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, node: node_parts, object_changes } =
+        parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
@@ -79,7 +78,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     tasks.start("pleg", pleg.run(cancel.clone()));
 
     let reported = match node_parts {
-        Some(parts) => node_reporter::start(parts, &ports, &clock, (now.clone(), pleg_health.clone()), &mut tasks),
+        Some(parts) => node_reporter::start(parts, &ports, &clock, (now.clone(), pleg_health), &mut tasks),
         None => watch::channel(None).1,
     };
 
@@ -90,35 +89,40 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         tasks.start("pod-source", async move { source.run(deliver, cancel).await });
     }
 
-    let mirrors = ports.cluster.clone().map(|cluster| {
-        let (tell, mirrors) = watch::channel(Arc::new(Mirrors::default()));
-        let also = Arc::clone(&ports.status);
-        let (writer, mail) = StatusWriter::new(Arc::clone(&cluster.pods), clock.clone(), mirrors.clone(), also);
-        ports.status = Arc::new(mail);
-        tasks.start("status-writer", writer.run(cancel.clone()));
-        let keeper = MirrorPods::new(cluster.pods, cluster.view, clock.clone(), mirrors);
-        tasks.start("mirror-pods", keeper.run(cancel.clone()));
-        tell
-    });
-
+    let (status, mirrors) = statuses(ports.cluster.clone(), &clock, status_observer, &mut tasks);
     let starts = StartSlots::new(settings.parallel_starts);
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::clone(&metrics);
-    let read = now.clone();
-    let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, metrics, now: read });
+    let node = Arc::new(Node { ports, facts, settings, clock, status, puller: puller_handle, starts, metrics, now });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
-    let (sync_loop, handle) =
-        SyncLoop::new(node, source_kinds, deliveries, pleg_news, prober_line, mirrors, object_changes);
+    let (sync_loop, handle) = SyncLoop::new(SyncLoopParts {
+        node,
+        sources: source_kinds,
+        deliveries,
+        pleg: pleg_news,
+        prober: prober_line,
+        mirrors,
+        object_changes,
+    });
     tasks.start("sync-loop", sync_loop.run(cancel));
 
-    let handle = EngineHandle {
-        sync_loop: handle,
-        now,
-        pleg: pleg_health,
-        node: reported,
-        metrics: counted,
-        prober: prober_handle,
-    };
+    let handle = EngineHandle { sync_loop: handle, node: reported, metrics: counted, prober: prober_handle };
     (tasks, handle)
+}
+
+/// Starts the writers of pod objects in the API. Without an API server statuses go nowhere, and there are no mirrors.
+fn statuses(
+    cluster: Option<ClusterPorts>,
+    clock: &Clock,
+    observer: Option<Arc<dyn StatusObserver>>,
+    tasks: &mut TaskGroup,
+) -> (StatusMail, Option<watch::Sender<Arc<Mirrors>>>) {
+    let Some(ClusterPorts { pods, view, .. }) = cluster else { return (StatusMail::unread(observer), None) };
+    let (publish, mirrors) = watch::channel(Arc::new(Mirrors::default()));
+    let (writer, status) = StatusWriter::new(Arc::clone(&pods), clock.clone(), mirrors.clone(), observer);
+    tasks.start("status-writer", writer.run(tasks.cancel_token()));
+    let keeper = MirrorPods::new(pods, view, clock.clone(), mirrors);
+    tasks.start("mirror-pods", keeper.run(tasks.cancel_token()));
+    (status, Some(publish))
 }

@@ -21,9 +21,10 @@ use crate::metrics::Metrics;
 use crate::node_now::NodeNow;
 use crate::ports::{
     Cgroups, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeAddresses, NodeFacts, NodeLogins,
-    OwnMemory, PodDirs, PodLogs, Probes, Rng, Runtime, StatusSink, Subpaths, VolumePlugin,
+    OwnMemory, PodDirs, PodLogs, Probes, Rng, Runtime, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
+use crate::status::StatusMail;
 
 /// The world outside the engine.
 #[derive(Clone)]
@@ -52,8 +53,6 @@ pub struct Ports {
     pub host_files: Arc<dyn HostFiles>,
     /// Where events go.
     pub events: Arc<dyn Events>,
-    /// Where statuses go.
-    pub status: Arc<dyn StatusSink>,
     /// The node's addresses.
     pub addresses: Arc<dyn NodeAddresses>,
     /// Probes over the network.
@@ -116,6 +115,8 @@ pub struct Node {
     pub settings: Settings,
     /// Time.
     pub clock: Clock,
+    /// Where pod statuses go.
+    pub(crate) status: StatusMail,
     /// Pulls images, in turn and within limits.
     pub puller: PullerHandle,
     /// Slots for what is being started.

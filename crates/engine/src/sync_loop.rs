@@ -83,6 +83,20 @@ pub struct SyncLoop {
     since_request: u32,
 }
 
+/// What a loop is made from.
+pub(crate) struct SyncLoopParts {
+    pub(crate) node: Arc<Node>,
+    /// The sources that it waits for before anything is removed.
+    pub(crate) sources: Vec<Source>,
+    pub(crate) deliveries: mpsc::Receiver<Delivery>,
+    pub(crate) pleg: mpsc::Receiver<PlegNews>,
+    pub(crate) prober: ProberLine,
+    /// Publishes which static pods and mirrors there are; `None` without an API server.
+    pub(crate) mirrors: Option<watch::Sender<Arc<Mirrors>>>,
+    /// Pods that use an object that has changed; `None` without an API server.
+    pub(crate) object_changes: Option<mpsc::Receiver<PodUid>>,
+}
+
 struct Inputs {
     deliveries: mpsc::Receiver<Delivery>,
     pleg: mpsc::Receiver<PlegNews>,
@@ -127,15 +141,8 @@ async fn next_change(objects: &mut Option<mpsc::Receiver<PodUid>>) -> Option<Pod
 
 impl SyncLoop {
     /// A loop for these sources, and the way to ask it.
-    pub fn new(
-        node: Arc<Node>,
-        sources: impl IntoIterator<Item = Source>,
-        deliveries: mpsc::Receiver<Delivery>,
-        pleg: mpsc::Receiver<PlegNews>,
-        prober: ProberLine,
-        mirrors: Option<watch::Sender<Arc<Mirrors>>>,
-        object_changes: Option<mpsc::Receiver<PodUid>>,
-    ) -> (Self, SyncLoopHandle) {
+    pub(crate) fn new(parts: SyncLoopParts) -> (Self, SyncLoopHandle) {
+        let SyncLoopParts { node, sources, deliveries, pleg, prober, mirrors, object_changes } = parts;
         let (note, notes) = mpsc::channel(NOTES);
         let (ask, requests) = mpsc::channel(REQUESTS);
         let (beat, beats) = watch::channel(node.clock.mono());

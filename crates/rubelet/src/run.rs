@@ -53,7 +53,7 @@ use crate::logging::{Log, Queue};
 use crate::metrics::{LogPage, RuntimePage};
 use crate::settings;
 use crate::sources;
-use crate::standalone::{LogEvents, NoStatus};
+use crate::standalone::LogEvents;
 
 /// Where links to container logs are, for log shippers. Not configurable upstream either.
 const CONTAINER_LOGS: &str = "/var/log/containers";
@@ -221,7 +221,6 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         checkpoints: Arc::new(RootCheckpoints::new(root.clone())),
         host_files: Arc::new(NodeFiles::new(&config.resolv_conf)),
         events,
-        status: Arc::new(NoStatus),
         addresses: Arc::new(HostAddresses {
             asked: node_ips(&loaded.flags.node_ip)?.addresses,
             name: facts.name.clone(),
@@ -241,7 +240,18 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         }
         None => (None, None),
     };
-    let parts = Parts { ports, facts, ips, settings, pulls, clock: clock.clone(), sources, node, object_changes };
+    let parts = Parts {
+        ports,
+        facts,
+        ips,
+        settings,
+        pulls,
+        status_observer: None,
+        clock: clock.clone(),
+        sources,
+        node,
+        object_changes,
+    };
     let (tasks, handle) = assemble::start(parts, cancel);
     let servers = serve(loaded, &root, handle, served, clock, cancel).await?;
     Ok(Running { tasks, servers, cluster: ways, _root_lock: root_lock, _lock_file: lock_file })

@@ -31,7 +31,7 @@ impl PodWorkers {
             return;
         }
         worker.reported = Some(report.clone());
-        self.node.ports.status.report(report);
+        self.node.status.report(report);
     }
 
     /// The API server shows another status of the pod than before. Ours is told again, should it not be ours (SRC-08);

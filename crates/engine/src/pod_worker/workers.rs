@@ -352,7 +352,7 @@ impl PodWorkers {
     fn forget(&mut self, uid: &PodUid) {
         self.leave_name(uid);
         self.prober.gone(uid);
-        self.node.ports.status.forget(uid);
+        self.node.status.forget(uid);
         if let Some(worker) = self.workers.remove(uid)
             && let Some(due) = worker.life.next_deadline()
         {

@@ -153,7 +153,7 @@ impl SyncLoop {
         }
         self.waiters.remove(&uid);
         if self.rejected.remove(&uid).is_some() && !self.workers.knows(&uid) {
-            self.node.ports.status.forget(&uid);
+            self.node.status.forget(&uid);
         }
         // Before every source has been read, a pod that one of them no longer has may be another's (LOOP-07);
         // housekeeping ends it when that is known.
@@ -195,7 +195,7 @@ impl SyncLoop {
         }
         let progress = if known || runs { EndProgress::MayRun } else { EndProgress::Finished };
         let (pod, status) = (Arc::clone(&rejected.pod), Arc::clone(&rejected.status));
-        self.node.ports.status.report(StatusReport { pod, status, progress });
+        self.node.status.report(StatusReport { pod, status, progress });
     }
 
     /// Ends the victims; the pod is looked at again when they have stopped (ADM-31).
