@@ -32,6 +32,14 @@ pub struct NodeFacts {
     pub resolv_conf: String,
     /// AppArmor is enabled.
     pub apparmor: bool,
+    /// SELinux is enabled.
+    pub selinux: bool,
+    /// The kernel can limit the swap of a cgroup.
+    pub swap_controller: bool,
+    /// The `thermal_throttle` directories of the CPUs: they show the load of other tenants (RT-98).
+    pub thermal_throttle_paths: Vec<String>,
+    /// Major and minor version of the kernel; zero if it cannot be read.
+    pub kernel: (u32, u32),
 }
 
 /// Files of the node that pods inherit from, read anew for each pod.

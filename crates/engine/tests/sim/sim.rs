@@ -374,6 +374,10 @@ pub(crate) fn facts() -> NodeFacts {
         cgroups: rubelet_engine::ports::CgroupVersion::V2,
         resolv_conf: "/etc/resolv.conf".into(),
         apparmor: false,
+        selinux: false,
+        swap_controller: false,
+        thermal_throttle_paths: Vec::new(),
+        kernel: (6, 1),
     }
 }
 
