@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use k8s_openapi::api::core::v1::ObjectReference;
 use rubelet_core::events::{Words, new_event, node_reference, pod_reference};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{Chance, EventKind, Events, NodeEvent, PodEvent};
+use rubelet_engine::ports::{EventKind, Events, NodeEvent, PodEvent, Rng};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
@@ -34,7 +34,7 @@ const TELL_EVERY: u64 = 1000;
 pub struct ApiEvents {
     node: String,
     clock: Clock,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     queue: mpsc::Sender<Recorded>,
     dropped: AtomicU64,
 }
@@ -43,10 +43,10 @@ impl ApiEvents {
     /// The place to record events, and the task that sends them through `api`, whose rate is the one of events
     /// (`eventRecordQPS`, `eventBurst`).
     #[doc(alias = "makeEventRecorder")]
-    pub fn new<R: Requests>(api: R, node: &str, clock: Clock, chance: Arc<dyn Chance>) -> (Self, EventSender<R>) {
+    pub fn new<R: Requests>(api: R, node: &str, clock: Clock, rng: Arc<dyn Rng>) -> (Self, EventSender<R>) {
         let (queue, events) = mpsc::channel(QUEUE);
-        let sender = EventSender::new(api, clock.clone(), Arc::clone(&chance), events);
-        (Self { node: node.to_owned(), clock, chance, queue, dropped: AtomicU64::new(0) }, sender)
+        let sender = EventSender::new(api, clock.clone(), Arc::clone(&rng), events);
+        (Self { node: node.to_owned(), clock, rng, queue, dropped: AtomicU64::new(0) }, sender)
     }
 
     /// How many were dropped because too many waited.
@@ -61,8 +61,8 @@ impl ApiEvents {
         };
         let (namespace, name) = (subject.namespace.as_deref(), subject.name.as_deref());
         debug!(namespace, name, part = subject.field_path.as_deref(), kind, reason, "{message}");
-        let chance = [self.chance.next(), self.chance.next()];
-        let event = new_event(&self.node, subject, &Words { kind, reason, message }, self.clock.wall(), chance);
+        let random = [self.rng.next(), self.rng.next()];
+        let event = new_event(&self.node, subject, &Words { kind, reason, message }, self.clock.wall(), random);
         if self.queue.try_send((self.clock.mono(), Box::new(event))).is_err() {
             let dropped = self.dropped.fetch_add(1, Ordering::Relaxed);
             if dropped.is_multiple_of(TELL_EVERY) {

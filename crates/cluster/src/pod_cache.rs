@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use rubelet_core::pod::{PodExt as _, Source};
 use rubelet_engine::ports::{ApiError, ClusterView, Delivery, PodSource};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -55,8 +55,8 @@ impl ClusterView for CachedView {
         self.inner.services().or_else(|| self.services.get().cloned())
     }
 
-    fn node(&self) -> Option<Arc<Node>> {
-        self.inner.node()
+    fn node_changes(&self) -> watch::Receiver<Option<Arc<Node>>> {
+        self.inner.node_changes()
     }
 
     async fn runtime_handler(&self, class: &str) -> Result<String, ApiError> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{Metadata, Resource};
-use rubelet_engine::ports::{ApiError, Chance};
+use rubelet_engine::ports::{ApiError, Rng};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -68,13 +68,13 @@ pub trait Followed: Metadata<Ty = ObjectMeta> + DeserializeOwned + Clone + Send 
 #[derive(Clone)]
 pub struct Server {
     client: Client,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
 }
 
 impl Server {
     /// By way of `client`.
-    pub fn new(client: Client, chance: Arc<dyn Chance>) -> Self {
-        Self { client, chance }
+    pub fn new(client: Client, rng: Arc<dyn Rng>) -> Self {
+        Self { client, rng }
     }
 }
 
@@ -105,7 +105,7 @@ impl Follow for Server {
     ) {
         let field_selector = Some(what.field_selector).filter(|selector| !selector.is_empty());
         let watched = Watched { path: what.path, field_selector, extent: what.extent, ..Watched::default() };
-        let reflector = Reflector::<Trimmed<T>>::new(self.client.clone(), watched, Arc::clone(&self.chance));
+        let reflector = Reflector::<Trimmed<T>>::new(self.client.clone(), watched, Arc::clone(&self.rng));
         let sink = move |set: &Set<Trimmed<T>>| told(set.objects().map(|item| Arc::clone(&item.0)).collect());
         reflector.run(sink, cancel).await;
     }

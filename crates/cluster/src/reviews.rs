@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{ApiError, ApiErrorKind, Caller, Chance, NodeAccess, Reviews};
+use rubelet_engine::ports::{ApiError, ApiErrorKind, Caller, NodeAccess, Reviews, Rng};
 use rubelet_engine::task::TaskGroup;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -96,13 +96,13 @@ impl ApiReviews<Server> {
         (endpoint, credentials): (Endpoint, Credentials),
         options: &Options,
         times: ReviewTimes,
-        (clock, chance): (Clock, Arc<dyn Chance>),
+        (clock, rng): (Clock, Arc<dyn Rng>),
         tasks: &mut TaskGroup,
     ) -> Self {
         let options = Options { deadline: DEADLINE, ..options.clone() };
         let tokens = Client::new(endpoint, credentials, &options, clock.clone(), tasks);
         let rights = tokens.with_rate(options.rate);
-        Self::new([tokens, rights].map(|client| Server::new(client, Arc::clone(&chance))), clock, times)
+        Self::new([tokens, rights].map(|client| Server::new(client, Arc::clone(&rng))), clock, times)
     }
 }
 

@@ -12,7 +12,7 @@ use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, T
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::token::{max_jitter, renew_at};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance, Token, TokenWish, Tokens};
+use rubelet_engine::ports::{ApiError, ApiErrorKind, Rng, Token, TokenWish, Tokens};
 use tracing::warn;
 
 use crate::api::encode;
@@ -27,14 +27,14 @@ const AFTER_REFUSAL: [Duration; 3] = [Duration::from_millis(10), Duration::from_
 pub struct ApiTokens<R> {
     api: R,
     clock: Clock,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     kept: Mutex<BTreeMap<(PodUid, TokenWish), Token>>,
 }
 
 impl<R: Requests> ApiTokens<R> {
     /// Remembers none.
-    pub fn new(api: R, clock: Clock, chance: Arc<dyn Chance>) -> Self {
-        Self { api, clock, chance, kept: Mutex::default() }
+    pub fn new(api: R, clock: Clock, rng: Arc<dyn Rng>) -> Self {
+        Self { api, clock, rng, kept: Mutex::default() }
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(PodUid, TokenWish), Token>> {
@@ -77,7 +77,7 @@ impl<R: Requests> ApiTokens<R> {
             let detail = "the answer holds no token".to_owned();
             return Err(ApiError { kind: ApiErrorKind::Garbage, detail });
         };
-        let jitter = max_jitter(seconds).mul_f64(self.chance.fraction());
+        let jitter = max_jitter(seconds).mul_f64(self.rng.fraction());
         Ok(Token { token, expires, renew_at: renew_at(expires, seconds, jitter) })
     }
 }

@@ -61,11 +61,6 @@ impl<R: Requests + Follow> WatchedCluster<R> {
         };
         (Self { api, services, node, classes, first_question }, follower)
     }
-
-    /// Told whenever the node's object changes.
-    pub fn node_changes(&self) -> watch::Receiver<Option<Arc<Node>>> {
-        self.node.clone()
-    }
 }
 
 impl<R: Requests + Follow> ClusterFollower<R> {
@@ -119,8 +114,8 @@ impl<R: Requests + Follow> ClusterView for WatchedCluster<R> {
         self.services.borrow().clone()
     }
 
-    fn node(&self) -> Option<Arc<Node>> {
-        self.node.borrow().clone()
+    fn node_changes(&self) -> watch::Receiver<Option<Arc<Node>>> {
+        self.node.clone()
     }
 
     async fn runtime_handler(&self, class: &str) -> Result<String, ApiError> {

@@ -14,7 +14,7 @@ use rubelet_cluster::api::{
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{ApiErrorKind, Delivery, PodSource as _};
 use rubelet_engine::task::TaskGroup;
-use rubelet_testkit::SeededChance;
+use rubelet_testkit::SeededRng;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -79,7 +79,7 @@ async fn verbs_refusals_and_watches(cluster: &Path) {
     };
     let watched =
         Watched { path: path.to_owned(), field_selector: Some("metadata.name=live".into()), ..Watched::default() };
-    let reflector = Reflector::new(client.clone(), watched, Arc::new(SeededChance::new(1)));
+    let reflector = Reflector::new(client.clone(), watched, Arc::new(SeededRng::new(1)));
     tasks.start("reflector", reflector.run(sink, tasks.cancel_token()));
     until(&mut sets, Option::is_none).await;
     let map = json!({"metadata": {"name": "live"}, "data": {"v": "1"}});
@@ -108,7 +108,7 @@ async fn pods_come_and_go_and_outlive_a_control_plane_that_does_not(cluster: &Pa
     let text = std::fs::read_to_string(cluster.join("env")).unwrap();
     let name = text.lines().find_map(|line| line.split_once("NODE_NAME=")).unwrap().1.trim_matches(['\'', '"']);
     let (_ready, is_ready) = watch::channel(true);
-    let source = ApiSource::new(node, name, Arc::new(SeededChance::new(2)), is_ready);
+    let source = ApiSource::new(node, name, Arc::new(SeededRng::new(2)), is_ready);
     let (out, mut deliveries) = mpsc::channel::<Delivery>(100);
     let cancel = tasks.cancel_token();
     tasks.start("source", async move { source.run(out, cancel).await });

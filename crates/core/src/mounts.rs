@@ -9,7 +9,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{Container, Pod, Volume, VolumeMount};
 
 use crate::env::{NoRoom, Room, expand};
-use crate::launch::{ContainerInputs, Device, ImageSpec, LaunchContext, Mount, MountPropagation};
+use crate::launch::{ContainerInputs, Device, HandlerFeatures, ImageSpec, LaunchContext, Mount, MountPropagation};
 use crate::pod::PodExt;
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ fn volume_mount(
     let mut made = Mount {
         container_path: absolute_if_not(&mount.mount_path),
         readonly: mount.read_only.unwrap_or_default() || image.is_some() || source.is_some_and(is_readonly),
-        recursive_read_only: recursive_read_only(ctx, inputs.runtime_handler, mount)?,
+        recursive_read_only: recursive_read_only(inputs.features, mount)?,
         selinux_relabel: ctx.selinux && source.is_some_and(is_relabelled),
         propagation: propagation(mount.mount_propagation.as_deref())?,
         ..Mount::default()
@@ -296,7 +296,7 @@ fn propagation(mode: Option<&str>) -> Result<MountPropagation, MountError> {
 }
 
 /// upstream: kubelet_pods.go resolveRecursiveReadOnly (v1.36)
-fn recursive_read_only(ctx: &LaunchContext, handler: &str, mount: &VolumeMount) -> Result<bool, MountError> {
+fn recursive_read_only(handler: HandlerFeatures, mount: &VolumeMount) -> Result<bool, MountError> {
     let Some(mode) = mount.recursive_read_only.as_deref().filter(|mode| *mode != "Disabled") else {
         return Ok(false);
     };
@@ -309,7 +309,7 @@ fn recursive_read_only(ctx: &LaunchContext, handler: &str, mount: &VolumeMount) 
             propagation: propagation.to_owned(),
         });
     }
-    let supported = ctx.handler(handler).recursive_read_only_mounts;
+    let supported = handler.recursive_read_only_mounts;
     match mode {
         "IfPossible" => Ok(supported),
         "Enabled" if supported => Ok(true),

@@ -10,6 +10,7 @@ mod lease;
 mod pace;
 mod patch;
 mod register;
+mod reserved;
 mod resources;
 mod status;
 mod version;
@@ -23,9 +24,8 @@ pub use lease::{LEASE_NAMESPACE, node_lease, renewed_lease};
 pub use pace::ReportPace;
 pub use patch::{node_change, node_patch};
 pub use register::{first_labels, initial_node, reconcile_existing, seems_foreign};
-pub use resources::{
-    Reservations, ThresholdError, declared_features, node_allocatable, node_capacity, pods_limit, quantity,
-};
+pub use reserved::{ReservedError, cgroup_limit, max_pods, reserved};
+pub use resources::{ThresholdError, declared_features, node_allocatable, node_capacity};
 pub use status::{NodeUpdate, updated_node};
 pub use version::runtime_version;
-pub use view::{Cloud, Machine, NodeImage, NodeNews, NodeSetup, NodeView, Pressure, Unserved};
+pub use view::{Cloud, Machine, NodeImage, NodeNews, NodeObservation, NodeSetup, Pressure, Unserved};

@@ -10,7 +10,7 @@ use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
     CgroupDriver, Containers, ExecOutput, Resizes, RpcError, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView,
-    Sandboxes, StdStreams, Streams,
+    Sandboxes, Session, StdStreams, Streams,
 };
 
 use crate::connection::Connection;
@@ -129,15 +129,15 @@ impl Resizes for CriRuntime {
 
 #[async_trait]
 impl Streams for CriRuntime {
-    async fn exec(&self, id: &ContainerId, command: &[String], wanted: StdStreams) -> Result<String, RpcError> {
+    async fn exec(&self, id: &ContainerId, command: &[String], wanted: StdStreams) -> Result<Session, RpcError> {
         streams::exec(&self.connection, id, command, wanted).await
     }
 
-    async fn attach(&self, id: &ContainerId, wanted: StdStreams) -> Result<String, RpcError> {
+    async fn attach(&self, id: &ContainerId, wanted: StdStreams) -> Result<Session, RpcError> {
         streams::attach(&self.connection, id, wanted).await
     }
 
-    async fn port_forward(&self, id: &SandboxId, ports: &[u16]) -> Result<String, RpcError> {
+    async fn port_forward(&self, id: &SandboxId, ports: &[u16]) -> Result<Session, RpcError> {
         streams::port_forward(&self.connection, id, ports).await
     }
 }

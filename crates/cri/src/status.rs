@@ -1,6 +1,7 @@
 //! `Status`: how the runtime and its network fare.
 
-use rubelet_engine::ports::{ReadyCondition, RpcError, RuntimeHandler, RuntimeStatus};
+use rubelet_core::launch::HandlerFeatures;
+use rubelet_engine::ports::{ReadyCondition, RpcError, RuntimeStatus};
 use rubelet_proto::cri;
 
 use crate::connection::Connection;
@@ -31,11 +32,11 @@ fn condition(conditions: &[cri::RuntimeCondition], name: &str) -> Result<ReadyCo
     Ok(ReadyCondition { ready: found.status, reason: found.reason.clone(), message: found.message.clone() })
 }
 
-fn handler(handler: cri::RuntimeHandler) -> RuntimeHandler {
+fn handler(handler: cri::RuntimeHandler) -> (String, HandlerFeatures) {
     let features = handler.features.unwrap_or_default();
-    RuntimeHandler {
-        name: handler.name,
+    let features = HandlerFeatures {
         recursive_read_only_mounts: features.recursive_read_only_mounts,
         user_namespaces: features.user_namespaces,
-    }
+    };
+    (handler.name, features)
 }

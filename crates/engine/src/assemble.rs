@@ -1,5 +1,6 @@
 //! Puts the loops together: the same way for the real node and for the simulation.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node as ApiNode;
@@ -8,18 +9,18 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::health::{RuntimeHealth, watch_runtime};
 use crate::images::{PullLimits, Puller};
 use crate::metrics::Metrics;
 use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
+use crate::node_now;
 use crate::node_reporter::{self, NodeParts};
-use crate::pleg::{Pleg, PlegHealth};
-use crate::ports::{NodeFacts, PodSource};
+use crate::pleg::Pleg;
+use crate::ports::{ClusterPorts, NodeFacts, PodSource, StatusObserver};
 use crate::prober::{Prober, ProberHandle};
 use crate::slots::StartSlots;
-use crate::status::StatusWriter;
-use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle};
+use crate::status::{StatusMail, StatusWriter};
+use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle, SyncLoopParts};
 use crate::task::TaskGroup;
 
 /// What a running engine offers to others.
@@ -27,10 +28,6 @@ use crate::task::TaskGroup;
 pub struct EngineHandle {
     /// Asks the sync loop.
     pub sync_loop: SyncLoopHandle,
-    /// How the runtime fares.
-    pub runtime: watch::Receiver<RuntimeHealth>,
-    /// How the event generator fares.
-    pub pleg: watch::Receiver<PlegHealth>,
     /// The node's object as last reported; `None` before it is registered, and without an API server.
     pub node: watch::Receiver<Option<Arc<ApiNode>>>,
     /// What is counted.
@@ -43,12 +40,16 @@ pub struct EngineHandle {
 pub struct Parts {
     /// The world.
     pub ports: Ports,
-    /// What the node is.
+    /// What the node is for as long as this process runs.
     pub facts: NodeFacts,
+    /// Its addresses at the start.
+    pub ips: Vec<IpAddr>,
     /// How it is configured.
     pub settings: Settings,
     /// How images are pulled.
     pub pulls: PullLimits,
+    /// Sees every pod status.
+    pub status_observer: Option<Arc<dyn StatusObserver>>,
     /// Time.
     pub clock: Clock,
     /// Where pods come from.
@@ -62,26 +63,22 @@ pub struct Parts {
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
-    let Parts { mut ports, facts, settings, pulls, clock, sources, node: node_parts, object_changes } = parts;
+    let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, node: node_parts, object_changes } =
+        parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
-    let (tell_health, health) = watch::channel(RuntimeHealth::default());
-    tasks
-        .start("runtime-health", watch_runtime(Arc::clone(&ports.runtime), clock.clone(), tell_health, cancel.clone()));
+    let now = node_now::start(&ports, &settings, ips, &clock, &mut tasks);
 
     let (puller, puller_handle) = Puller::new(Arc::clone(&ports.images), clock.clone(), pulls);
     tasks.start("image-puller", puller.run(cancel.clone()));
 
     let (tell_pleg, pleg_news) = mpsc::channel(HINTS);
-    let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime), clock.clone(), tell_pleg);
+    let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime) as _, clock.clone(), tell_pleg);
     tasks.start("pleg", pleg.run(cancel.clone()));
 
     let reported = match node_parts {
-        Some(parts) => {
-            let fares = (health.clone(), pleg_health.clone());
-            node_reporter::start(parts, &ports, &clock, facts.ips.clone(), fares, &mut tasks)
-        }
+        Some(parts) => node_reporter::start(parts, &ports, &clock, (now.clone(), pleg_health), &mut tasks),
         None => watch::channel(None).1,
     };
 
@@ -92,35 +89,40 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         tasks.start("pod-source", async move { source.run(deliver, cancel).await });
     }
 
-    let mirrors = ports.cluster.clone().map(|cluster| {
-        let (tell, mirrors) = watch::channel(Arc::new(Mirrors::default()));
-        let also = Arc::clone(&ports.status);
-        let (writer, mail) = StatusWriter::new(Arc::clone(&cluster.pods), clock.clone(), mirrors.clone(), also);
-        ports.status = Arc::new(mail);
-        tasks.start("status-writer", writer.run(cancel.clone()));
-        let keeper = MirrorPods::new(cluster.pods, cluster.view, clock.clone(), mirrors);
-        tasks.start("mirror-pods", keeper.run(cancel.clone()));
-        tell
-    });
-
+    let (status, mirrors) = statuses(ports.cluster.clone(), &clock, status_observer, &mut tasks);
     let starts = StartSlots::new(settings.parallel_starts);
-    let runtime = health.clone();
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::clone(&metrics);
-    let node = Arc::new(Node { ports, facts, settings, clock, puller: puller_handle, starts, metrics, health });
+    let node = Arc::new(Node { ports, facts, settings, clock, status, puller: puller_handle, starts, metrics, now });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
-    let (sync_loop, handle) =
-        SyncLoop::new(node, source_kinds, deliveries, pleg_news, prober_line, mirrors, object_changes);
+    let (sync_loop, handle) = SyncLoop::new(SyncLoopParts {
+        node,
+        sources: source_kinds,
+        deliveries,
+        pleg: pleg_news,
+        prober: prober_line,
+        mirrors,
+        object_changes,
+    });
     tasks.start("sync-loop", sync_loop.run(cancel));
 
-    let handle = EngineHandle {
-        sync_loop: handle,
-        runtime,
-        pleg: pleg_health,
-        node: reported,
-        metrics: counted,
-        prober: prober_handle,
-    };
+    let handle = EngineHandle { sync_loop: handle, node: reported, metrics: counted, prober: prober_handle };
     (tasks, handle)
+}
+
+/// Starts the writers of pod objects in the API. Without an API server statuses go nowhere, and there are no mirrors.
+fn statuses(
+    cluster: Option<ClusterPorts>,
+    clock: &Clock,
+    observer: Option<Arc<dyn StatusObserver>>,
+    tasks: &mut TaskGroup,
+) -> (StatusMail, Option<watch::Sender<Arc<Mirrors>>>) {
+    let Some(ClusterPorts { pods, view, .. }) = cluster else { return (StatusMail::unread(observer), None) };
+    let (publish, mirrors) = watch::channel(Arc::new(Mirrors::default()));
+    let (writer, status) = StatusWriter::new(Arc::clone(&pods), clock.clone(), mirrors.clone(), observer);
+    tasks.start("status-writer", writer.run(tasks.cancel_token()));
+    let keeper = MirrorPods::new(pods, view, clock.clone(), mirrors);
+    tasks.start("mirror-pods", keeper.run(tasks.cancel_token()));
+    (status, Some(publish))
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::clock::Clock;
-use crate::ports::{RpcError, RpcErrorKind, Runtime, RuntimeStatus};
+use crate::ports::{RpcError, RpcErrorKind, RuntimeInfo, RuntimeStatus};
 
 /// How often a runtime that is up is asked (BOOT-13).
 const PERIOD: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ impl RuntimeHealth {
 /// Asks the runtime until cancelled, and tells when the answer changes.
 #[doc(alias = "updateRuntimeUp")]
 pub async fn watch_runtime(
-    runtime: Arc<dyn Runtime>,
+    runtime: Arc<dyn RuntimeInfo>,
     clock: Clock,
     tell: watch::Sender<RuntimeHealth>,
     cancel: CancellationToken,
@@ -126,7 +126,7 @@ pub async fn watch_runtime(
 }
 
 /// A runtime that hangs is one that does not answer (upstream looks at the time of the last good answer).
-async fn ask(runtime: &dyn Runtime) -> Result<RuntimeStatus, RpcError> {
+async fn ask(runtime: &dyn RuntimeInfo) -> Result<RuntimeStatus, RpcError> {
     tokio::time::timeout(GRACE, runtime.status()).await.unwrap_or_else(|_| {
         let detail = format!("the runtime did not answer within {} s", GRACE.as_secs());
         Err(RpcError { operation: "status", kind: RpcErrorKind::Timeout, detail })

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Taint;
 use rubelet_core::admit::{AdmitView, SysctlAllowlist};
@@ -11,18 +12,19 @@ use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::LaunchContext;
 use rubelet_core::lifecycle::Pace;
 use rubelet_core::plan::PlanGates;
-use rubelet_core::resources::{Amount, Amounts};
+use rubelet_core::resources::Amounts;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::health::RuntimeHealth;
 use crate::images::PullerHandle;
 use crate::metrics::Metrics;
+use crate::node_now::NodeNow;
 use crate::ports::{
-    Cgroups, Chance, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeFacts, NodeLogins,
-    OwnMemory, PodDirs, PodLogs, Probes, Runtime, StatusSink, Subpaths, VolumePlugin,
+    Cgroups, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeAddresses, NodeFacts, NodeLogins,
+    OwnMemory, PodDirs, PodLogs, Probes, Rng, Runtime, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
+use crate::status::StatusMail;
 
 /// The world outside the engine.
 #[derive(Clone)]
@@ -51,14 +53,14 @@ pub struct Ports {
     pub host_files: Arc<dyn HostFiles>,
     /// Where events go.
     pub events: Arc<dyn Events>,
-    /// Where statuses go.
-    pub status: Arc<dyn StatusSink>,
+    /// The node's addresses.
+    pub addresses: Arc<dyn NodeAddresses>,
     /// Probes over the network.
     pub probes: Arc<dyn Probes>,
     /// Memory of our own.
     pub memory: Arc<dyn OwnMemory>,
-    /// Chance.
-    pub chance: Arc<dyn Chance>,
+    /// Randomness.
+    pub rng: Arc<dyn Rng>,
     /// The API server; a node without one runs static pods alone.
     pub cluster: Option<ClusterPorts>,
 }
@@ -84,16 +86,18 @@ pub struct Settings {
     pub gc: GcPolicy,
     /// Which pods may run here.
     pub admission: Admission,
+    /// How often the node's addresses are read.
+    pub address_period: Duration,
 }
 
-/// Which pods may run here.
+/// Which pods may run here, by the node's own configuration. What counts now is in [`NodeNow`].
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// Labels of the node.
+    /// Labels that the node registers with.
     pub labels: BTreeMap<String, String>,
-    /// Taints of the node.
+    /// Taints that the node registers with.
     pub taints: Vec<Taint>,
-    /// What the node offers to pods.
+    /// Resources of the node less what is reserved.
     pub allocatable: Amounts,
     /// Extended resources that the API's object may list and that nothing on this node serves.
     pub unserved: BTreeSet<String>,
@@ -105,48 +109,28 @@ pub struct Admission {
 pub struct Node {
     /// The world.
     pub ports: Ports,
-    /// What the node is.
+    /// What the node is for as long as this process runs.
     pub facts: NodeFacts,
     /// How it is configured.
     pub settings: Settings,
     /// Time.
     pub clock: Clock,
+    /// Where pod statuses go.
+    pub(crate) status: StatusMail,
     /// Pulls images, in turn and within limits.
     pub puller: PullerHandle,
     /// Slots for what is being started.
     pub(crate) starts: StartSlots,
     /// What is counted.
     pub(crate) metrics: Arc<Metrics>,
-    /// How the runtime fares.
-    pub health: watch::Receiver<RuntimeHealth>,
-}
-
-/// What the API says of the node, or, until it says something, what its configuration says.
-pub(crate) struct NodeNow {
-    labels: BTreeMap<String, String>,
-    taints: Vec<Taint>,
-    allocatable: Amounts,
+    /// What the node is now: see [`Node::now`].
+    pub(crate) now: watch::Receiver<Arc<NodeNow>>,
 }
 
 impl Node {
-    /// The node as it is now: people change its labels and taints, and others add resources to it.
-    #[doc(alias = "getNodeAnyWay")]
-    pub(crate) fn now(&self) -> NodeNow {
-        let own = &self.settings.admission;
-        let mut now =
-            NodeNow { labels: own.labels.clone(), taints: own.taints.clone(), allocatable: own.allocatable.clone() };
-        let Some(node) = self.ports.cluster.as_ref().and_then(|cluster| cluster.view.node()) else { return now };
-        if let Some(labels) = &node.metadata.labels {
-            now.labels.clone_from(labels);
-        }
-        now.taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-        let status = node.status.as_ref();
-        for (name, quantity) in status.and_then(|status| status.allocatable.as_ref()).into_iter().flatten() {
-            // Of its own resources the node itself knows best.
-            let amount = || if own.unserved.contains(name) { Amount::ZERO } else { Amount::of(quantity) };
-            now.allocatable.entry(name.clone()).or_insert_with(amount);
-        }
-        now
+    /// What the node is now.
+    pub(crate) fn now(&self) -> Arc<NodeNow> {
+        Arc::clone(&self.now.borrow())
     }
 
     /// What admission knows of the node.
@@ -158,7 +142,7 @@ impl Node {
             allocatable: &now.allocatable,
             sysctls: &self.settings.admission.sysctls,
             apparmor: self.facts.apparmor,
-            supplemental_groups_policy: self.health.borrow().status.supplemental_groups_policy,
+            supplemental_groups_policy: now.runtime.status.supplemental_groups_policy,
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
-use crate::ports::{ApiError, ApiErrorKind, Chance, LeaseApi};
+use crate::ports::{ApiError, ApiErrorKind, LeaseApi, Rng};
 
 /// How often a renewal is tried in one go. upstream: lease/controller.go maxUpdateRetries (v1.36)
 const ATTEMPTS: u32 = 5;
@@ -35,7 +35,7 @@ pub struct LeaseKeeper {
     /// The node's object: the lease belongs to it. `None` while there is none.
     node: watch::Receiver<Option<Arc<Node>>>,
     clock: Clock,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     latest: Option<Lease>,
     /// The last renewal did not succeed: said once.
     failing: bool,
@@ -49,9 +49,9 @@ impl LeaseKeeper {
         api: Arc<dyn LeaseApi>,
         node: watch::Receiver<Option<Arc<Node>>>,
         clock: Clock,
-        chance: Arc<dyn Chance>,
+        rng: Arc<dyn Rng>,
     ) -> Self {
-        Self { name, seconds, api, node, clock, chance, latest: None, failing: false }
+        Self { name, seconds, api, node, clock, rng, latest: None, failing: false }
     }
 
     /// Runs until cancelled. The lease is not given up then: pods go on running.
@@ -68,7 +68,7 @@ impl LeaseKeeper {
         let period = Duration::from_secs(u64::try_from(self.seconds).unwrap_or_default()) / RENEWALS;
         loop {
             self.renew().await;
-            let pause = period.mul_f64(1.0 + JITTER * self.chance.fraction());
+            let pause = period.mul_f64(1.0 + JITTER * self.rng.fraction());
             tokio::time::sleep(pause).await;
         }
     }

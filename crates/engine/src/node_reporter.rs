@@ -1,14 +1,14 @@
 //! Reports the node: registers its object and keeps it true (24.1, 24.2).
 //!
-//! A report is sent at once when something that it tells has changed: the runtime's or the generator's health, images,
-//! addresses, or somebody else's hand in what is ours. With nothing to tell, one goes out now and then. Every attempt
-//! starts from the object as it is, so that a lost or refused one needs no mending.
+//! A report is sent at once when one of its inputs has changed: the health of the runtime or of the PLEG, images,
+//! addresses, or a field of ours that someone else changed in the object. Without a change one is sent now and then.
+//! Every attempt starts from the object as it is, so that a lost or refused one needs no repair.
 
+mod inputs;
+mod inventory;
 mod register;
-mod sight;
 mod task;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +17,14 @@ use rubelet_core::node::{NodeSetup, Pressure};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::health::RuntimeHealth;
 use crate::node::Ports;
 use crate::node_lease::LeaseKeeper;
-use crate::node_sight::{RuntimeSight, watch_addresses, watch_images};
+use crate::node_now::NodeNow;
 use crate::pleg::PlegHealth;
-use crate::ports::{LeaseApi, NodeAddresses, NodeApi};
+use crate::ports::{LeaseApi, NodeApi};
 use crate::task::TaskGroup;
+use inputs::ReportInputs;
+use inventory::{Inventory, watch_inventory};
 pub use task::NodeReporter;
 
 /// What a node in a cluster needs besides the engine.
@@ -40,8 +41,6 @@ pub struct NodeParts {
     pub lease: Arc<dyn LeaseApi>,
     /// The object as it is watched; stays `None` where it is not.
     pub watched: watch::Receiver<Option<Arc<Node>>>,
-    /// The addresses that the node has now.
-    pub addresses: Arc<dyn NodeAddresses>,
     /// What the node is short of.
     pub pressure: watch::Receiver<Pressure>,
     /// The limits on all pods together are set: an event tells so (CG-22).
@@ -70,64 +69,42 @@ pub enum Registration {
     OursOrNone,
 }
 
-/// What the reporter looks at.
-pub(crate) struct Sight {
-    pub(crate) runtime: watch::Receiver<RuntimeHealth>,
-    pub(crate) pleg: watch::Receiver<PlegHealth>,
-    pub(crate) told: watch::Receiver<RuntimeSight>,
-    pub(crate) ips: watch::Receiver<Vec<IpAddr>>,
-    pub(crate) watched: watch::Receiver<Option<Arc<Node>>>,
-    pub(crate) pressure: watch::Receiver<Pressure>,
-}
-
-/// Starts all that a node in a cluster does about itself; the node's object, as last known, can be read from what this
-/// answers.
+/// Starts the tasks that keep the node's object and lease; answers with the object as last known.
 pub(crate) fn start(
     parts: NodeParts,
     ports: &Ports,
     clock: &Clock,
-    ips: Vec<IpAddr>,
-    health: (watch::Receiver<RuntimeHealth>, watch::Receiver<PlegHealth>),
+    (now, pleg): (watch::Receiver<Arc<NodeNow>>, watch::Receiver<PlegHealth>),
     tasks: &mut TaskGroup,
 ) -> watch::Receiver<Option<Arc<Node>>> {
     let cancel = tasks.cancel_token();
-    let (tell_runtime, told) = watch::channel(RuntimeSight::default());
-    let images = watch_images(Arc::clone(&ports.runtime), Arc::clone(&ports.images), tell_runtime);
-    tasks.start("node-images", until(cancel.clone(), images));
-    let (tell_ips, ips) = watch::channel(ips);
-    let every = parts.timing.update_every;
-    tasks.start("node-addresses", until(cancel.clone(), watch_addresses(parts.addresses, every, tell_ips)));
+    let (publish, inventory) = watch::channel(Inventory::default());
+    let images = watch_inventory(Arc::clone(&ports.runtime) as _, Arc::clone(&ports.images), publish);
+    let stop = cancel.clone();
+    tasks.start("node-images", async move {
+        let _cancelled = stop.run_until_cancelled(images).await;
+    });
 
-    let (runtime, pleg) = health;
-    let sight = Sight { runtime, pleg, told, ips, watched: parts.watched, pressure: parts.pressure };
+    let inputs = ReportInputs { now, pleg, inventory, watched: parts.watched, pressure: parts.pressure };
     let name = parts.setup.name.clone();
     let reporter = NodeReporter::new(
         parts.setup,
         parts.timing,
         parts.registration,
         parts.api,
-        sight,
+        inputs,
         task::World {
-            runtime: Arc::clone(&ports.runtime),
+            runtime: Arc::clone(&ports.runtime) as _,
             events: Arc::clone(&ports.events),
-            chance: Arc::clone(&ports.chance),
+            rng: Arc::clone(&ports.rng),
             clock: clock.clone(),
         },
     );
     let node = reporter.known();
     reporter.announce(parts.allocatable_enforced);
     tasks.start("node-reporter", reporter.run(cancel.clone()));
-    let (seconds, chance) = (parts.timing.lease_seconds, Arc::clone(&ports.chance));
-    let keeper = LeaseKeeper::new(name, seconds, parts.lease, node.clone(), clock.clone(), chance);
+    let (seconds, rng) = (parts.timing.lease_seconds, Arc::clone(&ports.rng));
+    let keeper = LeaseKeeper::new(name, seconds, parts.lease, node.clone(), clock.clone(), rng);
     tasks.start("node-lease", keeper.run(cancel));
     node
-}
-
-/// Runs `work` until cancelled. It only looks and tells: dropping it loses nothing.
-async fn until(cancel: tokio_util::sync::CancellationToken, work: impl Future<Output = ()>) {
-    tokio::select! {
-        biased;
-        () = cancel.cancelled() => {}
-        () = work => {}
-    }
 }

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
-use crate::ports::{RpcError, RpcErrorKind, Runtime};
+use crate::ports::{RpcError, RpcErrorKind, RuntimeView};
 use diff::hints_between;
 
 /// Without events, how often everything is listed (PLEG-01).
@@ -68,7 +68,7 @@ pub struct PlegHealth {
 #[doc(alias = "GenericPLEG")]
 #[doc(alias = "EventedPLEG")]
 pub struct Pleg {
-    runtime: Arc<dyn Runtime>,
+    runtime: Arc<dyn RuntimeView>,
     clock: Clock,
     out: mpsc::Sender<PlegNews>,
     health: watch::Sender<PlegHealth>,
@@ -100,7 +100,7 @@ enum Event {
 impl Pleg {
     /// A generator that sends to `out`; the second part tells how it fares.
     pub fn new(
-        runtime: Arc<dyn Runtime>,
+        runtime: Arc<dyn RuntimeView>,
         clock: Clock,
         out: mpsc::Sender<PlegNews>,
     ) -> (Self, watch::Receiver<PlegHealth>) {

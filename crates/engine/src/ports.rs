@@ -5,7 +5,6 @@
 
 mod api;
 mod cgroups;
-mod chance;
 mod checkpoints;
 mod events;
 mod files;
@@ -14,6 +13,7 @@ mod images;
 mod log_reader;
 mod payload;
 mod probes;
+mod rng;
 mod runtime;
 mod serving;
 mod source;
@@ -23,7 +23,6 @@ mod volumes;
 
 pub use api::*;
 pub use cgroups::*;
-pub use chance::*;
 pub use checkpoints::*;
 pub use events::*;
 pub use files::*;
@@ -32,6 +31,7 @@ pub use images::*;
 pub use log_reader::*;
 pub use payload::*;
 pub use probes::*;
+pub use rng::*;
 pub use runtime::*;
 pub use serving::*;
 pub use source::*;

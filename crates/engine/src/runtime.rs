@@ -2,6 +2,7 @@
 
 mod credentials;
 mod env;
+pub(crate) mod handler;
 mod image;
 mod kill;
 mod resize;

@@ -12,6 +12,7 @@ mod mirrors;
 mod resizes;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,11 +29,11 @@ use tracing::{info, warn};
 pub use handle::{KnownPod, NodeView, SyncLoopHandle};
 
 use crate::allocations::Allocations;
-use crate::health::RuntimeHealth;
 use crate::job::{JobResult, Note};
 use crate::metrics::{Census, Trigger};
 use crate::mirror::Mirrors;
 use crate::node::Node;
+use crate::node_now::NodeNow;
 use crate::pleg::{Listing, PlegNews};
 use crate::pod_worker::{Outcome, PodWorkers};
 use crate::ports::{BadPod, Delivery, EventKind};
@@ -72,10 +73,26 @@ pub struct SyncLoop {
     listing: Option<Arc<Listing>>,
     inputs: Inputs,
     beat: watch::Sender<Instant>,
-    /// Whether the runtime was well when last told of.
+    /// Whether the runtime was well at the last change of the node.
     well: bool,
+    /// The node's addresses at its last change.
+    ips: Arc<[IpAddr]>,
     /// Events since the last request was answered.
     since_request: u32,
+}
+
+/// What a loop is made from.
+pub(crate) struct SyncLoopParts {
+    pub(crate) node: Arc<Node>,
+    /// The sources that it waits for before anything is removed.
+    pub(crate) sources: Vec<Source>,
+    pub(crate) deliveries: mpsc::Receiver<Delivery>,
+    pub(crate) pleg: mpsc::Receiver<PlegNews>,
+    pub(crate) prober: ProberLine,
+    /// Publishes which static pods and mirrors there are; `None` without an API server.
+    pub(crate) mirrors: Option<watch::Sender<Arc<Mirrors>>>,
+    /// Pods that use an object that has changed; `None` without an API server.
+    pub(crate) object_changes: Option<mpsc::Receiver<PodUid>>,
 }
 
 struct Inputs {
@@ -86,7 +103,7 @@ struct Inputs {
     objects: Option<mpsc::Receiver<PodUid>>,
     notes: mpsc::Receiver<(PodUid, Note)>,
     requests: mpsc::Receiver<Request>,
-    health: watch::Receiver<RuntimeHealth>,
+    now: watch::Receiver<Arc<NodeNow>>,
 }
 
 /// A pod that admission rejected.
@@ -108,7 +125,7 @@ enum Event {
     JobEnded(Box<JobResult>),
     ChoreEnded(ChoreEnd),
     Request(Request),
-    HealthChanged,
+    NodeChanged,
     Due,
 }
 
@@ -122,19 +139,13 @@ async fn next_change(objects: &mut Option<mpsc::Receiver<PodUid>>) -> Option<Pod
 
 impl SyncLoop {
     /// A loop for these sources, and the way to ask it.
-    pub fn new(
-        node: Arc<Node>,
-        sources: impl IntoIterator<Item = Source>,
-        deliveries: mpsc::Receiver<Delivery>,
-        pleg: mpsc::Receiver<PlegNews>,
-        prober: ProberLine,
-        mirrors: Option<watch::Sender<Arc<Mirrors>>>,
-        object_changes: Option<mpsc::Receiver<PodUid>>,
-    ) -> (Self, SyncLoopHandle) {
+    pub(crate) fn new(parts: SyncLoopParts) -> (Self, SyncLoopHandle) {
+        let SyncLoopParts { node, sources, deliveries, pleg, prober, mirrors, object_changes } = parts;
         let (note, notes) = mpsc::channel(NOTES);
         let (ask, requests) = mpsc::channel(REQUESTS);
         let (beat, beats) = watch::channel(node.clock.mono());
-        let health = node.health.clone();
+        let now = node.now.clone();
+        let ips = Arc::clone(&now.borrow().ips);
         let this = Self {
             desired: DesiredPods::sources(sources),
             workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
@@ -144,9 +155,10 @@ impl SyncLoop {
             bad: BTreeMap::new(),
             housekeeping: Housekeeping::new(node.clock.mono()),
             listing: None,
-            inputs: Inputs { deliveries, pleg, probes: prober.news, objects: object_changes, notes, requests, health },
+            inputs: Inputs { deliveries, pleg, probes: prober.news, objects: object_changes, notes, requests, now },
             beat,
             well: false,
+            ips,
             since_request: 0,
             node,
         };
@@ -178,7 +190,7 @@ impl SyncLoop {
     /// Waits for whatever comes first. Every arm is cancel-safe: `recv`, `changed`, `join_next`, a clock.
     #[doc(alias = "syncLoopIteration")]
     async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
-        let up = self.inputs.health.borrow().up && self.node.health.borrow().up;
+        let up = self.inputs.now.borrow().runtime.up;
         let due = [
             self.workers.next_deadline().filter(|_| up),
             self.housekeeping.due(up),
@@ -197,7 +209,7 @@ impl SyncLoop {
         tokio::select! {
             biased;
             () = cancel.cancelled() => Event::Shutdown,
-            Ok(()) = self.inputs.health.changed() => Event::HealthChanged,
+            Ok(()) = self.inputs.now.changed() => Event::NodeChanged,
             Some((uid, note)) = self.inputs.notes.recv() => Event::Note(uid, note),
             result = self.workers.next_end() => Event::JobEnded(Box::new(result)),
             end = self.housekeeping.next_end() => Event::ChoreEnded(end),
@@ -226,11 +238,13 @@ impl SyncLoop {
             Event::JobEnded(result) => self.job_ended(*result),
             Event::ChoreEnded(end) => self.chore_ended(end),
             Event::Request(request) => self.answer(request),
-            Event::HealthChanged => {
-                let well = self.inputs.health.borrow_and_update().is_well();
-                // Only its return is a reason to look at everything, be it from a short absence that did not count as
-                // one: what it says of itself may change at any time.
-                if !std::mem::replace(&mut self.well, well) && well {
+            Event::NodeChanged => {
+                let now = Arc::clone(&self.inputs.now.borrow_and_update());
+                let was_well = std::mem::replace(&mut self.well, now.runtime.is_well());
+                let moved = std::mem::replace(&mut self.ips, Arc::clone(&now.ips)) != now.ips;
+                // The runtime's return, even from an absence too short to count as one, and new addresses concern every
+                // pod. Other changes count from the next admission or launch on.
+                if self.well && (!was_well || moved) {
                     self.workers.hint_all();
                 }
             }
@@ -466,7 +480,7 @@ impl SyncLoop {
                     pods,
                     rejected: self.rejected.values().cloned().collect(),
                     bad: self.bad.values().flatten().cloned().collect(),
-                    runtime: self.node.health.borrow().clone(),
+                    runtime: self.node.now().runtime.clone(),
                     unread_sources: self.desired.sources_missing().collect(),
                     now: self.node.clock.now(),
                     job_panics: self.workers.panics(),

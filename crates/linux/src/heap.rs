@@ -48,7 +48,7 @@ impl Heap {
 
 #[async_trait]
 impl OwnMemory for Heap {
-    async fn give_back(&self) {
+    async fn trim(&self) {
         #[cfg(target_env = "gnu")]
         HOST.run("heap", || {
             #[expect(unsafe_code, reason = "no safe wrapper exists")]
@@ -82,7 +82,7 @@ mod tests {
         let last = vec![1_u8; 1000];
         let full = anonymous();
         drop(blocks);
-        heap.give_back().await;
+        heap.trim().await;
         let left = anonymous();
         assert!(full - left > 20_000, "{full} KiB before, {left} KiB after");
         drop(last);

@@ -1,13 +1,13 @@
 //! The machine: its facts, its kernel's settings, and what this process asks of it at start (section 1.1).
 
 pub mod addresses;
-pub mod chance;
 pub mod facts;
 pub mod lock_file;
 pub mod machine;
 mod netlink;
 pub mod node_files;
 pub mod process;
+pub mod rng;
 pub mod root_dir;
 pub mod tunables;
 

@@ -21,26 +21,27 @@ use rubelet_cluster::reviews::{ApiReviews, ReviewTimes};
 use rubelet_cluster::tokens::ApiTokens;
 use rubelet_cluster::view::WatchedCluster;
 use rubelet_core::certs::DnsOnly;
-use rubelet_core::config::{ChangeDetection, Gate};
+use rubelet_core::config::{ChangeDetection, Gate, KubeletConfiguration};
 use rubelet_core::id::PodUid;
+use rubelet_core::node::NodeSetup;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node_reporter::NodeParts;
-use rubelet_engine::ports::{Chance, ClusterPorts, ClusterView, Events, NodeFacts, PodSource, Reviews, ServingCert};
+use rubelet_engine::ports::{ClusterPorts, ClusterView, Events, NodeFacts, PodSource, Reviews, Rng, ServingCert};
 use rubelet_engine::task::TaskGroup;
 use tokio::sync::{mpsc, watch};
 
 use crate::config_load::Loaded;
 use crate::flags::KUBERNETES_VERSION;
-use crate::run::told;
+use crate::run::into_anyhow;
 use crate::settings::NodeSettings;
 
-/// What the API server gives to the node.
+/// What a node in a cluster gets from the API server.
 pub(crate) struct Cluster {
     /// For the engine.
     pub(crate) ports: ClusterPorts,
     /// Where events go.
     pub(crate) events: Arc<dyn Events>,
-    /// Who asks the node's own server, and what they may do.
+    /// Reviews callers of the node's own server.
     pub(crate) reviews: Arc<dyn Reviews>,
     /// The pods that the scheduler gave to this node.
     pub(crate) source: Arc<dyn PodSource>,
@@ -51,8 +52,8 @@ pub(crate) struct Cluster {
     client: Client,
 }
 
-/// The way to the API server that the kubeconfig names.
-struct Way {
+/// Makes connections to the API server that the kubeconfig names.
+struct Connector {
     endpoint: Endpoint,
     credentials: Credentials,
     clock: Clock,
@@ -60,7 +61,7 @@ struct Way {
     names: Names,
 }
 
-impl Way {
+impl Connector {
     fn options(&self) -> Options {
         let program = concat!("rubelet-", env!("CARGO_PKG_VERSION"));
         Options {
@@ -83,80 +84,62 @@ impl Way {
 /// run in `tasks`.
 pub(crate) async fn join(
     loaded: &Loaded,
-    facts: &NodeFacts,
+    setup: &NodeSetup,
     clock: &Clock,
-    chance: &Arc<dyn Chance>,
+    rng: &Arc<dyn Rng>,
     tasks: &mut TaskGroup,
 ) -> anyhow::Result<Option<Cluster>> {
     let config = &loaded.config;
     if loaded.flags.kubeconfig.is_empty() {
         return Ok(None);
     }
-    let identity = ClientCertificate {
-        kubeconfig: (&loaded.flags.kubeconfig).into(),
-        bootstrap: Some(&loaded.flags.bootstrap_kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from),
-        dir: (&loaded.flags.cert_dir).into(),
-        node: facts.name.clone(),
-        rotate: config.rotate_certificates,
-        proxy: ProxyEnvironment::read(|name| std::env::var(name).ok()),
-    };
-    let (endpoint, credentials) =
-        certs::client(identity, clock.clone(), Arc::clone(chance), tasks).await.map_err(told)?;
-    let way = Way {
+    let client = certs::client(identity(loaded, &setup.name), clock.clone(), Arc::clone(rng), tasks);
+    let (endpoint, credentials) = client.await.map_err(into_anyhow)?;
+    let connector = Connector {
         endpoint,
         credentials,
         clock: clock.clone(),
         rate: rate(config.kube_api_qps, config.kube_api_burst),
         names: Names::default(),
     };
-    let client = way.connect(None, tasks);
-    let server = Server::new(client.clone(), Arc::clone(chance));
+    let client = connector.connect(None, tasks);
+    let server = Server::new(client.clone(), Arc::clone(rng));
 
-    let (view, follower) = WatchedCluster::new(server.clone(), &facts.name);
+    let (view, follower) = WatchedCluster::new(server.clone(), &setup.name);
     tasks.start("cluster-view", follower.run(tasks.cancel_token()));
     let watched = view.node_changes();
     let view = Arc::new(view);
 
     let event_rate = rate(config.event_record_qps, config.event_burst);
-    let events = Server::new(client.with_rate(Some(event_rate)), Arc::clone(chance));
-    let (events, sender) = ApiEvents::new(events, &facts.name, clock.clone(), Arc::clone(chance));
+    let events = Server::new(client.with_rate(Some(event_rate)), Arc::clone(rng));
+    let (events, sender) = ApiEvents::new(events, &setup.name, clock.clone(), Arc::clone(rng));
     tasks.start("events", sender.run(tasks.cancel_token()));
 
-    let node_settings = NodeSettings::new(loaded, facts)?;
+    let node_settings = NodeSettings::new(loaded, setup.clone());
     let deadline = node_settings.deadline();
     let node = ApiNode::new(client.with_deadline(deadline).with_rate(None));
     // A heartbeat waits behind nothing, not even behind a connection that is stuck.
-    let lease = ApiNode::new(way.connect(Some(deadline), tasks).with_rate(None));
+    let lease = ApiNode::new(connector.connect(Some(deadline), tasks).with_rate(None));
     let node = node_settings.parts(Arc::new(node), Arc::new(lease), watched.clone());
 
-    let strategy = match config.config_map_and_secret_change_detection_strategy {
-        ChangeDetection::Watch => Strategy::Watch,
-        ChangeDetection::Cache => Strategy::Cache,
-        ChangeDetection::Get => Strategy::Get,
-    };
-    let times = ReviewTimes {
-        identity: config.authentication.webhook.cache_ttl.to_std(),
-        allowed: config.authorization.webhook.cache_authorized_ttl.to_std(),
-        refused: config.authorization.webhook.cache_unauthorized_ttl.to_std(),
-    };
-    let identity = (way.endpoint.clone(), way.credentials.clone());
-    let time = (clock.clone(), Arc::clone(chance));
-    let reviews = ApiReviews::connect(identity, &way.options(), times, time, tasks);
+    let identity = (connector.endpoint.clone(), connector.credentials.clone());
+    let time = (clock.clone(), Arc::clone(rng));
+    let reviews = ApiReviews::connect(identity, &connector.options(), review_times(config), time, tasks);
 
-    let more = Arc::clone(chance);
-    let connect = Box::new(move |tasks: &mut TaskGroup| Server::new(way.connect(None, tasks), Arc::clone(&more)));
+    let more = Arc::clone(rng);
+    let connect = Box::new(move |tasks: &mut TaskGroup| Server::new(connector.connect(None, tasks), Arc::clone(&more)));
     let (objects, watcher, object_changes) =
-        WatchedObjects::new(server.clone(), connect, strategy, view.clone(), clock.clone());
+        WatchedObjects::new(server.clone(), connect, strategy(config), view.clone(), clock.clone());
     tasks.start("objects", watcher.run(tasks.cancel_token()));
 
-    let source = ApiSource::new(client.clone(), &facts.name, Arc::clone(chance), once_seen(watched, tasks));
-    let (source, view) = with_copy((Arc::new(source), view), loaded, &facts.name);
+    let source = ApiSource::new(client.clone(), &setup.name, Arc::clone(rng), once_seen(watched, tasks));
+    let (source, view) = with_copy((Arc::new(source), view), loaded, setup);
     Ok(Some(Cluster {
         ports: ClusterPorts {
             pods: Arc::new(ApiPods::new(&client)),
             objects: Arc::new(objects),
             view,
-            tokens: Arc::new(ApiTokens::new(server, clock.clone(), Arc::clone(chance))),
+            tokens: Arc::new(ApiTokens::new(server, clock.clone(), Arc::clone(rng))),
         },
         events: Arc::new(events),
         reviews: Arc::new(reviews),
@@ -171,17 +154,45 @@ pub(crate) async fn join(
 fn with_copy(
     (source, view): (Arc<dyn PodSource>, Arc<dyn ClusterView>),
     loaded: &Loaded,
-    node: &str,
+    setup: &NodeSetup,
 ) -> (Arc<dyn PodSource>, Arc<dyn ClusterView>) {
     if !loaded.flags.api_pod_cache {
         return (source, view);
     }
-    // Without it every start counts as one of the same boot, and the copy is used only where it is whole.
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let dir = Path::new(&loaded.flags.root_dir).join("api-pods");
-    let source = CachedSource::new(source, view, dir, node, boot_id.trim());
+    // Without a boot id every start counts as one of the same boot, and the copy is used only where it is whole.
+    let source = CachedSource::new(source, view, dir, &setup.name, &setup.machine.boot_id);
     let view = source.view();
     (Arc::new(source), view)
+}
+
+/// Who the node is to the API server.
+fn identity(loaded: &Loaded, node: &str) -> ClientCertificate {
+    ClientCertificate {
+        kubeconfig: (&loaded.flags.kubeconfig).into(),
+        bootstrap: Some(&loaded.flags.bootstrap_kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from),
+        dir: (&loaded.flags.cert_dir).into(),
+        node: node.to_owned(),
+        rotate: loaded.config.rotate_certificates,
+        proxy: ProxyEnvironment::read(|name| std::env::var(name).ok()),
+    }
+}
+
+/// How changes of config maps and secrets are noticed.
+fn strategy(config: &KubeletConfiguration) -> Strategy {
+    match config.config_map_and_secret_change_detection_strategy {
+        ChangeDetection::Watch => Strategy::Watch,
+        ChangeDetection::Cache => Strategy::Cache,
+        ChangeDetection::Get => Strategy::Get,
+    }
+}
+
+fn review_times(config: &KubeletConfiguration) -> ReviewTimes {
+    ReviewTimes {
+        identity: config.authentication.webhook.cache_ttl.to_std(),
+        allowed: config.authorization.webhook.cache_authorized_ttl.to_std(),
+        refused: config.authorization.webhook.cache_unauthorized_ttl.to_std(),
+    }
 }
 
 /// Negative and zero mean no limit, as upstream has it.
@@ -191,12 +202,12 @@ fn rate(per_second: i32, burst: i32) -> Rate {
 
 /// Turns true when the node's object has been seen: a pod that needs a label of it must not be refused for want of it.
 fn once_seen(mut node: watch::Receiver<Option<Arc<Node>>>, tasks: &mut TaskGroup) -> watch::Receiver<bool> {
-    let (tell, seen) = watch::channel(false);
+    let (publish, seen) = watch::channel(false);
     let cancel = tasks.cancel_token();
     tasks.start("node-seen", async move {
         let there = cancel.run_until_cancelled(node.wait_for(Option::is_some)).await.is_some_and(|node| node.is_ok());
         if there {
-            tell.send_replace(true);
+            publish.send_replace(true);
             cancel.cancelled().await;
         }
     });
@@ -209,7 +220,7 @@ pub(crate) async fn serving(
     facts: &NodeFacts,
     client: Option<&Client>,
     node: watch::Receiver<Option<Arc<Node>>>,
-    (clock, chance): (&Clock, &Arc<dyn Chance>),
+    (clock, rng): (&Clock, &Arc<dyn Rng>),
     tasks: &mut TaskGroup,
 ) -> anyhow::Result<watch::Receiver<Option<Arc<ServingCert>>>> {
     let config = &loaded.config;
@@ -236,7 +247,7 @@ pub(crate) async fn serving(
         },
         (None, None) => ServingSource::SelfSigned { dir, host: facts.name.clone() },
     };
-    certs::serving(source, clock.clone(), Arc::clone(chance), tasks).await.map_err(told)
+    certs::serving(source, clock.clone(), Arc::clone(rng), tasks).await.map_err(into_anyhow)
 }
 
 /// The node's addresses, as its object has them.
@@ -245,12 +256,12 @@ fn addresses(mut node: watch::Receiver<Option<Arc<Node>>>, tasks: &mut TaskGroup
         let status = node.as_ref().and_then(|node| node.status.as_ref());
         status.and_then(|status| status.addresses.clone()).unwrap_or_default()
     };
-    let (tell, addresses) = watch::channel(of(&node.borrow_and_update()));
+    let (publish, addresses) = watch::channel(of(&node.borrow_and_update()));
     let cancel = tasks.cancel_token();
     tasks.start("serving-addresses", async move {
         while let Some(Ok(())) = cancel.run_until_cancelled(node.changed()).await {
             let new = of(&node.borrow_and_update());
-            tell.send_if_modified(|old| {
+            publish.send_if_modified(|old| {
                 let changed = *old != new;
                 *old = new;
                 changed

@@ -7,6 +7,7 @@ pub mod flags;
 pub mod logging;
 mod metrics;
 pub mod run;
+mod runtime;
 mod settings;
 mod sources;
 mod standalone;

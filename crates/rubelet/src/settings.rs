@@ -2,9 +2,9 @@
 
 mod node;
 
-pub(crate) use node::NodeSettings;
+pub(crate) use node::{NodeSettings, node_setup};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -13,16 +13,14 @@ use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::config::{Gate, KubeletConfiguration, SwapBehavior};
 use rubelet_core::gc::GcPolicy;
-use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
+use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::Pace;
-use rubelet_core::node::{Unserved, first_labels, node_allocatable, node_capacity};
+use rubelet_core::node::{NodeSetup, Unserved, cgroup_limit, first_labels, node_allocatable, node_capacity};
 use rubelet_core::plan::PlanGates;
-use rubelet_core::qos::{CgroupTree, CpuPolicy, QosClass, node_values, qos_values};
+use rubelet_core::qos::{CgroupDriver, CgroupTree, CpuPolicy, QosClass, node_values, qos_values};
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Settings};
-use rubelet_engine::ports::{CgroupError, Cgroups, NodeFacts, RuntimeStatus, RuntimeVersion};
-use rubelet_linux::host::KernelFiles;
-use rubelet_linux::host::facts::swap_can_be_limited;
+use rubelet_engine::ports::{CgroupError, Cgroups, NodeFacts, RuntimeVersion};
 
 use crate::config_load::Loaded;
 
@@ -33,21 +31,20 @@ const STARTS_PER_CPU: i64 = 2;
 pub(crate) fn settings(
     loaded: &Loaded,
     facts: &NodeFacts,
+    node: &NodeSetup,
     version: &RuntimeVersion,
-    status: &RuntimeStatus,
-    tree: CgroupTree,
+    driver: CgroupDriver,
 ) -> anyhow::Result<Settings> {
     let config = &loaded.config;
     let gate = |gate| loaded.gates.enabled(gate);
     let longest = config.crash_loop_back_off.max_container_restart_period.map(Into::into);
     let longest = longest.filter(|_| gate(Gate::KubeletCrashLoopBackOffMax));
-    let node = node::setup(loaded, facts)?;
     let cluster_dns: Result<Vec<IpAddr>, _> = config.cluster_dns.iter().map(|ip| ip.parse()).collect();
     Ok(Settings {
         runtime_name: version.name.clone(),
         pace: Pace::new(config.sync_frequency.to_std()),
         crash_backoff: BackoffPolicy::crash(longest, gate(Gate::ReduceDefaultCrashLoopBackOffDecay)),
-        launch: launch_context(loaded, facts, status, tree)?,
+        launch: launch_context(loaded, facts, driver)?,
         cluster_dns: cluster_dns.context("clusterDNS")?,
         plan_gates: PlanGates {
             container_restart_rules: gate(Gate::ContainerRestartRules),
@@ -61,36 +58,32 @@ pub(crate) fn settings(
             total: usize::try_from(loaded.flags.maximum_dead_containers).ok(),
         },
         admission: Admission {
-            labels: first_labels(&node),
+            labels: first_labels(node),
             allocatable: node_allocatable(&node_capacity(&node.machine, node.pods), &node.reserved),
-            taints: node.taints,
-            unserved: match node.unserved {
-                Unserved::Named(names) => names,
+            taints: node.taints.clone(),
+            unserved: match &node.unserved {
+                Unserved::Named(names) => names.clone(),
                 // The object is put right when the node registers.
                 Unserved::All => BTreeSet::new(),
             },
-            sysctls: SysctlAllowlist::new(kernel_version(), &config.allowed_unsafe_sysctls)?,
+            sysctls: SysctlAllowlist::new(facts.kernel, &config.allowed_unsafe_sysctls)?,
         },
+        address_period: config.node_status_update_frequency.to_std(),
     })
 }
 
-fn launch_context(
-    loaded: &Loaded,
-    facts: &NodeFacts,
-    status: &RuntimeStatus,
-    tree: CgroupTree,
-) -> anyhow::Result<LaunchContext> {
+fn launch_context(loaded: &Loaded, facts: &NodeFacts, driver: CgroupDriver) -> anyhow::Result<LaunchContext> {
     let config = &loaded.config;
     let period = config.cpu_cfs_quota_period.as_nanos() / 1000;
     Ok(LaunchContext {
-        tree,
+        tree: CgroupTree::new(&config.cgroup_root, driver, config.cgroups_per_qos),
         cgroups: facts.cgroups,
         memory_bytes: facts.memory_bytes,
         hugepage_sizes: facts.hugepage_sizes.clone(),
         swap: SwapPolicy {
             limited: config.memory_swap.swap_behavior == Some(SwapBehavior::LimitedSwap),
             bytes: facts.swap_bytes,
-            controller: swap_can_be_limited(&KernelFiles::default(), facts.cgroups),
+            controller: facts.swap_controller,
         },
         cpu: CpuPolicy { quota: config.cpu_cfs_quota, period: u32::try_from(period).context("cpuCFSQuotaPeriod")? },
         single_process_oom_kill: config.single_process_oom_kill,
@@ -98,10 +91,9 @@ fn launch_context(
         pod_logs_dir: PathBuf::from(&config.pod_logs_dir),
         seccomp_dir: Path::new(&loaded.flags.root_dir).join("seccomp"),
         seccomp_default: loaded.seccomp_default(),
-        selinux: Path::new("/sys/fs/selinux/enforce").exists(),
-        masked_paths: thermal_throttle_paths(),
+        selinux: facts.selinux,
+        masked_paths: facts.thermal_throttle_paths.clone(),
         cluster_domain: config.cluster_domain.clone(),
-        handlers: handlers(status),
         gates: LaunchGates {
             stop_signals: loaded.gates.enabled(Gate::ContainerStopSignals),
             hostname_override: loaded.gates.enabled(Gate::HostnameOverride),
@@ -110,37 +102,21 @@ fn launch_context(
     })
 }
 
-fn handlers(status: &RuntimeStatus) -> BTreeMap<String, HandlerFeatures> {
-    let features = |h: &rubelet_engine::ports::RuntimeHandler| HandlerFeatures {
-        recursive_read_only_mounts: h.recursive_read_only_mounts,
-        user_namespaces: h.user_namespaces,
-    };
-    status.handlers.iter().map(|h| (h.name.clone(), features(h))).collect()
-}
-
-fn max_pods(config: &KubeletConfiguration, facts: &NodeFacts) -> i64 {
-    let most = i64::from(config.max_pods);
-    match i64::from(config.pods_per_core) {
-        0 => most,
-        per_core => most.min(per_core.saturating_mul(facts.cpu_millis / 1000)),
-    }
-}
-
 /// Makes the cgroups that hold all pods (CG-10, CG-21).
 pub(crate) async fn prepare_cgroups(
     cgroups: &dyn Cgroups,
     config: &KubeletConfiguration,
     settings: &Settings,
-    facts: &NodeFacts,
+    setup: &NodeSetup,
 ) -> Result<(), CgroupError> {
-    let tree = &settings.launch.tree;
+    let (tree, hugepage_sizes) = (&settings.launch.tree, &settings.launch.hugepage_sizes);
     if !tree.per_qos() {
         return Ok(());
     }
-    // What cannot be read has been refused before.
-    let limit = node::cgroup_limit(config, facts).unwrap_or_else(|_| settings.admission.allocatable.clone());
-    cgroups.ensure(&tree.root(), &node_values(&limit, &facts.hugepage_sizes)).await?;
-    let levels = qos_values([], &facts.hugepage_sizes);
+    // A quantity that cannot be read was refused with the setup.
+    let limit = cgroup_limit(config, setup).unwrap_or_else(|_| settings.admission.allocatable.clone());
+    cgroups.ensure(&tree.root(), &node_values(&limit, hugepage_sizes)).await?;
+    let levels = qos_values([], hugepage_sizes);
     cgroups.ensure(&tree.level(QosClass::Burstable), &levels.burstable).await?;
     cgroups.ensure(&tree.level(QosClass::BestEffort), &levels.best_effort).await
 }
@@ -153,20 +129,4 @@ pub(crate) fn pull_limits(config: &KubeletConfiguration) -> PullLimits {
         per_second: f64::from(config.registry_pull_qps),
         burst: f64::from(config.registry_burst),
     }
-}
-
-fn kernel_version() -> (u32, u32) {
-    rubelet_linux::host::facts::running_kernel().unwrap_or((0, 0))
-}
-
-/// Directories that tell of other tenants' load (RT-98). upstream: pkg/kubelet defaultMaskedPaths (v1.36)
-fn thermal_throttle_paths() -> Vec<String> {
-    let cpus = std::fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
-    let mut paths: Vec<String> = cpus
-        .map(|cpu| cpu.path().join("thermal_throttle"))
-        .filter(|path| path.exists())
-        .filter_map(|path| path.to_str().map(str::to_owned))
-        .collect();
-    paths.sort();
-    paths
 }

@@ -1,4 +1,4 @@
-//! A node without an API server: events go to the log, statuses are only kept here.
+//! Events of a node without an API server: they go to the log.
 
 #[cfg(test)]
 mod tests;
@@ -10,25 +10,25 @@ use std::time::Duration;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{EventKind, Events, NodeEvent, PodEvent, StatusReport, StatusSink};
+use rubelet_engine::ports::{EventKind, Events, NodeEvent, PodEvent};
 use tracing::{info, warn};
 
-/// An event that only repeats is told again after this. A crash loop repeats every few seconds.
+/// An event that repeats is logged again after this. A crash loop repeats every few seconds.
 const REPEAT_AFTER: Duration = Duration::from_secs(5 * 60);
-/// How many different events are remembered; past that the one told longest ago goes.
+/// How many different events are remembered; past that the one logged longest ago is forgotten.
 const REMEMBERED: usize = 1024;
 
 /// Writes events to the log, repeated ones seldom.
 #[derive(Debug)]
 pub(crate) struct LogEvents {
     clock: Clock,
-    told: Mutex<Memory>,
+    logged: Mutex<Memory>,
 }
 
 impl LogEvents {
-    /// Nothing told yet.
+    /// Nothing logged yet.
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, told: Mutex::default() }
+        Self { clock, logged: Mutex::default() }
     }
 }
 
@@ -37,7 +37,9 @@ impl Events for LogEvents {
         let pod = PodRef::of(&event.pod);
         let key = Key { pod: pod.uid.clone(), reason: event.reason.to_string(), message: event.message.clone() };
         let now = self.clock.mono();
-        let Some(times) = self.told.lock().unwrap_or_else(PoisonError::into_inner).tell(key, now) else { return };
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(times) = logged.happened(key, now) else { return };
+        drop(logged);
         let (reason, message) = (event.reason.as_ref(), event.message.as_str());
         let part = event.field_path.as_deref();
         match event.kind {
@@ -63,52 +65,44 @@ struct Key {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Logged {
     at: Instant,
-    /// Since then.
+    /// How often it happened since.
     more: u32,
 }
 
-/// Which events were told when.
+/// Which events were logged when.
 #[derive(Debug, Default)]
 struct Memory {
-    events: BTreeMap<Key, Told>,
+    events: BTreeMap<Key, Logged>,
 }
 
 impl Memory {
-    /// How often the event happened since it was told last, if it is to be told now.
-    fn tell(&mut self, key: Key, now: Instant) -> Option<u32> {
-        if let Some(told) = self.events.get_mut(&key) {
-            told.more = told.more.saturating_add(1);
-            if now.since(told.at) < REPEAT_AFTER {
+    /// How often the event happened since it was last logged, if it is to be logged now.
+    fn happened(&mut self, key: Key, now: Instant) -> Option<u32> {
+        if let Some(logged) = self.events.get_mut(&key) {
+            logged.more = logged.more.saturating_add(1);
+            if now.since(logged.at) < REPEAT_AFTER {
                 return None;
             }
-            let times = told.more;
-            *told = Told { at: now, more: 0 };
+            let times = logged.more;
+            *logged = Logged { at: now, more: 0 };
             return Some(times);
         }
         if self.events.len() >= REMEMBERED {
             self.forget(now);
         }
-        self.events.insert(key, Told { at: now, more: 0 });
+        self.events.insert(key, Logged { at: now, more: 0 });
         Some(1)
     }
 
-    /// Makes room: what would be told again anyway goes; if nothing would, the oldest.
+    /// Makes room: an event that would be logged again anyway is forgotten; if there is none, the oldest.
     fn forget(&mut self, now: Instant) {
-        self.events.retain(|_, told| now.since(told.at) < REPEAT_AFTER);
+        self.events.retain(|_, logged| now.since(logged.at) < REPEAT_AFTER);
         if self.events.len() >= REMEMBERED
-            && let Some(oldest) = self.events.iter().min_by_key(|(_, told)| told.at).map(|(key, _)| key.clone())
+            && let Some(oldest) = self.events.iter().min_by_key(|(_, logged)| logged.at).map(|(key, _)| key.clone())
         {
             self.events.remove(&oldest);
         }
     }
-}
-
-/// Drops statuses: with no API server, the sync loop's own view is where they are read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NoStatus;
-
-impl StatusSink for NoStatus {
-    fn report(&self, _report: StatusReport) {}
 }

@@ -19,9 +19,9 @@ use rubelet_core::pod::{PodExt, RestartPolicy};
 use rubelet_core::status::is_terminal;
 use tokio::sync::watch;
 
-use crate::chance::SeededChance;
 use crate::clock::TestClock;
 use crate::objects::{FakeObjects, FakeTokens};
+use crate::rng::SeededRng;
 pub use faults::ApiFaults;
 pub use scripted::{Answer, ScriptedPodApi};
 
@@ -29,8 +29,10 @@ pub use scripted::{Answer, ScriptedPodApi};
 #[derive(Clone)]
 pub struct FakeApi {
     pub(crate) clock: TestClock,
-    pub(crate) chance: SeededChance,
+    pub(crate) rng: SeededRng,
     world: Arc<Mutex<World>>,
+    /// This node's object.
+    node: Arc<watch::Sender<Option<Arc<Node>>>>,
     /// Counts changes, for those who watch.
     changes: Arc<watch::Sender<u64>>,
     /// Config maps and secrets.
@@ -44,7 +46,6 @@ struct World {
     /// By namespace and name.
     pods: BTreeMap<(String, String), Arc<Pod>>,
     version: u64,
-    node: Option<Arc<Node>>,
     /// `None` until they have been read.
     services: Option<Arc<Vec<Service>>>,
     /// Handlers of runtime classes.
@@ -72,15 +73,16 @@ pub struct ApiCall {
 }
 
 impl FakeApi {
-    /// One with no pods, whose chance follows from `seed`. The node `node` is registered.
+    /// One with no pods, whose randomness follows from `seed`. The node `node` is registered.
     pub fn seeded(clock: TestClock, seed: u64) -> Self {
         let metadata = ObjectMeta { name: Some("node".into()), uid: Some("node-uid".into()), ..ObjectMeta::default() };
         let node = Node { metadata, spec: Some(NodeSpec::default()), status: None };
-        let world = World { node: Some(Arc::new(node)), services: Some(Arc::default()), ..World::default() };
+        let world = World { services: Some(Arc::default()), ..World::default() };
         Self {
             clock,
-            chance: SeededChance::new(seed ^ 0xa91),
+            rng: SeededRng::new(seed ^ 0xa91),
             world: Arc::new(Mutex::new(world)),
+            node: Arc::new(watch::Sender::new(Some(Arc::new(node)))),
             changes: Arc::new(watch::Sender::new(0)),
             objects: FakeObjects::default(),
             tokens: FakeTokens::default(),
@@ -205,11 +207,7 @@ impl FakeApi {
 
     /// Registers the node, or changes it.
     pub fn set_node(&self, node: Option<Node>) {
-        self.world().node = node.map(Arc::new);
-    }
-
-    pub(crate) fn node_now(&self) -> Option<Arc<Node>> {
-        self.world().node.clone()
+        self.node.send_replace(node.map(Arc::new));
     }
 }
 

@@ -8,7 +8,6 @@
 
 mod api;
 mod cgroups;
-mod chance;
 mod checkpoints;
 mod clock;
 pub mod contract;
@@ -19,13 +18,13 @@ mod objects;
 mod pods;
 mod probes;
 mod recording;
+mod rng;
 mod runtime;
 mod source;
 mod volumes;
 
 pub use api::*;
 pub use cgroups::*;
-pub use chance::*;
 pub use checkpoints::*;
 pub use clock::*;
 pub use files::*;
@@ -35,6 +34,7 @@ pub use objects::*;
 pub use pods::*;
 pub use probes::*;
 pub use recording::*;
+pub use rng::*;
 pub use runtime::{Behaviour, Call, FakeRuntime, Faults, Pull};
 pub use source::*;
 pub use volumes::*;

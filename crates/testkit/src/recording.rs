@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rubelet_core::id::PodRef;
-use rubelet_engine::ports::{EventKind, Events, NodeEvent, PodEvent, StatusReport, StatusSink};
+use rubelet_engine::ports::{EventKind, Events, NodeEvent, PodEvent, StatusObserver, StatusReport};
 use tokio::sync::watch;
 
 /// Remembers every event. Clones share the memory.
@@ -99,8 +99,8 @@ fn is_of(report: &StatusReport, pod: &str) -> bool {
     *PodRef::of(&report.pod).name == *pod
 }
 
-impl StatusSink for RecordingStatus {
-    fn report(&self, report: StatusReport) {
-        self.0.send_modify(|all| all.push(report));
+impl StatusObserver for RecordingStatus {
+    fn observe(&self, report: &StatusReport) {
+        self.0.send_modify(|all| all.push(report.clone()));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rubelet_core::id::{ContainerId, PodUid};
-use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, HandlerFeatures, SandboxConfig};
 use rubelet_core::observe::{ContainerStateKind, HintKind, SandboxState};
 use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
 use tokio::sync::{broadcast, watch};
@@ -35,8 +35,8 @@ use faults::Fault;
 use hints::Signal;
 use world::{At, LateEffect, World, fail};
 
-use crate::chance::SeededChance;
 use crate::clock::TestClock;
+use crate::rng::SeededRng;
 
 /// Time that a changing call takes.
 const LATENCY: Duration = Duration::from_millis(2);
@@ -55,7 +55,7 @@ pub struct FakeRuntime(Arc<Inner>);
 
 struct Inner {
     clock: TestClock,
-    chance: SeededChance,
+    rng: SeededRng,
     world: Mutex<World>,
     settings: Mutex<Settings>,
     signals: broadcast::Sender<Signal>,
@@ -79,7 +79,7 @@ impl FakeRuntime {
     pub fn seeded(clock: TestClock, seed: u64) -> Self {
         Self(Arc::new(Inner {
             clock,
-            chance: SeededChance::new(seed),
+            rng: SeededRng::new(seed),
             world: Mutex::new(World::new(clock)),
             settings: Mutex::new(Settings { faults: Faults::NONE, latency: LATENCY, hints: true }),
             signals: broadcast::channel(HINT_BACKLOG).0,
@@ -160,6 +160,11 @@ impl FakeRuntime {
         let reason = if ready { "" } else { "NetworkPluginNotReady" };
         let condition = ReadyCondition { ready, reason: reason.into(), message: message.into() };
         self.with(|world, _| world.network = condition);
+    }
+
+    /// Offers these handlers from now on; the empty name is the default one.
+    pub fn set_handlers(&self, handlers: BTreeMap<String, HandlerFeatures>) {
+        self.with(|world, _| world.handlers = handlers);
     }
 
     /// Makes `status` hang, as a runtime that is stuck as a whole does, or answer again.
@@ -314,7 +319,7 @@ impl FakeRuntime {
         world.settle(now);
         let result = act(&mut world, now);
         for hint in std::mem::take(&mut world.hints) {
-            if !self.0.chance.hits(lost) {
+            if !self.0.rng.hits(lost) {
                 // Nobody may be listening; that is no error.
                 let _ = self.0.signals.send(Signal::Hint(hint));
             }
@@ -358,7 +363,7 @@ impl FakeRuntime {
         effect: impl FnOnce(&mut World, At) -> Result<T, RpcError> + Send + 'static,
     ) -> Result<T, RpcError> {
         let faults = self.settings(|s| s.faults);
-        let mut fault = faults.draw(&self.0.chance);
+        let mut fault = faults.draw(&self.0.rng);
         if fault == Fault::Late && name.is_none() {
             fault = Fault::LostReply;
         }

@@ -35,27 +35,27 @@ impl Pace {
         Self { spread, failures: 0, last: None }
     }
 
-    /// Something failed at `now`. `chance` is from 0 up to 1.
-    pub(super) fn failed(&mut self, error: &ApiError, chance: f64, now: Instant) -> Duration {
+    /// Something failed at `now`. `random` is from 0 up to 1.
+    pub(super) fn failed(&mut self, error: &ApiError, random: f64, now: Instant) -> Duration {
         if self.last.is_some_and(|last| now.since(last) >= HEALTHY) {
             self.failures = 0;
         }
         self.last = Some(now);
         let wait = match self.failures {
-            0 => FIRST.saturating_add(self.spread(chance)),
-            again => jittered(BASE.saturating_mul(2_u32.saturating_pow(again.saturating_sub(1))).min(MOST), chance),
+            0 => FIRST.saturating_add(self.spread(random)),
+            again => jittered(BASE.saturating_mul(2_u32.saturating_pow(again.saturating_sub(1))).min(MOST), random),
         };
         self.failures = self.failures.saturating_add(1);
         match error.kind {
-            ApiErrorKind::Busy { retry_after: Some(asked) } => wait.max(jittered(asked.min(MOST_ASKED), chance / 2.0)),
-            ApiErrorKind::Gone => wait.max(BASE.saturating_add(self.spread(chance).max(BASE.mul_f64(chance)))),
+            ApiErrorKind::Busy { retry_after: Some(asked) } => wait.max(jittered(asked.min(MOST_ASKED), random / 2.0)),
+            ApiErrorKind::Gone => wait.max(BASE.saturating_add(self.spread(random).max(BASE.mul_f64(random)))),
             _ => wait,
         }
     }
 
     /// A pause for something that ended for many in the same moment, though nothing failed.
-    pub(super) fn spread(&self, chance: f64) -> Duration {
-        self.spread.mul_f64(chance)
+    pub(super) fn spread(&self, random: f64) -> Duration {
+        self.spread.mul_f64(random)
     }
 
     /// How many failures there were in a row.
@@ -69,8 +69,8 @@ impl Pace {
     }
 }
 
-fn jittered(pause: Duration, chance: f64) -> Duration {
-    pause.mul_f64(1.0 + chance)
+fn jittered(pause: Duration, random: f64) -> Duration {
+    pause.mul_f64(1.0 + random)
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
             (asked, 10_000, 15_000),
         ];
         for (kind, shortest, longest) in rows {
-            let wait = |chance| pace().failed(&error(kind), chance, Instant::START).as_millis();
+            let wait = |random| pace().failed(&error(kind), random, Instant::START).as_millis();
             assert_eq!((wait(0.0), wait(1.0)), (shortest, longest), "{kind:?}");
             assert!(wait(0.25) < wait(0.75), "{kind:?}");
         }

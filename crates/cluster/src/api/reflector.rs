@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance};
+use rubelet_engine::ports::{ApiError, ApiErrorKind, Rng};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -117,7 +117,7 @@ impl<T, F: FnMut(&Set<T>) + Send> Sink<T> for F {
 pub struct Reflector<T> {
     client: Client,
     watched: Watched,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     prepare: Option<Prepare<T>>,
     set: Set<T>,
     /// Where the watch goes on; `None` if a list is needed.
@@ -162,12 +162,12 @@ where
     T: DeserializeOwned + Metadata<Ty = ObjectMeta> + Send + Sync + 'static,
 {
     /// Watches `watched` once [`run`](Self::run).
-    pub fn new(client: Client, watched: Watched, chance: Arc<dyn Chance>) -> Self {
+    pub fn new(client: Client, watched: Watched, rng: Arc<dyn Rng>) -> Self {
         let pace = Pace::new(watched.extent.spread());
         Self {
             client,
             watched,
-            chance,
+            rng,
             prepare: None,
             set: Set::default(),
             version: None,
@@ -211,7 +211,7 @@ where
             let error = match ended {
                 Ok(ended) if ended.after >= LEAST => {
                     if ended.early {
-                        tokio::time::sleep(self.pace.spread(self.chance.fraction())).await;
+                        tokio::time::sleep(self.pace.spread(self.rng.fraction())).await;
                     }
                     continue;
                 }
@@ -240,7 +240,7 @@ where
             ApiErrorKind::Garbage | ApiErrorKind::Invalid if self.pace.failures() > 0 => self.version = None,
             _ => {}
         }
-        let wait = self.pace.failed(&error, self.chance.fraction(), self.client.clock().mono());
+        let wait = self.pace.failed(&error, self.rng.fraction(), self.client.clock().mono());
         if self.pace.failures() > 1 && !self.trouble {
             warn!(path, err = %error, "Watching fails; what was seen last stays, and it is tried again");
             self.trouble = true;
@@ -254,7 +254,7 @@ where
         tokio::select! {
             biased;
             // Somebody else got through: so do we, but not all of us at once.
-            () = self.client.reconnected() => tokio::time::sleep(self.pace.spread(self.chance.fraction())).await,
+            () = self.client.reconnected() => tokio::time::sleep(self.pace.spread(self.rng.fraction())).await,
             () = tokio::time::sleep(wait.saturating_sub(LEAST)) => {}
         }
     }
@@ -297,7 +297,7 @@ where
             }
         }
         let shortest = self.watched.extent.shortest();
-        let length = shortest.saturating_add(shortest.mul_f64(self.chance.fraction()));
+        let length = shortest.saturating_add(shortest.mul_f64(self.rng.fraction()));
         let path = self.watch_path(length);
         let since = self.client.clock().mono();
         let body = self.client.stream(&path).await?;

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::pod::{PodExt as _, SEEN_ANNOTATION, SOURCE_ANNOTATION, Source};
 use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{BadPod, Chance, Delivery, PodSource};
+use rubelet_engine::ports::{BadPod, Delivery, PodSource, Rng};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -31,15 +31,15 @@ const PAUSE_PER_POD: Duration = Duration::from_micros(1);
 pub struct ApiSource {
     client: Client,
     node: String,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     ready: watch::Receiver<bool>,
 }
 
 impl ApiSource {
     /// Watches the pods of `node` from when `ready` turns true: the node must have been looked for first, or a pod that
     /// needs it would be refused for what is only not known yet.
-    pub fn new(client: Client, node: &str, chance: Arc<dyn Chance>, ready: watch::Receiver<bool>) -> Self {
-        Self { client, node: node.to_owned(), chance, ready }
+    pub fn new(client: Client, node: &str, rng: Arc<dyn Rng>, ready: watch::Receiver<bool>) -> Self {
+        Self { client, node: node.to_owned(), rng, ready }
     }
 }
 
@@ -75,7 +75,7 @@ impl ApiSource {
         };
         let clock = self.client.clock().clone();
         let reading = clock.clone();
-        let reflector = Reflector::new(self.client.clone(), watched, Arc::clone(&self.chance))
+        let reflector = Reflector::new(self.client.clone(), watched, Arc::clone(&self.rng))
             .prepared(move |pod, before| mark(pod, before, &reading));
         let (newest, seen) = watch::channel(None);
         let sink = move |set: &Set<Pod>| {

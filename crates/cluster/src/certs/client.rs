@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rubelet_core::certs::{Phase, Purpose, Wish};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::Chance;
+use rubelet_engine::ports::Rng;
 use rubelet_engine::task::TaskGroup;
 use tracing::{info, warn};
 
@@ -109,7 +109,7 @@ enum Invalid {
 pub async fn client(
     options: ClientCertificate,
     clock: Clock,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     tasks: &mut TaskGroup,
 ) -> Result<(Endpoint, Credentials), ClientError> {
     let (plan, now) = (options.clone(), clock.wall());
@@ -136,13 +136,13 @@ pub async fn client(
                 (endpoint.clone(), credentials.clone()),
                 options.bootstrap.map(|path| (path, options.proxy)),
                 clock.clone(),
-                Arc::clone(&chance),
+                Arc::clone(&rng),
                 tasks.cancel_token(),
             )),
             publish: publish(credentials.clone()),
             refusals: Some(credentials.refusals()),
             clock,
-            chance,
+            rng,
         };
         let keeper = Keeper::new(parts, first).await;
         let mut changes = credentials.changes();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{ApiError, Chance};
+use rubelet_engine::ports::{ApiError, Rng};
 use rubelet_engine::task::TaskGroup;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -31,7 +31,7 @@ pub(super) struct ClientDesk {
     /// The bootstrap kubeconfig, and which proxy leads to its server.
     bootstrap: Option<(PathBuf, ProxyEnvironment)>,
     clock: Clock,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     cancel: CancellationToken,
     open: Mutex<Option<Open>>,
 }
@@ -49,10 +49,10 @@ impl ClientDesk {
         (endpoint, credentials): (Endpoint, Credentials),
         bootstrap: Option<(PathBuf, ProxyEnvironment)>,
         clock: Clock,
-        chance: Arc<dyn Chance>,
+        rng: Arc<dyn Rng>,
         cancel: CancellationToken,
     ) -> Self {
-        Self { endpoint, credentials, bootstrap, clock, chance, cancel, open: Mutex::default() }
+        Self { endpoint, credentials, bootstrap, clock, rng, cancel, open: Mutex::default() }
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Open>> {
@@ -60,8 +60,8 @@ impl ClientDesk {
     }
 
     fn window(&self, client: &Client, tasks: &Arc<TaskGroup>) -> Box<dyn Requests> {
-        let (chance, tasks) = (Arc::clone(&self.chance), Some(Arc::clone(tasks)));
-        Box::new(Window { client: client.clone(), chance, _tasks: tasks })
+        let (rng, tasks) = (Arc::clone(&self.rng), Some(Arc::clone(tasks)));
+        Box::new(Window { client: client.clone(), rng, _tasks: tasks })
     }
 }
 
@@ -119,13 +119,13 @@ async fn read(path: PathBuf, proxy: ProxyEnvironment) -> Result<(Vec<u8>, Kubeco
 /// Where a serving certificate is asked for.
 pub(super) struct ServingDesk {
     pub(super) client: Client,
-    pub(super) chance: Arc<dyn Chance>,
+    pub(super) rng: Arc<dyn Rng>,
 }
 
 #[async_trait]
 impl Desk for ServingDesk {
     async fn open(&self, _standing: Standing) -> Result<Box<dyn Requests>, Problem> {
-        Ok(Box::new(Window { client: self.client.clone(), chance: Arc::clone(&self.chance), _tasks: None }))
+        Ok(Box::new(Window { client: self.client.clone(), rng: Arc::clone(&self.rng), _tasks: None }))
     }
 
     fn has_bootstrap(&self) -> bool {
@@ -135,7 +135,7 @@ impl Desk for ServingDesk {
 
 struct Window {
     client: Client,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     /// The connection lives as long as this.
     _tasks: Option<Arc<TaskGroup>>,
 }
@@ -160,7 +160,7 @@ impl Requests for Window {
             tell.send_replace(newest.as_deref() != Some(version));
         };
         let cancel = CancellationToken::new();
-        let reflector = Reflector::new(self.client.clone(), watched, Arc::clone(&self.chance));
+        let reflector = Reflector::new(self.client.clone(), watched, Arc::clone(&self.rng));
         tokio::select! {
             biased;
             _ = told.wait_for(|changed| *changed) => Ok(()),

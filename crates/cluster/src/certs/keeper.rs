@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::NodeAddress;
 use rubelet_core::certs::{DnsOnly, Phase, Purpose, Renewal, Why, Wish, renewal, retry_delay, rotation_deadline};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::Chance;
+use rubelet_engine::ports::Rng;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -112,7 +112,7 @@ pub(super) struct Parts {
     /// Counts how often the API server refused the certificate.
     pub(super) refusals: Option<watch::Receiver<u64>>,
     pub(super) clock: Clock,
-    pub(super) chance: Arc<dyn Chance>,
+    pub(super) rng: Arc<dyn Rng>,
 }
 
 pub(super) struct Keeper {
@@ -367,7 +367,7 @@ impl Keeper {
     }
 
     fn hold(&mut self, pair: Pair) {
-        let deadline = rotation_deadline(pair.leaf.validity, self.parts.chance.fraction());
+        let deadline = rotation_deadline(pair.leaf.validity, self.parts.rng.fraction());
         (self.parts.publish)(&pair);
         info!(purpose = %self.parts.purpose, until = %pair.leaf.validity.not_after, renewal = %deadline,
             "Using a certificate");
@@ -388,7 +388,7 @@ impl Keeper {
         };
         // Who signs leaves something out, or for too short a time: asking without a pause would not help.
         self.failures = self.failures.saturating_add(1);
-        let wait = retry_delay(self.failures, self.parts.chance.fraction());
+        let wait = retry_delay(self.failures, self.parts.rng.fraction());
         warn!(purpose = %self.parts.purpose, %why, again_in = ?wait, "The new certificate is not what was asked for");
         wait
     }
@@ -398,7 +398,7 @@ impl Keeper {
         if error.is_unauthorized() && self.held.is_some() {
             self.refused = true;
         }
-        let wait = retry_delay(self.failures, self.parts.chance.fraction());
+        let wait = retry_delay(self.failures, self.parts.rng.fraction());
         let problem = explain(error);
         if self.problem.as_ref() != Some(&problem) {
             error!(purpose = %self.parts.purpose, err = problem, again_in = ?wait, "No certificate was issued");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::NodeAddress;
 use rubelet_core::certs::{DnsOnly, Purpose};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{Chance, ServingCert};
+use rubelet_engine::ports::{Rng, ServingCert};
 use rubelet_engine::task::TaskGroup;
 use tokio::sync::watch;
 
@@ -99,13 +99,13 @@ pub enum ServingError {
 pub async fn serving(
     source: ServingSource,
     clock: Clock,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     tasks: &mut TaskGroup,
 ) -> Result<watch::Receiver<Option<Arc<ServingCert>>>, ServingError> {
     let (out, certificate) = watch::channel(None);
     match source {
         ServingSource::Cluster(cluster) => {
-            let keeper = Keeper::new(parts(cluster, out, clock, chance), None).await;
+            let keeper = Keeper::new(parts(cluster, out, clock, rng), None).await;
             tasks.start("serving-certificate", keeper.run(tasks.cancel_token()));
         }
         ServingSource::Files { certificate, key, reload } => {
@@ -124,7 +124,7 @@ fn parts(
     cluster: ClusterServing,
     out: watch::Sender<Option<Arc<ServingCert>>>,
     clock: Clock,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
 ) -> Parts {
     let ClusterServing { dir, node, addresses, dns_only, client, files } = cluster;
     Parts {
@@ -133,11 +133,11 @@ fn parts(
         store: Store::new(&dir, Purpose::Serving, files),
         kept_key: None,
         wishes: Wishes::Addresses { node, addresses, dns_only },
-        desk: Box::new(ServingDesk { client, chance: Arc::clone(&chance) }),
+        desk: Box::new(ServingDesk { client, rng: Arc::clone(&rng) }),
         publish: Box::new(move |pair| drop(out.send_replace(Some(Arc::new(pair.serving()))))),
         refusals: None,
         clock,
-        chance,
+        rng,
     }
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Event;
 use rubelet_core::events::{Correlator, Verdict};
 use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{ApiError, ApiErrorKind, Chance};
+use rubelet_engine::ports::{ApiError, ApiErrorKind, Rng};
 use serde::de::IgnoredAny;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +36,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub struct EventSender<R> {
     api: R,
     clock: Clock,
-    chance: Arc<dyn Chance>,
+    rng: Arc<dyn Rng>,
     events: mpsc::Receiver<Recorded>,
     correlator: Correlator,
 }
@@ -60,8 +60,8 @@ enum Fault {
 }
 
 impl<R: Requests> EventSender<R> {
-    pub(super) fn new(api: R, clock: Clock, chance: Arc<dyn Chance>, events: mpsc::Receiver<Recorded>) -> Self {
-        Self { api, clock, chance, events, correlator: Correlator::default() }
+    pub(super) fn new(api: R, clock: Clock, rng: Arc<dyn Rng>, events: mpsc::Receiver<Recorded>) -> Self {
+        Self { api, clock, rng, events, correlator: Correlator::default() }
     }
 
     /// Sends until cancelled. What is still queued then is lost: the next start tells its own events.
@@ -84,7 +84,7 @@ impl<R: Requests> EventSender<R> {
     #[doc(alias = "recordToSink")]
     async fn send(&self, event: &Event, patch: Option<&str>) {
         let began = self.clock.mono();
-        let mut pause = FIRST_PAUSE.mul_f64(self.chance.fraction());
+        let mut pause = FIRST_PAUSE.mul_f64(self.rng.fraction());
         let mut failures = 0;
         loop {
             let (wait, fault) = match self.try_once(event, patch).await {

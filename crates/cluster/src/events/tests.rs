@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_engine::ports::ApiErrorKind;
 use rubelet_engine::task::TaskGroup;
-use rubelet_testkit::SeededChance;
+use rubelet_testkit::SeededRng;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -21,7 +21,7 @@ struct Rig {
 fn rig() -> Rig {
     let server = FakeServer::new();
     let clock = Clock::virtual_from(Timestamp::from_second(1_767_225_600).expect("a time"));
-    let (events, sender) = ApiEvents::new(server.clone(), "node-a", clock, Arc::new(SeededChance::new(1)));
+    let (events, sender) = ApiEvents::new(server.clone(), "node-a", clock, Arc::new(SeededRng::new(1)));
     let mut tasks = TaskGroup::new(&CancellationToken::new());
     tasks.start("sender", sender.run(tasks.cancel_token()));
     Rig { server, events, _tasks: tasks }

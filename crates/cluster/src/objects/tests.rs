@@ -6,6 +6,7 @@ use rubelet_core::references::MAX_OBJECTS;
 use rubelet_engine::ports::ApiErrorKind;
 use rubelet_engine::task::TaskGroup;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -22,8 +23,8 @@ impl ClusterView for NodeOnly {
         None
     }
 
-    fn node(&self) -> Option<Arc<Node>> {
-        self.0.clone()
+    fn node_changes(&self) -> watch::Receiver<Option<Arc<Node>>> {
+        watch::channel(self.0.clone()).1
     }
 
     async fn runtime_handler(&self, _class: &str) -> Result<String, ApiError> {

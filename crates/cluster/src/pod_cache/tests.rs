@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rubelet_engine::ports::ApiErrorKind;
 use rubelet_testkit::{PodBuilder, pod};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::*;
 
@@ -38,8 +38,8 @@ impl ClusterView for Known {
         self.0.clone()
     }
 
-    fn node(&self) -> Option<Arc<Node>> {
-        None
+    fn node_changes(&self) -> watch::Receiver<Option<Arc<Node>>> {
+        watch::channel(None).1
     }
 
     async fn runtime_handler(&self, class: &str) -> Result<String, ApiError> {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rubelet_engine::ports::ApiErrorKind;
-use rubelet_testkit::SeededChance;
+use rubelet_testkit::SeededRng;
 use serde_json::json;
 
 use super::*;
@@ -20,7 +20,7 @@ struct Rig {
 fn rig() -> Rig {
     let server = FakeServer::new();
     let clock = Clock::virtual_from(Timestamp::from_second(1_767_225_600).expect("a time"));
-    let tokens = ApiTokens::new(server.clone(), clock.clone(), Arc::new(SeededChance::new(1)));
+    let tokens = ApiTokens::new(server.clone(), clock.clone(), Arc::new(SeededRng::new(1)));
     let pod = PodRef { namespace: "shop".into(), name: "web".into(), uid: "u1".into() };
     Rig { server, clock, tokens, pod }
 }

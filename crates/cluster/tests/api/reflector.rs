@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use rubelet_cluster::api::{Client, Extent, Reflector, Set, Watched};
-use rubelet_testkit::SeededChance;
+use rubelet_testkit::SeededRng;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -67,7 +67,7 @@ impl Running {
             field_selector: Some("metadata.name=a,x!=b".to_owned()),
             ..Watched::default()
         };
-        let reflector = reflector(Reflector::new(client, watched, Arc::new(SeededChance::new(1))));
+        let reflector = reflector(Reflector::new(client, watched, Arc::new(SeededRng::new(1))));
         let (out, sets) = mpsc::channel(1_000);
         let sink = move |set: &Set<ConfigMap>| out.try_send(show(set)).unwrap();
         let cancel = CancellationToken::new();
@@ -276,7 +276,7 @@ async fn more_watches_than_fit_one_connection_leave_room_for_requests() {
     let streams: Vec<_> = (0..130).map(|_| fake.stream()).collect();
     for _ in &streams {
         let watched = Watched { path: "/x".to_owned(), ..Watched::default() };
-        let reflector = Reflector::<ConfigMap>::new(client.clone(), watched, Arc::new(SeededChance::new(1)));
+        let reflector = Reflector::<ConfigMap>::new(client.clone(), watched, Arc::new(SeededRng::new(1)));
         let cancel = fake.group.cancel_token();
         fake.group.start("reflector", reflector.run(|_: &Set<ConfigMap>| {}, cancel));
     }

@@ -8,7 +8,7 @@ use rubelet_cluster::requests::Server;
 use rubelet_cluster::reviews::{ApiReviews, ReviewTimes};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{Caller, NodeAccess, Reviews as _};
-use rubelet_testkit::SeededChance;
+use rubelet_testkit::SeededRng;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -24,9 +24,9 @@ async fn ten_thousand_random_tokens_delay_no_other_request() {
     let client = Client::new(endpoint.clone(), identity(), &options, clock.clone(), &mut fake.group);
     let time = Duration::from_secs(60);
     let times = ReviewTimes { identity: time, allowed: time, refused: time };
-    let chance = Arc::new(SeededChance::new(1));
+    let rng = Arc::new(SeededRng::new(1));
     let reviews: ApiReviews<Server> =
-        ApiReviews::connect((endpoint, identity()), &options, times, (clock, chance), &mut fake.group);
+        ApiReviews::connect((endpoint, identity()), &options, times, (clock, rng), &mut fake.group);
     let reviews = Arc::new(reviews);
 
     // The API server answers none of the reviews.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rubelet_cluster::api::ApiSource;
 use rubelet_core::pod::{PodExt as _, SEEN_ANNOTATION, Source};
 use rubelet_engine::ports::{Delivery, PodSource as _};
-use rubelet_testkit::SeededChance;
+use rubelet_testkit::SeededRng;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,7 @@ impl Running {
     async fn start() -> Self {
         let mut fake = Fake::start().await;
         let (ready, is_ready) = watch::channel(false);
-        let source = ApiSource::new(fake.client(), "n", Arc::new(SeededChance::new(1)), is_ready);
+        let source = ApiSource::new(fake.client(), "n", Arc::new(SeededRng::new(1)), is_ready);
         let (out, deliveries) = mpsc::channel(1);
         fake.group.start("source", async move { source.run(out, CancellationToken::new()).await });
         Self { fake, deliveries, ready }

@@ -43,8 +43,6 @@ pub struct LaunchContext {
     pub masked_paths: Vec<String>,
     /// `clusterDomain`.
     pub cluster_domain: String,
-    /// What each runtime handler can do, by name; the empty name is the default one.
-    pub handlers: BTreeMap<String, HandlerFeatures>,
     /// Feature gates that change launches.
     pub gates: LaunchGates,
 }
@@ -53,11 +51,6 @@ impl LaunchContext {
     /// What decides the values of pods' cgroups.
     pub fn pod_cgroup_policy(&self) -> PodCgroupPolicy {
         PodCgroupPolicy { cpu: self.cpu, pids_limit: self.pod_pids_limit, hugepage_sizes: self.hugepage_sizes.clone() }
-    }
-
-    /// What the handler called `name` can do; nothing beyond the basics if the runtime does not tell.
-    pub fn handler(&self, name: &str) -> HandlerFeatures {
-        self.handlers.get(name).copied().unwrap_or_default()
     }
 }
 
@@ -72,7 +65,7 @@ pub struct SwapPolicy {
     pub controller: bool,
 }
 
-/// What a runtime handler can do.
+/// What a runtime handler can do. One that the runtime does not describe can do nothing beyond the basics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HandlerFeatures {
     /// It can make mounts read-only all the way down.
@@ -106,6 +99,8 @@ pub struct SandboxInputs {
     pub attempt: u32,
     /// Handler of the pod's RuntimeClass; empty for the default one.
     pub runtime_handler: String,
+    /// What this handler can do.
+    pub features: HandlerFeatures,
     /// The content of `/etc/resolv.conf`, from `core::dns`.
     pub dns: Option<DnsConfig>,
     /// The ids reserved for the pod, if it requests a user namespace.
@@ -151,6 +146,8 @@ pub struct ContainerInputs<'a> {
     pub extra: &'a ExtraOptions,
     /// Handler of the pod's RuntimeClass; empty for the default one.
     pub runtime_handler: &'a str,
+    /// What this handler can do.
+    pub features: HandlerFeatures,
     /// The ids reserved for the pod, if it requests a user namespace.
     pub user_namespace: Option<&'a UserNamespace>,
     /// Supplementary groups of the pod's persistent volumes.

@@ -52,7 +52,7 @@ pub fn sandbox_config(ctx: &LaunchContext, pod: &Pod, inputs: &SandboxInputs) ->
         annotations: meta.annotations.clone().unwrap_or_default(),
         cgroup_parent: ctx.tree.cgroup_parent(pod),
         sysctls: sysctls(pod),
-        security: security(ctx, pod, inputs)?,
+        security: security(pod, inputs)?,
         overhead: Some(overhead(ctx, pod)),
         resources: Some(resources(ctx, pod, inputs.exclusive_cpus)),
         runtime_handler: inputs.runtime_handler.clone(),
@@ -98,9 +98,9 @@ fn sysctls(pod: &Pod) -> BTreeMap<String, String> {
     list.into_iter().flatten().map(|sysctl| (normal_sysctl(&sysctl.name), sysctl.value.clone())).collect()
 }
 
-fn security(ctx: &LaunchContext, pod: &Pod, inputs: &SandboxInputs) -> Result<SandboxSecurity, LaunchError> {
+fn security(pod: &Pod, inputs: &SandboxInputs) -> Result<SandboxSecurity, LaunchError> {
     let mut security = SandboxSecurity {
-        namespaces: namespaces(ctx, pod, &inputs.runtime_handler, inputs.user_namespace.as_ref())?,
+        namespaces: namespaces(pod, (&inputs.runtime_handler, inputs.features), inputs.user_namespace.as_ref())?,
         privileged: has_privileged_container(pod),
         // The pause process needs no more than this profile, whatever profiles the containers have.
         seccomp: SecurityProfile::RuntimeDefault,

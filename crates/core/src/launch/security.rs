@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{
-    ContainerInputs, ContainerSecurity, GroupsPolicy, ImageUser, LaunchContext, LaunchError, NamespaceMode, Namespaces,
-    SecurityProfile, SelinuxOptions, UserNamespace,
+    ContainerInputs, ContainerSecurity, GroupsPolicy, HandlerFeatures, ImageUser, LaunchContext, LaunchError,
+    NamespaceMode, Namespaces, SecurityProfile, SelinuxOptions, UserNamespace,
 };
 use crate::id::PodRef;
 use crate::pod::PodExt;
@@ -38,9 +38,8 @@ const READONLY_PATHS: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/
 /// upstream: kuberuntime/util/util.go NamespacesForPod, userns/userns_manager.go (v1.36)
 #[doc(alias = "NamespacesForPod")]
 pub(super) fn namespaces(
-    ctx: &LaunchContext,
     pod: &Pod,
-    handler: &str,
+    (handler, features): (&str, HandlerFeatures),
     ids: Option<&UserNamespace>,
 ) -> Result<Namespaces, LaunchError> {
     let spec = pod.pod_spec();
@@ -54,7 +53,7 @@ pub(super) fn namespaces(
     };
     let user = if spec.and_then(|s| s.host_users).unwrap_or(true) {
         None
-    } else if !ctx.handler(handler).user_namespaces {
+    } else if !features.user_namespaces {
         return Err(match handler {
             "" => LaunchError::UserNamespacesUnsupported,
             name => LaunchError::HandlerUserNamespacesUnsupported(name.to_owned()),
@@ -84,7 +83,7 @@ pub(super) fn container_security(
     let run_as_user = run_as_user(pod, inputs.container);
     let (uid, username) = image_user(inputs.image_user);
     check_non_root(pod, inputs.container, uid, username)?;
-    let mut namespaces = namespaces(ctx, pod, inputs.runtime_handler, inputs.user_namespace)?;
+    let mut namespaces = namespaces(pod, (inputs.runtime_handler, inputs.features), inputs.user_namespace)?;
     if let (Some(target), NamespaceMode::Container) = (inputs.target, &namespaces.pid) {
         namespaces.pid = NamespaceMode::Target(target.as_str().to_owned());
     }

@@ -33,7 +33,6 @@ pub(crate) fn node() -> LaunchContext {
         selinux: false,
         masked_paths: Vec::new(),
         cluster_domain: "cluster.local".into(),
-        handlers: BTreeMap::new(),
         gates: LaunchGates::default(),
     }
 }
@@ -69,6 +68,7 @@ impl Given {
             target: None,
             extra: &self.extra,
             runtime_handler: "",
+            features: HandlerFeatures::default(),
             user_namespace: None,
             volume_groups: &[],
             exclusive_cpus: false,

@@ -46,11 +46,12 @@ fn line(mount: &Mount) -> String {
     text
 }
 
-fn mounts(ctx: &LaunchContext, mounts: Value) -> String {
+fn mounts(ctx: &LaunchContext, features: HandlerFeatures, mounts: Value) -> String {
     let pod = with_mounts(mounts);
     let given = given();
     let ips: [IpAddr; 1] = ["10.0.0.1".parse().expect("an address")];
     let inputs = ContainerInputs {
+        features,
         pod_ips: &ips,
         hosts_file: Some(Path::new("/pods/u/etc-hosts")),
         termination_file: Some(Path::new("/pods/u/containers/app/0badcafe")),
@@ -63,7 +64,7 @@ fn mounts(ctx: &LaunchContext, mounts: Value) -> String {
 }
 
 fn check(list: Value, expected: &Expect) {
-    expected.assert_eq(&mounts(&node(), list));
+    expected.assert_eq(&mounts(&node(), HandlerFeatures::default(), list));
 }
 
 /// MNT-01, MNT-03, MNT-04, MNT-05, MNT-07; upstream: kubelet_pods_linux_test.go TestMakeMounts (v1.36)
@@ -104,7 +105,7 @@ fn mnt_02_sub_paths_stay_below_the_volume() {
             /etc/hosts <- /pods/u/etc-hosts
             /dev/termination-log <- /pods/u/containers/app/0badcafe"#]],
     );
-    let refused = |mount: Value| mounts(&node(), json!([mount]));
+    let refused = |mount: Value| mounts(&node(), HandlerFeatures::default(), json!([mount]));
     assert_eq!(
         refused(json!({"name": "scratch", "mountPath": "/x", "subPath": "/a"})),
         "error SubPath `/a` must not be an absolute path"
@@ -122,7 +123,10 @@ fn mnt_02_sub_paths_stay_below_the_volume() {
         "subPathExpr of volumeMount \"scratch\" expands to more than 4096 bytes"
     );
     let second = json!([{"name": "scratch", "mountPath": "/x"}, {"name": "host", "mountPath": "/y", "subPath": "s"}]);
-    assert_eq!(mounts(&node(), second), "failed to prepare subPath for volumeMount \"host\" of container \"app\"");
+    assert_eq!(
+        mounts(&node(), HandlerFeatures::default(), second),
+        "failed to prepare subPath for volumeMount \"host\" of container \"app\""
+    );
 }
 
 #[test]
@@ -140,34 +144,34 @@ fn mnt_02_the_engine_is_told_which_sub_paths_to_prepare() {
 /// MNT-03; upstream: kubelet_pods_test.go TestResolveRecursiveReadOnly (v1.36)
 #[test]
 fn mnt_03_read_only_all_the_way_down() {
-    let features = HandlerFeatures { recursive_read_only_mounts: true, ..HandlerFeatures::default() };
-    let able = LaunchContext { handlers: [(String::new(), features)].into(), ..node() };
-    let first = |ctx: &LaunchContext, more: Value| {
+    let able = HandlerFeatures { recursive_read_only_mounts: true, ..HandlerFeatures::default() };
+    let unable = HandlerFeatures::default();
+    let first = |features: HandlerFeatures, more: Value| {
         let mut mount = json!({"name": "host", "mountPath": "/x"});
         mount.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        mounts(ctx, json!([mount])).lines().next().unwrap_or_default().to_owned()
+        mounts(&node(), features, json!([mount])).lines().next().unwrap_or_default().to_owned()
     };
     let rro = |mode: &str| json!({"readOnly": true, "recursiveReadOnly": mode});
-    assert_eq!(first(&able, rro("Enabled")), "/x <- /v/host ro rro");
-    assert_eq!(first(&able, rro("IfPossible")), "/x <- /v/host ro rro");
-    assert_eq!(first(&able, rro("Disabled")), "/x <- /v/host ro");
-    assert_eq!(first(&node(), rro("IfPossible")), "/x <- /v/host ro");
+    assert_eq!(first(able, rro("Enabled")), "/x <- /v/host ro rro");
+    assert_eq!(first(able, rro("IfPossible")), "/x <- /v/host ro rro");
+    assert_eq!(first(able, rro("Disabled")), "/x <- /v/host ro");
+    assert_eq!(first(unable, rro("IfPossible")), "/x <- /v/host ro");
     let why = "failed to resolve recursive read-only mode: ";
     assert_eq!(
-        first(&node(), rro("Enabled")),
+        first(unable, rro("Enabled")),
         format!("{why}volume \"host\" requested recursive read-only mode, but it is not supported by the runtime")
     );
     assert_eq!(
-        first(&able, json!({"recursiveReadOnly": "Enabled"})),
+        first(able, json!({"recursiveReadOnly": "Enabled"})),
         format!("{why}volume \"host\" requested recursive read-only mode, but it is not read-only")
     );
     assert_eq!(
-        first(&able, json!({"readOnly": true, "recursiveReadOnly": "Enabled", "mountPropagation": "Bidirectional"})),
+        first(able, json!({"readOnly": true, "recursiveReadOnly": "Enabled", "mountPropagation": "Bidirectional"})),
         format!(
             "{why}volume \"host\" requested recursive read-only mode, but it is not compatible with propagation \"Bidirectional\""
         )
     );
-    assert_eq!(first(&able, rro("Odd")), format!("{why}unknown recursive read-only mode \"Odd\""));
+    assert_eq!(first(able, rro("Odd")), format!("{why}unknown recursive read-only mode \"Odd\""));
 }
 
 #[test]
@@ -197,7 +201,7 @@ fn mnt_04_selinux_labels_where_the_volume_is_ours() {
         /b <- /v/host
         /etc/hosts <- /pods/u/etc-hosts relabel
         /dev/termination-log <- /pods/u/containers/app/0badcafe relabel"#]]
-    .assert_eq(&mounts(&selinux, list));
+    .assert_eq(&mounts(&selinux, HandlerFeatures::default(), list));
 }
 
 #[test]
@@ -205,16 +209,16 @@ fn mnt_05_user_namespaces_are_mapped_on_every_mount() {
     let ids = || vec![IdMapping { host_id: 65536, container_id: 0, length: 65536 }];
     let users = UserNamespace { uids: ids(), gids: ids() };
     let features = HandlerFeatures { user_namespaces: true, ..HandlerFeatures::default() };
-    let able = LaunchContext { handlers: [(String::new(), features)].into(), ..node() };
     let mut pod = with_mounts(json!([{"name": "scratch", "mountPath": "/a"}]));
     pod.spec.as_mut().expect("a spec").host_users = Some(false);
     let given = given();
     let inputs = ContainerInputs {
+        features,
         user_namespace: Some(&users),
         termination_file: Some(Path::new("/t")),
         ..given.inputs(&pod.regular()[0])
     };
-    let mounts = container_config(&able, &pod, &inputs).expect("a config").mounts;
+    let mounts = container_config(&node(), &pod, &inputs).expect("a config").mounts;
     assert_eq!(mounts.len(), 2);
     assert!(mounts.iter().all(|mount| mount.uid_mappings == ids() && mount.gid_mappings == ids()));
 }

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::NodeCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::health::aggregate;
-use super::view::{NodeNews, NodeView};
+use super::view::{NodeNews, NodeObservation};
 
 const TRUE: &str = "True";
 const FALSE: &str = "False";
@@ -38,19 +38,19 @@ const PID: Words = Words {
 /// Brings our four up to date and leaves all others alone; `missing` are resources whose capacity is unknown.
 pub(super) fn set_conditions(
     conditions: &mut Vec<NodeCondition>,
-    view: &NodeView<'_>,
+    seen: &NodeObservation<'_>,
     missing: &[&str],
 ) -> Vec<NodeNews> {
-    let name = &view.setup.name;
-    let now = seconds(view.now);
+    let name = &seen.setup.name;
+    let now = seconds(seen.now);
     let mut news = Vec::new();
-    let pressure = view.pressure;
+    let pressure = seen.pressure;
     for (words, holds) in [(&MEMORY, pressure.memory), (&DISK, pressure.disk), (&PID, pressure.pid)] {
         if let Some(event) = set_pressure(conditions, words, holds, now) {
             news.push(NodeNews::is_now(name, event));
         }
     }
-    if let Some(event) = set_ready(conditions, view, missing, now) {
+    if let Some(event) = set_ready(conditions, seen, missing, now) {
         news.push(NodeNews::is_now(name, event));
     }
     news
@@ -82,15 +82,15 @@ fn set_pressure(
 /// told of has its `NodeReady` too; upstream's is never that quick.
 fn set_ready(
     conditions: &mut Vec<NodeCondition>,
-    view: &NodeView<'_>,
+    seen: &NodeObservation<'_>,
     missing: &[&str],
     now: Timestamp,
 ) -> Option<&'static str> {
-    let problem = aggregate(&view.health.problems(missing));
+    let problem = aggregate(&seen.health.problems(missing));
     let ready = problem.is_none();
     let (status, reason) = if ready { (TRUE, "KubeletReady") } else { (FALSE, "KubeletNotReady") };
     let mut message = problem.unwrap_or_else(|| "kubelet is posting ready status".to_owned());
-    if let Some(warning) = &view.health.warning {
+    if let Some(warning) = &seen.health.warning {
         message = format!("{message}. WARNING: {warning}");
     }
     let at = place(conditions, "Ready");

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::status::{NodeUpdate, is_extended, updated_node};
-use super::view::{Cloud, Machine, NodeSetup, NodeView};
+use super::view::{Cloud, Machine, NodeObservation, NodeSetup};
 use crate::resources::{Amount, HUGEPAGES_PREFIX};
 
 pub(super) const OS: &str = "linux";
@@ -54,8 +54,8 @@ pub fn first_labels(setup: &NodeSetup) -> BTreeMap<String, String> {
 /// The object to create (NODE-02, NODE-03, NODE-04).
 /// upstream: kubelet_node_status.go initialNode (v1.36)
 #[doc(alias = "initialNode")]
-pub fn initial_node(view: &NodeView<'_>) -> NodeUpdate {
-    let setup = view.setup;
+pub fn initial_node(seen: &NodeObservation<'_>) -> NodeUpdate {
+    let setup = seen.setup;
     let labels = first_labels(setup);
     let annotations =
         setup.controller_attach_detach.then(|| BTreeMap::from([(ATTACH_DETACH.to_owned(), "true".to_owned())]));
@@ -82,15 +82,15 @@ pub fn initial_node(view: &NodeView<'_>) -> NodeUpdate {
         }),
         status: None,
     };
-    updated_node(view, &node)
+    updated_node(seen, &node)
 }
 
 /// What registering changes on a node that is already there (NODE-05). Taints, the provider's id and labels that are
 /// not among the default ones are never touched.
 /// upstream: kubelet_node_status.go tryRegisterWithAPIServer (v1.36)
 #[doc(alias = "tryRegisterWithAPIServer")]
-pub fn reconcile_existing(view: &NodeView<'_>, existing: &Node) -> Node {
-    let first = initial_node(view).node;
+pub fn reconcile_existing(seen: &NodeObservation<'_>, existing: &Node) -> Node {
+    let first = initial_node(seen).node;
     let mut node = existing.clone();
     reconcile_annotation(&first, &mut node);
     reconcile_labels(&first, &mut node);
@@ -98,7 +98,7 @@ pub fn reconcile_existing(view: &NodeView<'_>, existing: &Node) -> Node {
     let ours = first.status.unwrap_or_default();
     let capacity = status.capacity.get_or_insert_with(|| ours.capacity.clone().unwrap_or_default());
     let allocatable = status.allocatable.get_or_insert_with(|| ours.allocatable.clone().unwrap_or_default());
-    for (name, amount) in capacity.iter_mut().filter(|(name, _)| is_extended(name) && view.setup.unserved.has(name)) {
+    for (name, amount) in capacity.iter_mut().filter(|(name, _)| is_extended(name) && seen.setup.unserved.has(name)) {
         *amount = Quantity("0".to_owned());
         allocatable.insert(name.clone(), amount.clone());
     }

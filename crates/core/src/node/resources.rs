@@ -22,13 +22,13 @@ pub struct ThresholdError {
 
 /// What the configuration keeps from pods.
 #[derive(Clone, Copy, Debug)]
-pub struct Reservations<'a> {
+pub(super) struct Reservations<'a> {
     /// `systemReserved`.
-    pub system: &'a BTreeMap<String, String>,
+    pub(super) system: &'a BTreeMap<String, String>,
     /// `kubeReserved`.
-    pub kube: &'a BTreeMap<String, String>,
+    pub(super) kube: &'a BTreeMap<String, String>,
     /// `evictionHard`.
-    pub eviction_hard: &'a BTreeMap<String, String>,
+    pub(super) eviction_hard: &'a BTreeMap<String, String>,
 }
 
 /// All that the machine has, and how many pods it may run.
@@ -51,7 +51,7 @@ pub fn node_capacity(machine: &Machine, pods: i64) -> Amounts {
 
 impl Reservations<'_> {
     /// What is kept for the system and for us, by resource (CG-21).
-    pub fn for_daemons(&self, capacity: &Amounts) -> Result<Amounts, ThresholdError> {
+    pub(super) fn for_daemons(&self, capacity: &Amounts) -> Result<Amounts, ThresholdError> {
         let mut sum = Amounts::new();
         for (field, reserved) in [("systemReserved", self.system), ("kubeReserved", self.kube)] {
             for (name, text) in reserved.iter().filter(|(name, _)| capacity.contains_key(*name)) {
@@ -66,7 +66,7 @@ impl Reservations<'_> {
     /// All that is kept from pods: that, and what would make eviction set in (CG-20).
     /// upstream: cm/node_container_manager_linux.go GetNodeAllocatableReservation, cm/helpers.go
     /// hardEvictionReservation (v1.36)
-    pub fn from_pods(&self, capacity: &Amounts) -> Result<Amounts, ThresholdError> {
+    pub(super) fn kept_from_pods(&self, capacity: &Amounts) -> Result<Amounts, ThresholdError> {
         let mut sum = self.for_daemons(capacity)?;
         for (signal, resource) in [("memory.available", MEMORY), ("nodefs.available", EPHEMERAL_STORAGE)] {
             let Some(text) = self.eviction_hard.get(signal) else { continue };
@@ -118,7 +118,7 @@ pub fn node_allocatable(capacity: &Amounts, reserved: &Amounts) -> Amounts {
 
 /// The limit on all pods together: capacity less what is kept for daemons, with no eviction threshold (CG-21).
 /// upstream: cm/node_container_manager_linux.go getNodeAllocatableInternalAbsolute (v1.36)
-pub fn pods_limit(capacity: &Amounts, for_daemons: &Amounts) -> Amounts {
+pub(super) fn pods_limit(capacity: &Amounts, for_daemons: &Amounts) -> Amounts {
     let less =
         |name: &String, amount: Amount| (amount - for_daemons.get(name).copied().unwrap_or_default()).not_negative();
     capacity.iter().map(|(name, amount)| (name.clone(), less(name, *amount))).collect()
@@ -126,7 +126,7 @@ pub fn pods_limit(capacity: &Amounts, for_daemons: &Amounts) -> Amounts {
 
 /// The amount as the API shows that resource: bytes in powers of 1024, all else in powers of 1000.
 /// upstream: apimachinery/pkg/api/resource/quantity.go CanonicalizeBytes (v1.36)
-pub fn quantity(resource: &str, amount: Amount) -> Quantity {
+pub(super) fn quantity(resource: &str, amount: Amount) -> Quantity {
     let bytes = matches!(resource, MEMORY | EPHEMERAL_STORAGE) || resource.starts_with(HUGEPAGES_PREFIX);
     match (bytes, amount == Amount::units(amount.value())) {
         (true, true) => Quantity(binary(amount.value())),

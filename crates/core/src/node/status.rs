@@ -13,7 +13,7 @@ use super::conditions::set_conditions;
 use super::register::{LABEL_ARCH, LABEL_OS, OS};
 use super::resources::{node_allocatable, node_capacity, quantity};
 use super::version::runtime_version;
-use super::view::{Cloud, NodeImage, NodeNews, NodeView, Unserved};
+use super::view::{Cloud, NodeImage, NodeNews, NodeObservation, Unserved};
 use crate::resources::{Amount, Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts};
 
 /// Where an external cloud controller reads which addresses were asked for (NODE-04).
@@ -33,26 +33,26 @@ pub struct NodeUpdate {
 /// The node's object brought up to date: all that is ours is set, all else is as it was.
 /// upstream: kubelet_node_status.go updateNode, setNodeStatus (v1.36)
 #[doc(alias = "setNodeStatus")]
-pub fn updated_node(view: &NodeView<'_>, node: &Node) -> NodeUpdate {
+pub fn updated_node(seen: &NodeObservation<'_>, node: &Node) -> NodeUpdate {
     let mut node = node.clone();
     let mut news = Vec::new();
     require_label(&mut node, LABEL_OS, OS);
-    require_label(&mut node, LABEL_ARCH, &view.setup.machine.architecture);
-    set_provided_ip(&mut node, view);
+    require_label(&mut node, LABEL_ARCH, &seen.setup.machine.architecture);
+    set_provided_ip(&mut node, seen);
     let status = node.status.get_or_insert_default();
-    set_addresses(status, view);
-    set_resources(status, view);
-    news.extend(set_node_info(status, view));
-    set_images(status, view);
-    set_runtime(status, view);
-    let endpoint = DaemonEndpoint { port: view.setup.port };
+    set_addresses(status, seen);
+    set_resources(status, seen);
+    news.extend(set_node_info(status, seen));
+    set_images(status, seen);
+    set_runtime(status, seen);
+    let endpoint = DaemonEndpoint { port: seen.setup.port };
     status.daemon_endpoints = Some(NodeDaemonEndpoints { kubelet_endpoint: Some(endpoint) });
-    if let Some(features) = &view.setup.declared_features {
+    if let Some(features) = &seen.setup.declared_features {
         status.declared_features = list(features.clone());
     }
-    let missing = missing_capacity(status, view);
-    news.extend(set_conditions(status.conditions.get_or_insert_default(), view, &missing));
-    if let Some(volumes) = view.volumes_in_use {
+    let missing = missing_capacity(status, seen);
+    news.extend(set_conditions(status.conditions.get_or_insert_default(), seen, &missing));
+    if let Some(volumes) = seen.volumes_in_use {
         status.volumes_in_use = list(volumes.to_vec());
     }
     NodeUpdate { node, news }
@@ -72,10 +72,10 @@ fn require_label(node: &mut Node, key: &str, value: &str) {
 }
 
 /// upstream: nodestatus/setters.go NodeAddress (v1.36)
-fn set_provided_ip(node: &mut Node, view: &NodeView<'_>) {
-    let given = given_ips(view);
-    let first_given = view.setup.asked_ips.first().is_some_and(|ip| !ip.is_unspecified());
-    if view.setup.cloud == Cloud::External && first_given {
+fn set_provided_ip(node: &mut Node, seen: &NodeObservation<'_>) {
+    let given = given_ips(seen);
+    let first_given = seen.setup.asked_ips.first().is_some_and(|ip| !ip.is_unspecified());
+    if seen.setup.cloud == Cloud::External && first_given {
         let text = given.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",");
         node.metadata.annotations.get_or_insert_default().insert(PROVIDED_IP.to_owned(), text);
     } else if let Some(annotations) = &mut node.metadata.annotations {
@@ -83,40 +83,40 @@ fn set_provided_ip(node: &mut Node, view: &NodeView<'_>) {
     }
 }
 
-fn given_ips(view: &NodeView<'_>) -> Vec<IpAddr> {
-    view.setup.asked_ips.iter().copied().filter(|ip| !ip.is_unspecified()).collect()
+fn given_ips(seen: &NodeObservation<'_>) -> Vec<IpAddr> {
+    seen.setup.asked_ips.iter().copied().filter(|ip| !ip.is_unspecified()).collect()
 }
 
 /// Without an address of its own a node keeps those it had (NODE-12). An external cloud controller's are not touched.
-fn set_addresses(status: &mut NodeStatus, view: &NodeView<'_>) {
+fn set_addresses(status: &mut NodeStatus, seen: &NodeObservation<'_>) {
     let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
-    let hostname = || address("Hostname", view.setup.hostname.clone());
-    if view.setup.cloud == Cloud::External {
+    let hostname = || address("Hostname", seen.setup.hostname.clone());
+    if seen.setup.cloud == Cloud::External {
         if status.addresses.as_ref().is_some_and(|known| !known.is_empty()) {
             return;
         }
-        if view.setup.asked_ips.is_empty() {
+        if seen.setup.asked_ips.is_empty() {
             status.addresses = Some(vec![hostname()]);
             return;
         }
     }
-    if view.ips.is_empty() {
+    if seen.ips.is_empty() {
         return;
     }
-    let ips = view.ips.iter().take(2).map(|ip| address("InternalIP", ip.to_string()));
+    let ips = seen.ips.iter().take(2).map(|ip| address("InternalIP", ip.to_string()));
     status.addresses = Some(ips.chain([hostname()]).collect());
 }
 
 /// Capacity of what is ours; what others advertise stays. Allocatable of all that has a capacity.
 /// upstream: nodestatus/setters.go MachineInfo (v1.36)
-fn set_resources(status: &mut NodeStatus, view: &NodeView<'_>) {
+fn set_resources(status: &mut NodeStatus, seen: &NodeObservation<'_>) {
     let mut capacity = amounts(status.capacity.as_ref());
     // Resources of device plugins that an agent before this one served: nothing serves them now (DEV-07).
-    if let Unserved::Named(names) = &view.setup.unserved {
+    if let Unserved::Named(names) = &seen.setup.unserved {
         capacity.iter_mut().filter(|(name, _)| names.contains(*name)).for_each(|(_, amount)| *amount = Amount::ZERO);
     }
-    capacity.extend(node_capacity(&view.setup.machine, view.setup.pods));
-    let allocatable = node_allocatable(&capacity, &view.setup.reserved);
+    capacity.extend(node_capacity(&seen.setup.machine, seen.setup.pods));
+    let allocatable = node_allocatable(&capacity, &seen.setup.reserved);
     let mut kept = amounts(status.allocatable.as_ref());
     kept.retain(|name, _| allocatable.contains_key(name) || !is_extended(name));
     kept.extend(allocatable);
@@ -140,17 +140,17 @@ pub(super) fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }
 
-fn set_node_info(status: &mut NodeStatus, view: &NodeView<'_>) -> Option<NodeNews> {
-    let setup = view.setup;
+fn set_node_info(status: &mut NodeStatus, seen: &NodeObservation<'_>) -> Option<NodeNews> {
+    let setup = seen.setup;
     let machine = &setup.machine;
     let old = status.node_info.take().unwrap_or_default();
     let rebooted = !old.boot_id.is_empty() && old.boot_id != machine.boot_id;
-    let version = view.runtime_version.map_or_else(|| "Unknown".to_owned(), runtime_version);
+    let version = seen.runtime_version.map_or_else(|| "Unknown".to_owned(), runtime_version);
     let swap = (machine.swap_bytes != 0).then_some(NodeSwapStatus { capacity: Some(machine.swap_bytes) });
     status.node_info = Some(NodeSystemInfo {
         architecture: machine.architecture.clone(),
         boot_id: machine.boot_id.clone(),
-        container_runtime_version: format!("{}://{version}", view.runtime_name),
+        container_runtime_version: format!("{}://{version}", seen.runtime_name),
         kernel_version: machine.kernel.clone(),
         // Nobody knows: the field is deprecated and kept empty (gate DisableNodeKubeProxyVersion, locked).
         kube_proxy_version: String::new(),
@@ -171,11 +171,11 @@ fn set_node_info(status: &mut NodeStatus, view: &NodeView<'_>) -> Option<NodeNew
 
 /// The largest images, a few names of each, those with digests first (NODE-14).
 /// upstream: nodestatus/setters.go Images; util/sliceutils ByImageSize (v1.36)
-fn set_images(status: &mut NodeStatus, view: &NodeView<'_>) {
-    let Some(images) = view.images else { return };
+fn set_images(status: &mut NodeStatus, seen: &NodeObservation<'_>) {
+    let Some(images) = seen.images else { return };
     let mut images: Vec<&NodeImage> = images.iter().collect();
     images.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| b.id.cmp(&a.id)));
-    images.truncate(view.setup.max_images.unwrap_or(usize::MAX));
+    images.truncate(seen.setup.max_images.unwrap_or(usize::MAX));
     let image = |image: &NodeImage| ContainerImage {
         names: list(image.digests.iter().chain(&image.tags).take(MAX_NAMES).cloned().collect()),
         // The API leaves a size of nothing out: what it gives back must not look like a change.
@@ -184,8 +184,8 @@ fn set_images(status: &mut NodeStatus, view: &NodeView<'_>) {
     status.images = list(images.into_iter().map(image).collect());
 }
 
-fn set_runtime(status: &mut NodeStatus, view: &NodeView<'_>) {
-    if let Some(handlers) = view.handlers {
+fn set_runtime(status: &mut NodeStatus, seen: &NodeObservation<'_>) {
+    if let Some(handlers) = seen.handlers {
         let handler = |(name, features): (&String, &crate::launch::HandlerFeatures)| NodeRuntimeHandler {
             name: Some(name.clone()),
             features: Some(NodeRuntimeHandlerFeatures {
@@ -196,14 +196,14 @@ fn set_runtime(status: &mut NodeStatus, view: &NodeView<'_>) {
         };
         status.runtime_handlers = list(handlers.iter().map(handler).collect());
     }
-    if let Some(supported) = view.supplemental_groups_policy {
+    if let Some(supported) = seen.supplemental_groups_policy {
         status.features = Some(NodeFeatures { supplemental_groups_policy: Some(supported) });
     }
 }
 
 /// Resources without a capacity that a node must have (NODE-20).
-fn missing_capacity(status: &NodeStatus, view: &NodeView<'_>) -> Vec<&'static str> {
-    let storage = view.setup.local_storage.then_some(EPHEMERAL_STORAGE);
+fn missing_capacity(status: &NodeStatus, seen: &NodeObservation<'_>) -> Vec<&'static str> {
+    let storage = seen.setup.local_storage.then_some(EPHEMERAL_STORAGE);
     let has = |name: &str| status.capacity.as_ref().is_some_and(|capacity| capacity.contains_key(name));
     [CPU, MEMORY, PODS].into_iter().chain(storage).filter(|name| !has(name)).collect()
 }

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
+use super::resources::{Reservations, pods_limit, quantity};
 use super::*;
 use crate::launch::HandlerFeatures;
 use crate::resources::{Amount, Amounts};
@@ -58,9 +59,9 @@ fn well() -> NodeHealth {
     }
 }
 
-fn view<'a>(setup: &'a NodeSetup, health: &'a NodeHealth) -> NodeView<'a> {
+fn view<'a>(setup: &'a NodeSetup, health: &'a NodeHealth) -> NodeObservation<'a> {
     const IPS: [IpAddr; 1] = [IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7))];
-    NodeView {
+    NodeObservation {
         setup,
         ips: &IPS,
         runtime_name: "containerd",
@@ -256,7 +257,8 @@ fn cg_20_allocatable_is_capacity_less_what_is_reserved_and_what_eviction_keeps_f
     let check = |system: &[(&str, &str)], kube: &[(&str, &str)], hard: &[(&str, &str)], expected: Expect| {
         let (system, kube, eviction_hard) = (strings(system), strings(kube), strings(hard));
         let reservations = Reservations { system: &system, kube: &kube, eviction_hard: &eviction_hard };
-        let left = reservations.from_pods(&capacity).map(|reserved| texts(&node_allocatable(&capacity, &reserved)));
+        let left =
+            reservations.kept_from_pods(&capacity).map(|reserved| texts(&node_allocatable(&capacity, &reserved)));
         expected.assert_eq(&left.unwrap_or_else(|err| err.to_string()));
     };
     check(

@@ -153,9 +153,9 @@ pub struct Pressure {
     pub pid: bool,
 }
 
-/// The node as it is now.
+/// What the node is now, as its object is made from it.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeView<'a> {
+pub struct NodeObservation<'a> {
     /// What does not change.
     pub setup: &'a NodeSetup,
     /// Its addresses, primary family first; empty if none is known.

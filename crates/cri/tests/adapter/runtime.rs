@@ -10,7 +10,7 @@ use rubelet_core::time::Instant;
 use rubelet_cri::ListMode;
 use rubelet_engine::ports::{
     CgroupDriver, Containers, Images, RegistryAuth, RpcError, RpcErrorKind, RuntimeInfo, RuntimeView, Sandboxes,
-    StdStreams, Streams,
+    Session, StdStreams, Streams,
 };
 use rubelet_proto::cri;
 use tonic::Status;
@@ -485,14 +485,15 @@ async fn a_session_is_asked_for_with_its_streams_http_03() {
     setup.change(|world| world.session = "http://127.0.0.1:1/token".to_owned());
     let command = ["sh".to_owned(), "-c".to_owned()];
     let quiet = StdStreams { stderr: true, ..StdStreams::default() };
-    for address in [
+    let session = Session::Url("http://127.0.0.1:1/token".to_owned());
+    for answer in [
         runtime.exec(&id, &command, wanted).await,
         runtime.exec(&id, &command, quiet).await,
         runtime.attach(&id, wanted).await,
         runtime.port_forward(&"s".into(), &[]).await,
         runtime.port_forward(&"s".into(), &[80, 65535]).await,
     ] {
-        assert_eq!(address.as_deref(), Ok("http://127.0.0.1:1/token"));
+        assert_eq!(answer.as_ref(), Ok(&session));
     }
     expect![[r#"
         attach AttachRequest { container_id: "c", stdin: true, tty: true, stdout: true, stderr: false }

@@ -215,7 +215,7 @@ fn decisions() -> Vec<Figure> {
         let runtime = &world.sim.runtime;
         runtime.inspect(&PodRef::of(&pod).uid, runtime.clock().now().mono).await.expect("it answers")
     });
-    let (probes, host_ips) = (Arc::<ProbeView>::default(), sim::facts().ips);
+    let (probes, host_ips) = (Arc::<ProbeView>::default(), vec![sim::NODE_IP]);
     let gates = PlanGates::default();
     let node = NodeInputs { runtime_name: "fake", host_ips: &host_ips, recursive_read_only: false, gates };
     let inputs = PodInputs::new(&pod, &probes, node);

@@ -1,6 +1,6 @@
 //! Who listens to an engine that is measured.
 
-use rubelet_engine::ports::{Events, NodeEvent, PodEvent, StatusReport, StatusSink};
+use rubelet_engine::ports::{Events, NodeEvent, PodEvent};
 
 /// Takes everything and keeps nothing, so that what is measured is the engine's.
 pub(crate) struct Nobody;
@@ -8,8 +8,4 @@ pub(crate) struct Nobody;
 impl Events for Nobody {
     fn record(&self, _event: PodEvent) {}
     fn record_node(&self, _event: NodeEvent) {}
-}
-
-impl StatusSink for Nobody {
-    fn report(&self, _report: StatusReport) {}
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::nobody::Nobody;
 use crate::pods::typical;
-use crate::sim::{Sim, facts, is_ready, settings, static_pod};
+use crate::sim::{NODE_IP, Sim, facts, is_ready, settings, static_pod};
 
 /// Virtual time in which a thousand pods must have become ready.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -40,12 +40,14 @@ impl World {
         let wanted = pods.len();
         let source = FakeSource::new(Source::File);
         source.push(pods);
-        let ports = Ports { events: Arc::new(Nobody), status: Arc::new(Nobody), ..self.sim.ports() };
+        let ports = Ports { events: Arc::new(Nobody), ..self.sim.ports() };
         let parts = Parts {
             ports,
             facts: facts(),
+            ips: vec![NODE_IP],
             settings: settings(),
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
+            status_observer: None,
             clock: Clock::virtual_from(self.sim.clock.now().wall),
             sources: vec![Arc::new(source)],
             node: None,

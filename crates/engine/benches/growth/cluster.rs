@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::nobody::Nobody;
 use crate::pods::typical;
-use crate::sim::{Sim, facts, is_ready, settings};
+use crate::sim::{NODE_IP, Sim, facts, is_ready, settings};
 
 /// Virtual time in which all pods must have become ready.
 const PATIENCE: Duration = Duration::from_secs(1200);
@@ -101,7 +101,7 @@ impl Cluster {
     /// Starts an engine, and waits until all pods are ready in its eyes. A second one finds what the first made.
     pub(crate) async fn start(&mut self) {
         let wanted = self.api.names().len();
-        let ports = Ports { events: Arc::new(Nobody), status: Arc::new(Nobody), ..self.sim.ports() };
+        let ports = Ports { events: Arc::new(Nobody), ..self.sim.ports() };
         let mut settings = settings();
         // One more must have room.
         settings.admission.allocatable.insert("pods".to_owned(), Amount::parse("1M").expect("a quantity"));
@@ -109,8 +109,10 @@ impl Cluster {
         let parts = Parts {
             ports,
             facts: facts(),
+            ips: vec![NODE_IP],
             settings,
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
+            status_observer: None,
             clock: Clock::virtual_from(self.sim.clock.now().wall),
             sources: vec![Arc::new(self.sim.files.clone()), Arc::new(Marked(self.api.clone()))],
             node: None,

@@ -228,7 +228,7 @@ fn memory(pods: u32) -> serde_json::Value {
 async fn plug() -> Vec<Vec<u8>> {
     /// Between two looks into the heap's books, which take their time.
     const BATCH: usize = 64;
-    Heap.give_back().await;
+    Heap.trim().await;
     let mut blocks = Vec::with_capacity(1 << 20);
     for size in [4096, 1024, 512, 256, 128, 64, 40, 24] {
         loop {
@@ -245,7 +245,7 @@ async fn plug() -> Vec<Vec<u8>> {
 
 /// KiB that are resident once what was freed has gone back, as the program does when its jobs rest.
 async fn resident() -> f64 {
-    Heap.give_back().await;
+    Heap.trim().await;
     kernel::memory().rss
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct PodMemory {
     /// Containers of it ran when its grace was over and the runtime had been asked to stop them: they are killed by all
     /// means (KILL-01).
     pub(crate) insist: bool,
+    /// The runtime handler by which its status is decided.
+    pub(crate) handler: String,
     /// The inputs of decisions that left nothing to do, if the last ones did.
     pub(crate) rest: Option<Rest>,
 }
@@ -66,6 +68,7 @@ impl PodMemory {
             resize,
             volumes: VolumeMemory::default(),
             insist: false,
+            handler: String::new(),
             rest: None,
         }
     }

@@ -11,6 +11,7 @@ use rubelet_core::status::EndProgress;
 
 use super::PodMemory;
 use crate::node::Node;
+use crate::node_now::NodeNow;
 
 /// What the sync loop owns of a pod. A job gets one when it begins and changes nothing in it; what changes meanwhile comes
 /// with the next job.
@@ -38,10 +39,11 @@ impl PodSnapshot {
         self.ending.as_ref().map_or(Cause::Ended, |ending| ending.cause)
     }
 
-    /// The inputs of the decisions about `pod`, which is this snapshot's.
+    /// The inputs of the decisions about `pod`, which is this snapshot's, on the node as it is `now`.
     pub(crate) fn inputs<'a>(
         &'a self,
         node: &'a Node,
+        now: &'a NodeNow,
         pod: &'a Arc<Pod>,
         memory: &'a PodMemory,
         resize_progress: Option<&'a ResizeCondition>,
@@ -57,15 +59,10 @@ impl PodSnapshot {
             end_reason: self.ending.as_ref().and_then(|ending| ending.reason.as_deref()),
             node: NodeInputs {
                 runtime_name: &node.settings.runtime_name,
-                host_ips: &node.facts.ips,
-                recursive_read_only: recursive_read_only(node),
+                host_ips: &now.ips,
+                recursive_read_only: now.handler(&memory.handler).recursive_read_only_mounts,
                 gates: node.settings.plan_gates,
             },
         }
     }
-}
-
-/// The default runtime handler can make mounts read-only all the way down.
-fn recursive_read_only(node: &Node) -> bool {
-    node.health.borrow().status.handlers.iter().any(|h| h.name.is_empty() && h.recursive_read_only_mounts)
 }

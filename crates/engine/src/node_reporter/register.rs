@@ -34,7 +34,7 @@ impl NodeReporter {
     }
 
     async fn try_register(&mut self) -> Result<(), ApiError> {
-        let first = self.sight.with_view(&self.setup, &self.world.clock, initial_node);
+        let first = self.inputs.with(&self.setup, &self.world.clock, initial_node);
         let refused = match self.api.create(&first.node).await {
             Ok(node) => {
                 info!(node = %self.setup.name, "Registered the node");
@@ -62,7 +62,7 @@ impl NodeReporter {
                  it: give one of them another name with --hostname-override"
             );
         }
-        let wanted = self.sight.with_view(&self.setup, &self.world.clock, |view| reconcile_existing(view, &existing));
+        let wanted = self.inputs.with(&self.setup, &self.world.clock, |now| reconcile_existing(now, &existing));
         let node = match node_patch(&existing, &wanted) {
             Some(patch) => self.api.patch_status(&self.setup.name, &patch).await?,
             None => existing,

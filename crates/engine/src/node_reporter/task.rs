@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use super::{NodeTiming, Registration, Sight};
+use super::{NodeTiming, Registration, ReportInputs};
 use crate::clock::Clock;
-use crate::ports::{ApiError, ApiErrorKind, Chance, EventKind, Events, NodeApi, NodeEvent, Runtime};
+use crate::ports::{ApiError, ApiErrorKind, EventKind, Events, NodeApi, NodeEvent, Rng, RuntimeInfo};
 
 /// How often a report is tried in one go. upstream: kubelet.go nodeStatusUpdateRetry (v1.36)
 const ATTEMPTS: u32 = 5;
@@ -23,9 +23,9 @@ const JITTER: f64 = 0.04;
 
 /// What the reporter works with besides the API.
 pub(crate) struct World {
-    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) runtime: Arc<dyn RuntimeInfo>,
     pub(crate) events: Arc<dyn Events>,
-    pub(crate) chance: Arc<dyn Chance>,
+    pub(crate) rng: Arc<dyn Rng>,
     pub(crate) clock: Clock,
 }
 
@@ -34,7 +34,7 @@ pub struct NodeReporter {
     pub(super) setup: NodeSetup,
     pub(super) registration: Registration,
     pub(super) api: Arc<dyn NodeApi>,
-    pub(super) sight: Sight,
+    pub(super) inputs: ReportInputs,
     pub(super) world: World,
     timing: NodeTiming,
     pace: ReportPace,
@@ -66,12 +66,12 @@ impl NodeReporter {
         timing: NodeTiming,
         registration: Registration,
         api: Arc<dyn NodeApi>,
-        sight: Sight,
+        inputs: ReportInputs,
         world: World,
     ) -> Self {
         let pace = ReportPace::new(timing.report_every);
         let (known, memory) = (watch::Sender::new(None), Memory::default());
-        Self { setup, registration, api, sight, world, timing, pace, known, last_sent: None, memory }
+        Self { setup, registration, api, inputs, world, timing, pace, known, last_sent: None, memory }
     }
 
     /// The object as last known; `None` before it is registered, and once it is gone.
@@ -103,15 +103,15 @@ impl NodeReporter {
     }
 
     async fn report(&mut self) {
-        self.sight.first_look().await;
+        self.inputs.first_look().await;
         if self.registration != Registration::ByOthers {
             self.register().await;
         }
         loop {
             self.update().await;
-            let pause = self.timing.update_every.mul_f64(1.0 + JITTER * self.world.chance.fraction());
+            let pause = self.timing.update_every.mul_f64(1.0 + JITTER * self.world.rng.fraction());
             let tick = self.world.clock.mono() + pause;
-            self.sight.wait(&self.world.clock, tick, self.last_sent).await;
+            self.inputs.wait(&self.world.clock, tick, self.last_sent).await;
         }
     }
 
@@ -148,7 +148,7 @@ impl NodeReporter {
     async fn try_update(&mut self, attempt: u32) -> Result<(), ApiError> {
         let old = self.current(attempt).await?;
         let cidr_changed = self.pass_on_cidr(&old).await;
-        let wanted = self.sight.with_view(&self.setup, &self.world.clock, |view| updated_node(view, &old));
+        let wanted = self.inputs.with(&self.setup, &self.world.clock, |now| updated_node(now, &old));
         let now = self.world.clock.mono();
         let change = node_change(&old, &wanted.node);
         let changed = (change.is_some() && change != self.memory.not_taken) || cidr_changed;
@@ -162,7 +162,7 @@ impl NodeReporter {
             None => old,
         };
         self.memory.not_taken = node_change(&node, &wanted.node);
-        self.pace.sent(changed, self.world.chance.fraction(), now);
+        self.pace.sent(changed, self.world.rng.fraction(), now);
         self.last_sent = Some(now);
         debug!(changed, "Reported the node");
         self.tell(wanted.news);
@@ -174,7 +174,7 @@ impl NodeReporter {
     /// server's own.
     async fn current(&mut self, attempt: u32) -> Result<Arc<Node>, ApiError> {
         if attempt == 0 {
-            let watched = self.sight.watched.borrow_and_update().clone();
+            let watched = self.inputs.watched.borrow_and_update().clone();
             // One that the watch has seen and sees no more was deleted.
             let deleted = watched.is_none() && self.memory.watching;
             self.memory.watching |= watched.is_some();

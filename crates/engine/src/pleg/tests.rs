@@ -5,15 +5,10 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use futures_util::stream;
-use rubelet_core::id::{ContainerId, PodRef, SandboxId};
-use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
+use rubelet_core::id::PodRef;
 use rubelet_core::observe::{HintKind, PodObservation, SandboxState, SandboxSummary};
 
 use super::*;
-use crate::ports::{
-    CgroupDriver, Containers, ExecOutput, Resizes, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes,
-    StdStreams, Streams,
-};
 
 fn failure(kind: RpcErrorKind) -> RpcError {
     RpcError { operation: "scripted", kind, detail: String::new() }
@@ -60,82 +55,6 @@ impl RuntimeView for Scripted {
                 })
             }
         }
-    }
-}
-
-#[async_trait]
-impl RuntimeInfo for Scripted {
-    async fn version(&self) -> Result<RuntimeVersion, RpcError> {
-        Err(failure(RpcErrorKind::Failed))
-    }
-    async fn status(&self) -> Result<RuntimeStatus, RpcError> {
-        Err(failure(RpcErrorKind::Failed))
-    }
-    async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError> {
-        Ok(None)
-    }
-}
-
-#[async_trait]
-impl Sandboxes for Scripted {
-    async fn run_sandbox(&self, _config: &SandboxConfig) -> Result<SandboxId, RpcError> {
-        Err(failure(RpcErrorKind::Failed))
-    }
-    async fn stop_sandbox(&self, _id: &SandboxId) -> Result<(), RpcError> {
-        Ok(())
-    }
-    async fn remove_sandbox(&self, _id: &SandboxId) -> Result<(), RpcError> {
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Containers for Scripted {
-    async fn create_container(
-        &self,
-        _sandbox: &SandboxId,
-        _config: &ContainerConfig,
-        _sandbox_config: &SandboxConfig,
-    ) -> Result<ContainerId, RpcError> {
-        Err(failure(RpcErrorKind::Failed))
-    }
-    async fn start_container(&self, _id: &ContainerId) -> Result<(), RpcError> {
-        Ok(())
-    }
-    async fn stop_container(&self, _id: &ContainerId, _grace: Duration) -> Result<(), RpcError> {
-        Ok(())
-    }
-    async fn remove_container(&self, _id: &ContainerId) -> Result<(), RpcError> {
-        Ok(())
-    }
-    async fn exec_sync(&self, _id: &ContainerId, _words: &[String], _time: Duration) -> Result<ExecOutput, RpcError> {
-        Ok(ExecOutput::default())
-    }
-    async fn reopen_log(&self, _id: &ContainerId) -> Result<(), RpcError> {
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Resizes for Scripted {
-    async fn resize_container(&self, _id: &ContainerId, _resources: &LinuxResources) -> Result<(), RpcError> {
-        Ok(())
-    }
-    async fn resize_sandbox(&self, _id: &SandboxId, _resources: &LinuxResources) -> Result<(), RpcError> {
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Streams for Scripted {
-    async fn exec(&self, _id: &ContainerId, _words: &[String], _wanted: StdStreams) -> Result<String, RpcError> {
-        Err(failure(RpcErrorKind::Failed))
-    }
-    async fn attach(&self, _id: &ContainerId, _wanted: StdStreams) -> Result<String, RpcError> {
-        Err(failure(RpcErrorKind::Failed))
-    }
-    async fn port_forward(&self, _id: &SandboxId, _ports: &[u16]) -> Result<String, RpcError> {
-        Err(failure(RpcErrorKind::Failed))
     }
 }
 

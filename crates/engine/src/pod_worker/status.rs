@@ -38,7 +38,7 @@ impl PodWorkers {
             return;
         }
         worker.reported = Some(report.clone());
-        self.node.ports.status.report(report);
+        self.node.status.report(report);
     }
 
     /// The API server shows another status of the pod than before. Ours is written again, should it not be ours (SRC-08);
@@ -149,7 +149,8 @@ impl PodWorker {
             pod.status.clone().unwrap_or_default()
         } else {
             let progress = self.memory.resize.shown(&snapshot.resize);
-            let inputs = snapshot.inputs(node, pod, &self.memory, progress.as_deref());
+            let now = node.now();
+            let inputs = snapshot.inputs(node, &now, pod, &self.memory, progress.as_deref());
             pod_status(&inputs, seen, &self.status, node.clock.wall())
         };
         if new == *self.status {

@@ -19,8 +19,9 @@ use rubelet_core::status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left, i
 use crate::chain::Chain;
 use crate::job::{JobContext, JobError, JobResult, PodMemory, PodSnapshot, Rest};
 use crate::node::Node;
+use crate::node_now::NodeNow;
 use crate::ports::{EventKind, FileError};
-use crate::runtime::{PodRuntime, SyncReport, container_name};
+use crate::runtime::{PodRuntime, SyncReport, container_name, handler};
 use crate::volumes::{MountAllError, Mounted, Tell};
 use crate::{resources, volumes};
 
@@ -61,6 +62,7 @@ impl SyncPod<'_> {
         self.memory.resize.begin(&self.snapshot.resize);
         let before = self.memory.seen.clone();
         let seen = self.look().await?;
+        self.memory.handler = handler::of_status(self.node, &self.pod, &seen).await;
         if let Some(before) = before.filter(|before| before.shows_the_same_as(&seen))
             && self.rests()
         {
@@ -74,11 +76,11 @@ impl SyncPod<'_> {
         if is_terminal(&self.status) {
             return Ok(JobEnd::Synced { looked_at: seen.at, again_in: None, terminal: true });
         }
-        let plan = plan_pod(&self.inputs(), &seen);
+        let plan = plan_pod(&self.inputs(&self.node.now()), &seen);
         if plan.is_empty() && self.memory.set_up.is_some() {
             // Only of a status that followed from itself is it known that it follows again.
             let settled = Arc::ptr_eq(&before, &self.status);
-            self.memory.rest = settled.then(|| Rest::on(&self.inputs(), &self.status)).flatten();
+            self.memory.rest = settled.then(|| Rest::on(&self.inputs(&self.node.now()), &self.status)).flatten();
             self.memory.failures.clear();
             return Ok(self.rest_on(&seen).await);
         }
@@ -87,13 +89,13 @@ impl SyncPod<'_> {
     }
 
     /// The inputs of the plan, and of the status as long as the sync loop has no newer ones.
-    fn inputs(&self) -> PodInputs<'_> {
-        self.snapshot.inputs(self.node, &self.pod, &self.memory, self.memory.resize.condition())
+    fn inputs<'a>(&'a self, now: &'a NodeNow) -> PodInputs<'a> {
+        self.snapshot.inputs(self.node, now, &self.pod, &self.memory, self.memory.resize.condition())
     }
 
     /// What the last look left nothing to do for is as it was, and no deadline has passed since.
     fn rests(&self) -> bool {
-        let holds = |rest: &Rest| rest.holds(&self.inputs(), &self.status);
+        let holds = |rest: &Rest| rest.holds(&self.inputs(&self.node.now()), &self.status);
         let overdue = || self.deadline_left().is_some_and(|left| left.is_zero());
         self.memory.rest.as_ref().is_some_and(holds) && !overdue()
     }
@@ -174,7 +176,7 @@ impl SyncPod<'_> {
 
     /// When to do what the new look calls for and is not waited for already, as a back-off is (SYNC-14).
     fn next_step(&self, done: &PodPlan, seen: &PodObservation) -> Option<Duration> {
-        let mut next = plan_pod(&self.inputs(), seen);
+        let mut next = plan_pod(&self.inputs(&self.node.now()), seen);
         // What was done and is still to be done had no effect: no hurry, lest it spin.
         let pause = if next == *done { self.node.settings.pace.soon } else { Duration::ZERO };
         let waits = |start: &StartContainer| {
@@ -237,7 +239,7 @@ impl SyncPod<'_> {
 
     /// Pods on the node's network start without one (SYNC-05).
     async fn network_gate(&self) -> Result<(), JobError> {
-        let problem = self.node.health.borrow().network_problem();
+        let problem = self.node.now().runtime.network_problem();
         let Some(problem) = problem.filter(|_| !self.pod.host_network()) else { return Ok(()) };
         let message = format!("network is not ready: {problem}");
         self.emit(EventKind::Warning, "NetworkNotReady", message.clone()).await;

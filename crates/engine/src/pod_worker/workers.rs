@@ -236,7 +236,7 @@ impl PodWorkers {
     /// Gives one event to one pod and carries out what follows.
     pub fn event(&mut self, uid: &PodUid, event: Event) {
         let now = self.node.clock.mono();
-        let jitter = self.node.ports.chance.fraction();
+        let jitter = self.node.ports.rng.fraction();
         let Some(worker) = self.workers.get_mut(uid) else { return };
         if let Some(due) = worker.life.next_deadline() {
             self.due.remove(&(due, uid.clone()));
@@ -348,7 +348,7 @@ impl PodWorkers {
     fn forget(&mut self, uid: &PodUid) {
         self.leave_name(uid);
         self.prober.gone(uid);
-        self.node.ports.status.forget(uid);
+        self.node.status.forget(uid);
         if let Some(worker) = self.workers.remove(uid)
             && let Some(due) = worker.life.next_deadline()
         {

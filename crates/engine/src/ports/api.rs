@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use rubelet_core::id::{PodRef, PodUid};
+use tokio::sync::watch;
 
 /// A request to the API server that did not succeed.
 ///
@@ -124,8 +125,12 @@ pub trait Objects: Send + Sync {
 pub trait ClusterView: Send + Sync {
     /// Every service; `None` until they have been read once (ENV-03).
     fn services(&self) -> Option<Arc<Vec<Service>>>;
-    /// This node's object, as last seen; `None` until it has been.
-    fn node(&self) -> Option<Arc<Node>>;
+    /// Follows this node's object; `None` until it has been read, and when there is none.
+    fn node_changes(&self) -> watch::Receiver<Option<Arc<Node>>>;
+    /// This node's object, as last read.
+    fn node(&self) -> Option<Arc<Node>> {
+        self.node_changes().borrow().clone()
+    }
     /// The runtime handler of a RuntimeClass; `NotFound` if there is no such class.
     async fn runtime_handler(&self, class: &str) -> Result<String, ApiError>;
 }

@@ -10,15 +10,14 @@ use super::FileError;
 
 pub use rubelet_core::qos::CgroupVersion;
 
-/// Facts of the node that do not change while it is up. Read once at start by the binary and handed around as a value.
+/// Facts of the node that do not change while this process runs. The binary reads them once at start. What may change is
+/// in [`NodeNow`](crate::node_now::NodeNow).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Name of the node, lower case (BOOT-03).
     pub name: String,
     /// Hostname of the machine.
     pub hostname: String,
-    /// Addresses of the node, primary family first.
-    pub ips: Vec<IpAddr>,
     /// CPUs in thousandths.
     pub cpu_millis: i64,
     /// Memory in bytes.
@@ -33,6 +32,14 @@ pub struct NodeFacts {
     pub resolv_conf: String,
     /// AppArmor is enabled.
     pub apparmor: bool,
+    /// SELinux is enabled.
+    pub selinux: bool,
+    /// The kernel can limit the swap of a cgroup.
+    pub swap_controller: bool,
+    /// The `thermal_throttle` directories of the CPUs: they show the load of other tenants (RT-98).
+    pub thermal_throttle_paths: Vec<String>,
+    /// Major and minor version of the kernel; zero if it cannot be read.
+    pub kernel: (u32, u32),
 }
 
 /// Files of the node that pods inherit from, read anew for each pod.
@@ -47,8 +54,8 @@ pub trait HostFiles: Send + Sync {
 /// The memory of this process.
 #[async_trait]
 pub trait OwnMemory: Send + Sync {
-    /// Gives back to the machine what was freed: after a burst it is not needed again soon.
-    async fn give_back(&self);
+    /// Returns freed memory to the machine: after a burst this process does not need it again soon.
+    async fn trim(&self);
 }
 
 /// A process beside this one that keeps sockets open when this one dies, so that whoever is at their other end carries
@@ -61,7 +68,7 @@ pub trait SocketHolder: Send + Sync {
     fn keep_after_end(&self, time: Duration);
 }
 
-/// The node's addresses now: unlike its other facts they may change, and may not be there yet when the node starts.
+/// The node's addresses: they may change, and may not be there yet when the node starts.
 #[async_trait]
 pub trait NodeAddresses: Send + Sync {
     /// The addresses, primary family first (NODE-12).

@@ -1,11 +1,12 @@
 //! The container runtime.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use rubelet_core::id::{ContainerId, PodUid, SandboxId};
-use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, HandlerFeatures, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 
@@ -142,8 +143,8 @@ pub struct RuntimeStatus {
     pub runtime: ReadyCondition,
     /// `NetworkReady`.
     pub network: ReadyCondition,
-    /// Handlers it offers, by name; the empty name is the default one.
-    pub handlers: Vec<RuntimeHandler>,
+    /// What each handler that it offers can do, by name; the empty name is the default one.
+    pub handlers: BTreeMap<String, HandlerFeatures>,
     /// It can set the supplementary groups of a container strictly.
     pub supplemental_groups_policy: bool,
 }
@@ -157,17 +158,6 @@ pub struct ReadyCondition {
     pub reason: String,
     /// The runtime's sentence for why not.
     pub message: String,
-}
-
-/// A runtime handler and what it can do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuntimeHandler {
-    /// Name; empty for the default one.
-    pub name: String,
-    /// It can make mounts read-only all the way down.
-    pub recursive_read_only_mounts: bool,
-    /// It can give a pod its own user namespace.
-    pub user_namespaces: bool,
 }
 
 /// What a command printed and how it ended.

@@ -1,19 +1,14 @@
-//! Where pod statuses go.
+//! Pod statuses, as the node decides them.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rubelet_core::id::PodUid;
 pub use rubelet_core::status::EndProgress;
 
-/// Takes the newest status of a pod. Never waits; a later report of the same pod replaces an earlier one.
-#[doc(alias = "statusManager")]
-pub trait StatusSink: Send + Sync {
-    /// Takes one.
-    fn report(&self, report: StatusReport);
-    /// The pod is known no more: no source has it, and nothing of it is left.
-    #[doc(alias = "RemoveOrphanedStatuses")]
-    fn forget(&self, _uid: &PodUid) {}
+/// Sees every pod status that the node decides, in order. The program needs none; the simulation checks its laws with one.
+pub trait StatusObserver: Send + Sync {
+    /// Sees one. Must not wait.
+    fn observe(&self, report: &StatusReport);
 }
 
 /// A pod's status as this node sees it now.

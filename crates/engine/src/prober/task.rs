@@ -130,7 +130,7 @@ impl Prober {
                 unqueue(&mut self.due, uid, name, container);
             }
         }
-        pod.update(targets, now, || self.node.ports.chance.fraction());
+        pod.update(targets, now, || self.node.ports.rng.fraction());
         for (name, container) in &mut pod.containers {
             queue(&mut self.due, uid, name, container, now.mono);
         }

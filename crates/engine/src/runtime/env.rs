@@ -21,15 +21,16 @@ impl PodRuntime<'_> {
             Some(cluster) => self.fetch(cluster, container).await,
             None => EnvSources::default(),
         };
+        let now = self.node.now();
         let view = EnvView {
             services: match &known {
                 None => Services::Standalone,
                 Some(None) => Services::Unread,
                 Some(Some(services)) => Services::Known(services.as_slice()),
             },
-            host_ips: &self.node.facts.ips,
+            host_ips: &now.ips,
             pod_ips,
-            allocatable: &self.node.settings.admission.allocatable,
+            allocatable: &now.allocatable,
             sources: &sources,
         };
         container_env(self.pod, container, &view).map_err(|err| err.to_string())

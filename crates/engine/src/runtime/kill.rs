@@ -187,7 +187,7 @@ pub(crate) async fn kill_one(
 
 /// Where the pod is: a sandbox without an address of its own is on the node's network.
 fn address(node: &Node, seen: &PodObservation) -> Option<IpAddr> {
-    seen.ips().first().or(node.facts.ips.first()).copied()
+    seen.ips().first().copied().or_else(|| node.now().ips.first().copied())
 }
 
 /// Resolves when every container in `after` has ended.

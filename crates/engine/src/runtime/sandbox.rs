@@ -2,12 +2,11 @@
 
 use rubelet_core::dns::{DnsView, PodDns, pod_dns};
 use rubelet_core::id::SandboxId;
-use rubelet_core::launch::{LaunchContext, SandboxConfig, SandboxInputs, sandbox_config};
+use rubelet_core::launch::{SandboxConfig, SandboxInputs, sandbox_config};
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::observe::PodObservation;
-use rubelet_core::pod::PodExt;
 
-use super::{LiveSandbox, PodRuntime};
+use super::{LiveSandbox, PodRuntime, handler};
 use crate::chain::Chain;
 use crate::job::{PodMemory, retry_after};
 use crate::ports::{EventKind, RpcErrorKind};
@@ -49,7 +48,7 @@ impl PodRuntime<'_> {
         for warning in dns.warnings {
             self.job.emit(self.pod, None, EventKind::Warning, warning.reason, warning.message).await;
         }
-        let handler = match self.runtime_handler().await {
+        let handler = match handler::of_class(self.node, self.pod).await {
             Ok(handler) => handler,
             Err(problem) => return Err((self.sandbox_failed(problem).await, Retry::Later)),
         };
@@ -79,11 +78,12 @@ impl PodRuntime<'_> {
     }
 
     fn dns(&self, resolv_conf: Option<&str>) -> Result<PodDns, String> {
+        let now = self.node.now();
         let view = DnsView {
             cluster_dns: &self.node.settings.cluster_dns,
             cluster_domain: &self.node.settings.launch.cluster_domain,
             resolv_conf,
-            node_ips: &self.node.facts.ips,
+            node_ips: &now.ips,
         };
         pod_dns(self.pod, &view).map_err(|err| err.to_string())
     }
@@ -94,24 +94,9 @@ impl PodRuntime<'_> {
         dns: Option<rubelet_core::launch::DnsConfig>,
         runtime_handler: String,
     ) -> Result<SandboxConfig, String> {
-        let inputs = SandboxInputs { attempt, dns, runtime_handler, ..SandboxInputs::default() };
+        let features = self.node.now().handler(&runtime_handler);
+        let inputs = SandboxInputs { attempt, dns, runtime_handler, features, ..SandboxInputs::default() };
         sandbox_config(&self.node.settings.launch, self.pod, &inputs).map_err(|err| err.to_string())
-    }
-
-    /// The runtime handler that the pod's RuntimeClass stands for (RTC-01).
-    async fn runtime_handler(&self) -> Result<String, String> {
-        let class = self.pod.pod_spec().and_then(|s| s.runtime_class_name.as_deref()).unwrap_or_default();
-        if class.is_empty() {
-            return Ok(String::new());
-        }
-        match &self.node.ports.cluster {
-            Some(cluster) => match cluster.view.runtime_handler(class).await {
-                Ok(handler) => Ok(handler),
-                Err(err) if err.is_not_found() => Err(format!("runtimeclass.node.k8s.io {class:?} not found")),
-                Err(err) => Err(format!("failed to lookup RuntimeClass {class}: {err}")),
-            },
-            None => standalone_handler(&self.node.settings.launch, class),
-        }
     }
 
     /// Tells people that the sandbox failed. If the pod has been told to end meanwhile, nobody gets here (RT-04).
@@ -120,15 +105,4 @@ impl PodRuntime<'_> {
         self.job.emit(self.pod, None, EventKind::Warning, "FailedCreatePodSandBox", message.clone()).await;
         message
     }
-}
-
-/// Without an API server there are no RuntimeClass objects, so the name is taken for the handler's own; upstream,
-/// standalone, runs such a pod on the default handler without a word.
-fn standalone_handler(launch: &LaunchContext, class: &str) -> Result<String, String> {
-    // A runtime that does not tell its handlers is left to judge for itself.
-    if launch.handlers.is_empty() || launch.handlers.contains_key(class) {
-        return Ok(class.to_owned());
-    }
-    let offered: Vec<&str> = launch.handlers.keys().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    Err(format!("RuntimeClass {class:?} names no handler of the runtime, which offers: {}", offered.join(", ")))
 }

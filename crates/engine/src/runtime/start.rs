@@ -166,7 +166,7 @@ impl PodRuntime<'_> {
     ) -> Result<ContainerConfig, String> {
         let container = prepared.container;
         let target = self.target(prepared.start, seen)?;
-        let envs = self.environment(container, self.addresses(sandbox)).await?;
+        let envs = self.environment(container, &self.addresses(sandbox)).await?;
         let bound = self.bind_subpaths(container, &envs).await?;
         let (from_logs, hosts, termination) =
             tokio::try_join!(self.make_logs(container), self.write_hosts(sandbox), self.termination_file(container))?;
@@ -193,6 +193,7 @@ impl PodRuntime<'_> {
             target: target.as_ref(),
             extra: &extra,
             runtime_handler: &sandbox.config.runtime_handler,
+            features: self.node.now().handler(&sandbox.config.runtime_handler),
             user_namespace: None,
             volume_groups: &[],
             exclusive_cpus: false,
@@ -252,7 +253,7 @@ impl PodRuntime<'_> {
         if container.termination_message_path.as_deref().unwrap_or_default().is_empty() {
             return Ok(None);
         }
-        let name = format!("{:08x}", self.node.ports.chance.next() >> 32);
+        let name = format!("{:08x}", self.node.ports.rng.next() >> 32);
         let made = self.node.ports.dirs.make_termination_file(&self.job.pod.uid, &container.name, &name).await;
         made.map(Some).map_err(|err| Chain(&err).to_string())
     }
@@ -344,8 +345,8 @@ impl PodRuntime<'_> {
 
     /// Where the pod is: on the node's network, where the node is.
     /// upstream: kubelet.go SyncPod, kubelet_pods.go generateAPIPodStatus (v1.36)
-    fn addresses<'a>(&'a self, sandbox: &'a LiveSandbox) -> &'a [IpAddr] {
-        if self.pod.host_network() { &self.node.facts.ips } else { &sandbox.ips }
+    fn addresses(&self, sandbox: &LiveSandbox) -> Vec<IpAddr> {
+        if self.pod.host_network() { self.node.now().ips.to_vec() } else { sandbox.ips.clone() }
     }
 
     /// A call whose answer was lost may have succeeded, and one that finds its name taken follows such a call: look

@@ -1,4 +1,4 @@
-//! The mailbox: the newest report of each pod.
+//! The mailbox of the status writer: the newest status of each pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,58 +6,77 @@ use std::sync::Arc;
 use rubelet_core::id::{PodRef, PodUid};
 use tokio::sync::watch;
 
-use crate::ports::{StatusReport, StatusSink};
+use crate::ports::{StatusObserver, StatusReport};
 
-/// Takes reports for the writer. It holds at most one of each pod, so it needs no bound of its own.
+/// Where pod statuses go. It never waits: a later status of a pod replaces an earlier one.
 #[derive(Clone)]
 pub struct StatusMail {
-    mail: Arc<watch::Sender<Mail>>,
-    /// Who else is told.
-    also: Arc<dyn StatusSink>,
+    /// `None` on a node without an API server: nobody writes statuses there, the sync loop's own view shows them.
+    inbox: Option<Inbox>,
+    observer: Option<Arc<dyn StatusObserver>>,
 }
+
+/// The writer's end. It holds at most one status of each pod, so it needs no bound of its own.
+#[derive(Clone)]
+pub(super) struct Inbox(Arc<watch::Sender<Mail>>);
 
 /// What has come in since the writer last looked.
 #[derive(Default)]
 pub(super) struct Mail {
-    /// Pods that are known no more. A report of the same UID that came later is of its next life.
+    /// Pods of which nothing is left. A status of the same UID that came later is of its next life.
     pub(super) forgotten: BTreeSet<PodUid>,
     pub(super) reports: BTreeMap<PodUid, StatusReport>,
 }
 
 impl StatusMail {
-    pub(super) fn new(also: Arc<dyn StatusSink>) -> Self {
-        Self { mail: Arc::new(watch::Sender::new(Mail::default())), also }
+    /// A mailbox that no writer reads.
+    pub(crate) fn unread(observer: Option<Arc<dyn StatusObserver>>) -> Self {
+        Self { inbox: None, observer }
     }
 
+    /// A mailbox and its writer's end.
+    pub(super) fn new(observer: Option<Arc<dyn StatusObserver>>) -> (Self, Inbox) {
+        let inbox = Inbox(Arc::new(watch::Sender::new(Mail::default())));
+        (Self { inbox: Some(inbox.clone()), observer }, inbox)
+    }
+
+    /// Takes the newest status of a pod.
+    pub fn report(&self, report: StatusReport) {
+        if let Some(observer) = &self.observer {
+            observer.observe(&report);
+        }
+        if let Some(Inbox(mail)) = &self.inbox {
+            mail.send_modify(|mail| {
+                mail.reports.insert(PodRef::of(&report.pod).uid, report);
+            });
+        }
+    }
+
+    /// The pod is known no more: no source has it, and nothing of it is left.
+    #[doc(alias = "RemoveOrphanedStatuses")]
+    pub fn forget(&self, uid: &PodUid) {
+        if let Some(Inbox(mail)) = &self.inbox {
+            mail.send_modify(|mail| {
+                mail.reports.remove(uid);
+                mail.forgotten.insert(uid.clone());
+            });
+        }
+    }
+}
+
+impl Inbox {
     /// Wakes when something has come in.
     pub(super) fn subscribe(&self) -> watch::Receiver<Mail> {
-        self.mail.subscribe()
+        self.0.subscribe()
     }
 
     /// Takes out all that has come in.
     pub(super) fn take(&self) -> Mail {
         let mut taken = Mail::default();
-        self.mail.send_if_modified(|mail| {
+        self.0.send_if_modified(|mail| {
             taken = std::mem::take(mail);
             false
         });
         taken
-    }
-}
-
-impl StatusSink for StatusMail {
-    fn report(&self, report: StatusReport) {
-        self.also.report(report.clone());
-        self.mail.send_modify(|mail| {
-            mail.reports.insert(PodRef::of(&report.pod).uid, report);
-        });
-    }
-
-    fn forget(&self, uid: &PodUid) {
-        self.also.forget(uid);
-        self.mail.send_modify(|mail| {
-            mail.reports.remove(uid);
-            mail.forgotten.insert(uid.clone());
-        });
     }
 }

@@ -14,11 +14,11 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use super::mail::{Mail, StatusMail};
+use super::mail::{Inbox, Mail, StatusMail};
 use super::pace::{Pace, pod_pause};
 use crate::clock::Clock;
 use crate::mirror::Mirrors;
-use crate::ports::{ApiError, ApiErrorKind, PodApi, StatusReport, StatusSink};
+use crate::ports::{ApiError, ApiErrorKind, PodApi, StatusObserver, StatusReport};
 use crate::task::timed;
 
 /// A request that takes longer is given up: the adapter's own deadline is shorter, and this is for one that has none.
@@ -34,7 +34,7 @@ const GATHER: Duration = Duration::from_millis(500);
 pub struct StatusWriter {
     api: Arc<dyn PodApi>,
     clock: Clock,
-    mail: StatusMail,
+    inbox: Inbox,
     news: watch::Receiver<Mail>,
     mirrors: watch::Receiver<Arc<Mirrors>>,
     pods: BTreeMap<PodUid, Entry>,
@@ -112,19 +112,19 @@ enum Event {
 }
 
 impl StatusWriter {
-    /// A writer, and where to leave reports for it. `also` is told of every report too.
+    /// A writer, and where statuses for it go. `observer` sees each of them.
     pub fn new(
         api: Arc<dyn PodApi>,
         clock: Clock,
         mirrors: watch::Receiver<Arc<Mirrors>>,
-        also: Arc<dyn StatusSink>,
+        observer: Option<Arc<dyn StatusObserver>>,
     ) -> (Self, StatusMail) {
-        let mail = StatusMail::new(also);
+        let (mail, inbox) = StatusMail::new(observer);
         let this = Self {
             api,
             clock,
-            news: mail.subscribe(),
-            mail: mail.clone(),
+            news: inbox.subscribe(),
+            inbox,
             mirrors,
             pods: BTreeMap::new(),
             queue: BTreeSet::new(),
@@ -175,7 +175,7 @@ impl StatusWriter {
 
     fn take_mail(&mut self) {
         self.news.mark_unchanged();
-        let Mail { forgotten, reports } = self.mail.take();
+        let Mail { forgotten, reports } = self.inbox.take();
         for uid in forgotten {
             self.forget(&uid);
         }

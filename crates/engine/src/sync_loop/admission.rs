@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::{Rejected, SyncLoop};
 use crate::allocations::{PendingAdmission, Wait};
-use crate::node::NodeNow;
+use crate::node_now::NodeNow;
 use crate::pod_worker::Outcome;
 use crate::ports::{EndProgress, EventKind, PodEvent, StatusReport};
 
@@ -25,7 +25,7 @@ use crate::ports::{EndProgress, EventKind, PodEvent, StatusReport};
 #[derive(Default)]
 pub(super) struct AdmissionBatch {
     others: Option<Vec<Allocation>>,
-    node: Option<NodeNow>,
+    node: Option<Arc<NodeNow>>,
 }
 
 /// How long the watch of the node may lag behind the watch of pods: the scheduler may have placed a pod here for a label
@@ -174,7 +174,7 @@ impl SyncLoop {
             return;
         }
         if self.rejected.remove(&uid).is_some() && !self.workers.knows(&uid) {
-            self.node.ports.status.forget(&uid);
+            self.node.status.forget(&uid);
         }
         self.allocations.stop_waiting(&uid);
         // Before every source has been read, another source may have the pod (LOOP-07); housekeeping ends it if none has.
@@ -217,7 +217,7 @@ impl SyncLoop {
         }
         let progress = if known || runs { EndProgress::MayRun } else { EndProgress::Finished };
         let (pod, status) = (Arc::clone(&rejected.pod), Arc::clone(&rejected.status));
-        self.node.ports.status.report(StatusReport { pod, status, progress });
+        self.node.status.report(StatusReport { pod, status, progress });
     }
 
     /// Ends the victims. Admission of the pod is tried again when they have stopped (ADM-31).

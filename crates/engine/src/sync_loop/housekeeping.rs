@@ -202,7 +202,7 @@ impl Housekeeping {
                 let due = node.clock.mono() + GIVE_BACK_AFTER;
                 self.chores.spawn(timed("give-memory-back", async move {
                     node.clock.sleep_until(Some(due)).await;
-                    node.ports.memory.give_back().await;
+                    node.ports.memory.trim().await;
                     ChoreEnd::Done
                 }));
             }

@@ -63,14 +63,14 @@ fn resize(api: &FakeApi, name: &str, cpu: u64) {
 
 /// One random thing happens to the node.
 async fn step(sim: &mut Sim, api: &FakeApi, number: u64) {
-    let name = format!("{}-uid", sim.chance.below(1_000_000) * 100 + number);
-    let cpu = 1 + sim.chance.below(20);
+    let name = format!("{}-uid", sim.rng.below(1_000_000) * 100 + number);
+    let cpu = 1 + sim.rng.below(20);
     // Every fourth pod takes its time to stop.
     let (container, grace) = if number.is_multiple_of(4) { ("slow", 9) } else { ("app", 1) };
     let new = pod(&name).uid(&name).container(container).request("cpu", &cpu.to_string()).grace_secs(grace);
     let names = api.names();
-    let any = usize::try_from(sim.chance.below(names.len().max(1) as u64)).ok().and_then(|n| names.get(n));
-    match (sim.chance.below(12), any) {
+    let any = usize::try_from(sim.rng.below(names.len().max(1) as u64)).ok().and_then(|n| names.get(n));
+    match (sim.rng.below(12), any) {
         (0..=2, _) => api.put(&new.build()),
         (3, _) => api.put(&new.restart(RestartPolicy::Never).build()),
         (4, _) => api.put(&new.request("cpu", &(cpu + 30).to_string()).priority(CRITICAL).build()),
@@ -102,7 +102,7 @@ async fn an_allocation_is_released_once_and_not_before_its_pod_is_gone() {
         let mut ledger = Ledger::default();
         for number in 0..40 {
             step(&mut sim, &api, number).await;
-            for _ in 0..sim.chance.below(20) {
+            for _ in 0..sim.rng.below(20) {
                 ledger.sample(&sim, &api, seed).await;
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rubelet_core::pod::PodExt;
 use rubelet_core::status::is_terminal;
-use rubelet_engine::ports::Chance as _;
+use rubelet_engine::ports::Rng as _;
 use rubelet_testkit::{ApiFaults, Behaviour, FakeApi, Faults, pod};
 
 use crate::sim::{Sim, is_ready, static_pod};
@@ -39,9 +39,9 @@ async fn a_rollout_survives_an_outage_and_our_own_death() {
         for name in &names {
             api.put(&pod(name).build());
         }
-        tokio::time::sleep(Duration::from_millis(sim.chance.below(1500))).await;
+        tokio::time::sleep(Duration::from_millis(sim.rng.below(1500))).await;
         api.go_away(Duration::from_secs(20));
-        tokio::time::sleep(Duration::from_millis(sim.chance.below(1500))).await;
+        tokio::time::sleep(Duration::from_millis(sim.rng.below(1500))).await;
         sim.kill();
         sim.start().await;
         sim.until(120, "every pod to be ready in the API", async |_| names.iter().all(|n| is_ready(&api.status(n))))
@@ -91,13 +91,13 @@ async fn while_the_api_is_away_pods_live_on() {
 }
 
 async fn happen(sim: &mut Sim, api: &FakeApi) {
-    let name = format!("p{}", sim.chance.below(6));
-    match sim.chance.below(20) {
+    let name = format!("p{}", sim.rng.below(6));
+    match sim.rng.below(20) {
         0..=5 => {
             if api.pod(&name).is_none() {
-                let uid = format!("{name}-{}", sim.chance.next());
-                let builder = pod(&name).uid(&uid).grace_secs(i64::try_from(sim.chance.below(10)).expect("small"));
-                let builder = match sim.chance.below(4) {
+                let uid = format!("{name}-{}", sim.rng.next());
+                let builder = pod(&name).uid(&uid).grace_secs(i64::try_from(sim.rng.below(10)).expect("small"));
+                let builder = match sim.rng.below(4) {
                     0 => builder.init("init").container("app"),
                     1 => builder.restart(rubelet_core::pod::RestartPolicy::Never).container("short"),
                     2 => builder.sidecar("side").container("app"),
@@ -109,11 +109,11 @@ async fn happen(sim: &mut Sim, api: &FakeApi) {
         6..=8 => api.delete(&name, 5),
         9 => api.force_delete(&name),
         10 => drop(sim.runtime.end_container(&name, "app", 1)),
-        11 => api.go_away(Duration::from_secs(sim.chance.below(30))),
+        11 => api.go_away(Duration::from_secs(sim.rng.below(30))),
         12 => api.stall_watch(true),
         13 | 14 => api.stall_watch(false),
         15 => sim.restart().await,
-        16 => sim.files.put(static_pod("static").uid(&format!("s{}", sim.chance.below(3))).build()),
+        16 => sim.files.put(static_pod("static").uid(&format!("s{}", sim.rng.below(3))).build()),
         17 => sim.files.take_away("static"),
         18 => sim.runtime.reboot(),
         _ => api.edit(&name, |pod| {
@@ -132,7 +132,7 @@ async fn bad_days_in_a_cluster_end_well() {
         sim.runtime.script("short", [Behaviour::exits_after(Duration::from_secs(2), 0)]);
         for _ in 0..60 {
             happen(&mut sim, &api).await;
-            let pause = sim.chance.below(4000);
+            let pause = sim.rng.below(4000);
             tokio::time::sleep(Duration::from_millis(pause)).await;
             sim.watch_laws().await;
             assert!(api.violations().is_empty(), "SIM_SEED={seed}: {:#?}", api.violations());

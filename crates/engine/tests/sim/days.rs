@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::PodRef;
 use rubelet_core::pod::{RestartPolicy, Source};
-use rubelet_engine::ports::{Chance as _, RpcErrorKind};
+use rubelet_engine::ports::{Rng as _, RpcErrorKind};
 use rubelet_testkit::{Behaviour, FakeSource, Faults, PodBuilder, Pull};
 
 use crate::sim::{Sim, static_pod};
@@ -44,15 +44,15 @@ fn shaped(builder: PodBuilder, shape: u64) -> PodBuilder {
 }
 
 fn one_of<const N: usize>(sim: &Sim, words: [&'static str; N]) -> &'static str {
-    let n = usize::try_from(sim.chance.next()).unwrap_or_default() % N;
+    let n = usize::try_from(sim.rng.next()).unwrap_or_default() % N;
     words.into_iter().nth(n).unwrap_or_default()
 }
 
 fn random_pod(sim: &Sim, source: Source, name: &str) -> Arc<Pod> {
-    let shape = sim.chance.below(12);
+    let shape = sim.rng.below(12);
     // Now and then a UID that another name, or the other source, may have too.
-    let uid = if sim.chance.below(8) == 0 { format!("shared-{shape}") } else { format!("{name}-{shape}") };
-    let grace = i64::try_from(sim.chance.below(20)).expect("small");
+    let uid = if sim.rng.below(8) == 0 { format!("shared-{shape}") } else { format!("{name}-{shape}") };
+    let grace = i64::try_from(sim.rng.below(20)).expect("small");
     let image = one_of(sim, ["a:1", "b:1", "sick:1"]);
     let builder = rubelet_testkit::pod(name).static_from(source).uid(&uid).grace_secs(grace);
     shaped(builder, shape)
@@ -62,30 +62,30 @@ fn random_pod(sim: &Sim, source: Source, name: &str) -> Arc<Pod> {
 
 fn source(sim: &Sim) -> (FakeSource, Source) {
     match &sim.more {
-        Some(more) if sim.chance.below(3) == 0 => (more.clone(), Source::Http),
+        Some(more) if sim.rng.below(3) == 0 => (more.clone(), Source::Http),
         _ => (sim.files.clone(), Source::File),
     }
 }
 
 async fn happen(sim: &mut Sim) {
-    let name = format!("p{}", sim.chance.below(NAMES));
+    let name = format!("p{}", sim.rng.below(NAMES));
     let (from, kind) = source(sim);
-    match sim.chance.below(24) {
+    match sim.rng.below(24) {
         0..=6 => from.put(random_pod(sim, kind, &name)),
         7..=9 => from.take_away(&name),
         10 | 11 => {
             let container = one_of(sim, ["app", "helper", "side-0", "side-1", "init-0"]);
-            sim.runtime.end_container(&name, container, i32::try_from(sim.chance.below(2)).expect("small"));
+            sim.runtime.end_container(&name, container, i32::try_from(sim.rng.below(2)).expect("small"));
         }
         12 => sim.runtime.end_sandbox(&name),
         13 => sim.runtime.reboot(),
-        14 => sim.runtime.go_away(Duration::from_secs(sim.chance.below(40))),
-        15 => sim.runtime.forget(u32::try_from(sim.chance.below(3)).expect("small")),
-        16 => sim.dirs.set_full(sim.chance.below(2) == 0),
-        17 => sim.runtime.set_network(sim.chance.below(2) == 0, "cni plugin not initialized"),
-        18 => sim.volumes.set_stuck("data", sim.chance.below(2) == 0),
+        14 => sim.runtime.go_away(Duration::from_secs(sim.rng.below(40))),
+        15 => sim.runtime.forget(u32::try_from(sim.rng.below(3)).expect("small")),
+        16 => sim.dirs.set_full(sim.rng.below(2) == 0),
+        17 => sim.runtime.set_network(sim.rng.below(2) == 0, "cni plugin not initialized"),
+        18 => sim.volumes.set_stuck("data", sim.rng.below(2) == 0),
         19 => {
-            let jump = i64::try_from(sim.chance.below(7200)).expect("small") - 3600;
+            let jump = i64::try_from(sim.rng.below(7200)).expect("small") - 3600;
             sim.set_wall(SignedDuration::from_secs(jump));
         }
         20 => {
@@ -97,7 +97,7 @@ async fn happen(sim: &mut Sim) {
         }
         21 => {
             let fails = Pull::Fails(RpcErrorKind::NotFound, "not found".into());
-            let pull = if sim.chance.below(2) == 0 { fails } else { Pull::Takes(Duration::from_secs(5)) };
+            let pull = if sim.rng.below(2) == 0 { fails } else { Pull::Takes(Duration::from_secs(5)) };
             sim.runtime.script_pull("sick:1", pull);
         }
         22 => sim.restart().await,
@@ -166,7 +166,7 @@ async fn live_through(seed: u64, hints: bool) {
     sim.start().await;
     for _ in 0..HAPPENINGS {
         happen(&mut sim).await;
-        let pause = sim.chance.below(3000);
+        let pause = sim.rng.below(3000);
         for _ in 0..3 {
             tokio::time::sleep(Duration::from_millis(pause / 3)).await;
             sim.watch_laws().await;
@@ -202,13 +202,13 @@ async fn pods_that_come_and_go_faster_than_they_start_leave_nothing() {
         let mut sim = Sim::seeded(seed).await;
         sim.runtime.set_latency(Duration::from_millis(30));
         for _ in 0..200 {
-            let name = format!("p{}", sim.chance.below(3));
-            if sim.chance.below(2) == 0 {
+            let name = format!("p{}", sim.rng.below(3));
+            if sim.rng.below(2) == 0 {
                 sim.files.put(static_pod(&name).uid(&name).build());
             } else {
                 sim.files.take_away(&name);
             }
-            let pause = sim.chance.below(60);
+            let pause = sim.rng.below(60);
             tokio::time::sleep(Duration::from_millis(pause)).await;
             sim.watch_laws().await;
         }

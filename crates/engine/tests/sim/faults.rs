@@ -24,39 +24,39 @@ fn seeds() -> Vec<u64> {
 
 /// One random thing happens.
 async fn happen(sim: &mut Sim, restarts: bool) {
-    let name = format!("p{}", sim.chance.below(6));
-    match sim.chance.below(10) {
+    let name = format!("p{}", sim.rng.below(6));
+    match sim.rng.below(10) {
         0..=3 => {
-            let generation = sim.chance.below(3);
-            let grace = i64::try_from(sim.chance.below(20)).expect("small");
+            let generation = sim.rng.below(3);
+            let grace = i64::try_from(sim.rng.below(20)).expect("small");
             let mut pod = static_pod(&name).uid(&format!("{name}-{generation}")).grace_secs(grace);
-            if sim.chance.below(4) == 0 {
+            if sim.rng.below(4) == 0 {
                 pod = pod.container("helper");
             }
-            if sim.chance.below(5) == 0 {
+            if sim.rng.below(5) == 0 {
                 pod = pod.restart(RestartPolicy::OnFailure);
             }
-            if sim.chance.below(3) == 0 {
+            if sim.rng.below(3) == 0 {
                 pod = pod.http_probe(|c| &mut c.readiness_probe, READY, 2, |_| {});
             }
-            if sim.chance.below(3) == 0 {
+            if sim.rng.below(3) == 0 {
                 pod = pod.http_probe(|c| &mut c.liveness_probe, ALIVE, 2, |_| {});
             }
-            if sim.chance.below(3) == 0 {
+            if sim.rng.below(3) == 0 {
                 pod = pod.http_probe(|c| &mut c.startup_probe, ALIVE, 1, |_| {});
             }
             sim.files.put(pod.build());
         }
         4 | 5 => sim.files.take_away(&name),
         6 => {
-            sim.runtime.end_container(&name, "app", i32::try_from(sim.chance.below(2)).expect("small"));
+            sim.runtime.end_container(&name, "app", i32::try_from(sim.rng.below(2)).expect("small"));
         }
         7 => sim.runtime.end_sandbox(&name),
         8 if restarts => sim.restart().await,
         9 => {
             let manners = [Manner::Answers(200), Manner::Answers(500), Manner::Hangs, Manner::Refuses];
-            let manner = manners.into_iter().nth(usize::try_from(sim.chance.below(4)).expect("small"));
-            let port = if sim.chance.below(2) == 0 { READY } else { ALIVE };
+            let manner = manners.into_iter().nth(usize::try_from(sim.rng.below(4)).expect("small"));
+            let port = if sim.rng.below(2) == 0 { READY } else { ALIVE };
             sim.probes.set(port, manner.expect("one of four"));
         }
         _ => {}
@@ -72,7 +72,7 @@ async fn live_through(seed: u64, faults: Faults, hints: bool, restarts: bool) {
     sim.runtime.script("helper", [Behaviour::runs().on_term(Duration::from_secs(3), 143)]);
     for _ in 0..40 {
         happen(&mut sim, restarts).await;
-        let pause = sim.chance.below(4000);
+        let pause = sim.rng.below(4000);
         tokio::time::sleep(Duration::from_millis(pause)).await;
         sim.check_laws();
     }

@@ -209,6 +209,6 @@ async fn what_a_burst_has_freed_is_given_back_when_all_rest() {
     }
     sim.until_ready(&names.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
     sim.pass(12).await;
-    let after_burst = sim.memory.times_given_back();
+    let after_burst = sim.memory.times_trimmed();
     assert!((1..=4).contains(&after_burst), "{after_burst}: once or twice, not with every job");
 }

@@ -17,6 +17,7 @@ mod life;
 mod names;
 mod node;
 mod node_lease;
+mod node_now;
 mod objects;
 mod probes;
 mod puller;

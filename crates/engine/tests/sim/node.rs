@@ -1,6 +1,5 @@
 //! The node's own object: registered, kept true, and left alone when there is nothing to tell.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeSystemInfo};
 use rubelet_core::node::{Machine, NodeSetup, Pressure};
 use rubelet_engine::node_reporter::{NodeParts, NodeTiming, Registration};
 use rubelet_engine::ports::ApiErrorKind;
-use rubelet_testkit::{FakeAddresses, FakeNodeApi};
+use rubelet_testkit::FakeNodeApi;
 use tokio::sync::watch;
 
 use crate::sim::Sim;
@@ -44,7 +43,6 @@ fn parts(api: &FakeNodeApi) -> NodeParts {
         api: Arc::new(api.clone()),
         lease: Arc::new(api.clone()),
         watched: api.watched(),
-        addresses: Arc::new(FakeAddresses::new(vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))])),
         pressure: watch::channel(Pressure::default()).1,
         allocatable_enforced: true,
     }

@@ -10,7 +10,7 @@ use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::gc::GcPolicy;
 use rubelet_core::id::PodUid;
-use rubelet_core::launch::{HandlerFeatures, LaunchContext, LaunchGates, SwapPolicy};
+use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::{Pace, Stage};
 use rubelet_core::plan::PlanGates;
 use rubelet_core::pod::Source;
@@ -27,12 +27,16 @@ use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
-    FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMemory, FakePodDirs, FakePodLogs, FakeProbes,
-    FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededChance, TestClock,
+    FakeAddresses, FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMemory, FakePodDirs, FakePodLogs,
+    FakeProbes, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededRng,
+    TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::laws::Laws;
+
+/// The node's address, unless a test changes it.
+pub(crate) const NODE_IP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// A simulated node. The fields are the world, which outlives the engine.
 pub(crate) struct Sim {
@@ -47,10 +51,12 @@ pub(crate) struct Sim {
     pub(crate) events: RecordingEvents,
     pub(crate) statuses: RecordingStatus,
     pub(crate) checkpoints: FakeCheckpoints,
-    pub(crate) chance: SeededChance,
+    pub(crate) rng: SeededRng,
     /// What listens in the pods.
     pub(crate) memory: FakeMemory,
     pub(crate) probes: FakeProbes,
+    /// Addresses of the node.
+    pub(crate) addresses: FakeAddresses,
     /// A second source, where a test wants one.
     pub(crate) more: Option<FakeSource>,
     /// The API server, where a test wants one.
@@ -110,8 +116,9 @@ impl Sim {
             events: RecordingEvents::default(),
             statuses: RecordingStatus::default(),
             checkpoints: FakeCheckpoints::default(),
-            chance: SeededChance::new(seed ^ 0x5eed),
+            rng: SeededRng::new(seed ^ 0x5eed),
             memory: FakeMemory::default(),
+            addresses: FakeAddresses::new(vec![NODE_IP]),
             probes: FakeProbes::new(clock),
             more: None,
             api: None,
@@ -145,8 +152,10 @@ impl Sim {
         let parts = Parts {
             ports: self.ports(),
             facts: facts(),
+            ips: vec![NODE_IP],
             settings,
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
+            status_observer: Some(Arc::new(self.statuses.clone())),
             clock: self.wall.clone(),
             sources,
             node: self.node.as_ref().map(|parts| parts()),
@@ -170,10 +179,10 @@ impl Sim {
             checkpoints: Arc::new(self.checkpoints.clone()),
             host_files: Arc::new(FakeHostFiles),
             events: Arc::new(self.events.clone()),
-            status: Arc::new(self.statuses.clone()),
+            addresses: Arc::new(self.addresses.clone()),
             probes: Arc::new(self.probes.clone()),
             memory: Arc::new(self.memory.clone()),
-            chance: Arc::new(self.chance.clone()),
+            rng: Arc::new(self.rng.clone()),
             cluster: self.api.as_ref().map(FakeApi::ports),
         }
     }
@@ -358,7 +367,6 @@ pub(crate) fn facts() -> NodeFacts {
     NodeFacts {
         name: "node".into(),
         hostname: "node".into(),
-        ips: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))],
         cpu_millis: 64_000,
         memory_bytes: 64 << 30,
         swap_bytes: 0,
@@ -366,6 +374,10 @@ pub(crate) fn facts() -> NodeFacts {
         cgroups: rubelet_engine::ports::CgroupVersion::V2,
         resolv_conf: "/etc/resolv.conf".into(),
         apparmor: false,
+        selinux: false,
+        swap_controller: false,
+        thermal_throttle_paths: Vec::new(),
+        kernel: (6, 1),
     }
 }
 
@@ -392,7 +404,6 @@ pub(crate) fn settings() -> Settings {
             selinux: false,
             masked_paths: Vec::new(),
             cluster_domain: String::new(),
-            handlers: BTreeMap::from([("sandboxed".to_owned(), HandlerFeatures::default())]),
             gates: LaunchGates::default(),
         },
         cluster_dns: Vec::new(),
@@ -406,5 +417,6 @@ pub(crate) fn settings() -> Settings {
             unserved: BTreeSet::from(["example.com/left-behind".to_owned()]),
             sysctls: SysctlAllowlist::new((6, 1), &[]).expect("an empty list"),
         },
+        address_period: Duration::from_secs(10),
     }
 }

@@ -10,10 +10,10 @@ use rubelet_core::pod::{HASH_ANNOTATION, Source};
 use rubelet_core::status::EndProgress;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::mirror::{Mirrored, Mirrors};
-use rubelet_engine::ports::{ApiErrorKind, StatusReport, StatusSink};
+use rubelet_engine::ports::{ApiErrorKind, StatusReport};
 use rubelet_engine::status::{StatusMail, StatusWriter};
 use rubelet_engine::task::TaskGroup;
-use rubelet_testkit::{Answer, PodBuilder, RecordingStatus, ScriptedPodApi, TestClock, pod};
+use rubelet_testkit::{Answer, PodBuilder, ScriptedPodApi, TestClock, pod};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -30,9 +30,8 @@ impl Rig {
         let clock = TestClock::start();
         let api = ScriptedPodApi::new(clock);
         let (mirrors, seen) = watch::channel(Arc::new(Mirrors::default()));
-        let also = Arc::new(RecordingStatus::default());
         let (writer, mail) =
-            StatusWriter::new(Arc::new(api.clone()), Clock::virtual_from(clock.now().wall), seen, also);
+            StatusWriter::new(Arc::new(api.clone()), Clock::virtual_from(clock.now().wall), seen, None);
         let mut tasks = TaskGroup::new(&CancellationToken::new());
         let cancel = tasks.cancel_token();
         tasks.start("status-writer", writer.run(cancel));

@@ -29,6 +29,8 @@ pub struct FactsRequest {
 pub struct Facts {
     /// The node.
     pub node: NodeFacts,
+    /// Its addresses at the start, primary family first.
+    pub ips: Vec<IpAddr>,
     /// Why it has no addresses, if it has none.
     pub no_address: Option<AddressError>,
 }
@@ -76,7 +78,6 @@ pub async fn node_facts(request: FactsRequest) -> Result<Facts, FactsError> {
             Ok(NodeFacts {
                 hostname: name.clone(),
                 name,
-                ips,
                 cpu_millis: count.saturating_mul(1000),
                 memory_bytes: size("MemTotal")?,
                 swap_bytes: kilobytes(&memory, "SwapTotal").unwrap_or_default(),
@@ -84,10 +85,14 @@ pub async fn node_facts(request: FactsRequest) -> Result<Facts, FactsError> {
                 cgroups: layout.version(),
                 resolv_conf: request.resolv_conf,
                 apparmor: apparmor(&files.sys),
+                selinux: files.sys.join("fs/selinux/enforce").exists(),
+                swap_controller: swap_can_be_limited(files, layout.version()),
+                thermal_throttle_paths: thermal_throttle_paths(&files.sys),
+                kernel: running_kernel().unwrap_or_default(),
             })
         })
         .await?;
-    Ok(Facts { node, no_address })
+    Ok(Facts { node, ips, no_address })
 }
 
 /// The override or the machine's own name, without blanks, in lower case (BOOT-03).
@@ -142,12 +147,24 @@ pub fn tmpfs_noswap(files: &KernelFiles) -> bool {
     is_first && kernel_version(&release).is_some_and(|version| version >= (6, 4))
 }
 
-/// Major and minor version of a kernel release such as `6.1.0-13-amd64`.
-/// The version of the kernel that runs, if it can be read.
+/// Directories that show the load of other tenants (RT-98). upstream: pkg/kubelet defaultMaskedPaths (v1.36)
+fn thermal_throttle_paths(sys: &Path) -> Vec<String> {
+    let cpus = std::fs::read_dir(sys.join("devices/system/cpu")).into_iter().flatten().flatten();
+    let mut paths: Vec<String> = cpus
+        .map(|cpu| cpu.path().join("thermal_throttle"))
+        .filter(|path| path.exists())
+        .filter_map(|path| path.to_str().map(str::to_owned))
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// Major and minor version of the kernel that runs, if its release can be read.
 pub fn running_kernel() -> Option<(u32, u32)> {
     kernel_version(&rustix::system::uname().release().to_string_lossy())
 }
 
+/// Major and minor version of a kernel release such as `6.1.0-13-amd64`.
 pub(crate) fn kernel_version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

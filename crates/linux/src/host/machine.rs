@@ -44,6 +44,11 @@ pub fn machine(files: &MachineFiles, facts: &NodeFacts) -> Machine {
     }
 }
 
+/// What upstream's device manager noted under the root directory, if one ever ran here.
+pub fn device_checkpoint(root_dir: &Path) -> Option<String> {
+    std::fs::read_to_string(root_dir.join("device-plugins/kubelet_internal_checkpoint")).ok()
+}
+
 /// Content without blanks; in the device tree it ends with a zero.
 fn text(path: &Path) -> Option<String> {
     let content = std::fs::read_to_string(path).ok()?;
@@ -116,7 +121,6 @@ mod tests {
         NodeFacts {
             name: "web".into(),
             hostname: "web".into(),
-            ips: Vec::new(),
             cpu_millis: 2000,
             memory_bytes: 4 << 30,
             swap_bytes: 1 << 30,
@@ -124,6 +128,10 @@ mod tests {
             cgroups: rubelet_engine::ports::CgroupVersion::V2,
             resolv_conf: String::new(),
             apparmor: false,
+            selinux: false,
+            swap_controller: false,
+            thermal_throttle_paths: Vec::new(),
+            kernel: (6, 1),
         }
     }
 

@@ -8,8 +8,8 @@ use anyhow::Context;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::hash::container_hash;
 use rubelet_core::launch::{
-    ContainerConfig, ContainerInputs, DnsConfig, ExtraOptions, ImageUser, LaunchContext, LaunchGates, SandboxConfig,
-    SandboxInputs, SwapPolicy, container_config, sandbox_config,
+    ContainerConfig, ContainerInputs, DnsConfig, ExtraOptions, HandlerFeatures, ImageUser, LaunchContext, LaunchGates,
+    SandboxConfig, SandboxInputs, SwapPolicy, container_config, sandbox_config,
 };
 use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion, CpuPolicy};
 use serde_json::json;
@@ -53,6 +53,7 @@ pub(crate) fn asked(place: &Place, n: u32) -> anyhow::Result<(SandboxConfig, Con
         target: None,
         extra: &ExtraOptions::default(),
         runtime_handler: "",
+        features: HandlerFeatures::default(),
         user_namespace: None,
         volume_groups: &[],
         exclusive_cpus: false,
@@ -109,7 +110,6 @@ fn context(place: &Place) -> LaunchContext {
         selinux: false,
         masked_paths: Vec::new(),
         cluster_domain: "cluster.local".to_owned(),
-        handlers: BTreeMap::new(),
         gates: LaunchGates::default(),
     }
 }

@@ -13,9 +13,9 @@ use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use rubelet_cluster::api::{Client, Credentials, Kubeconfig, Options, Reflector, Set, Watched};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::Chance;
+use rubelet_engine::ports::Rng;
 use rubelet_engine::task::TaskGroup;
-use rubelet_linux::host::chance::KernelChance;
+use rubelet_linux::host::rng::KernelRng;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -175,14 +175,14 @@ impl Watching {
     async fn run(self, config: Kubeconfig, pods: String, node: String, cancel: CancellationToken) {
         let mut tasks = TaskGroup::new(&cancel);
         let client = connect(config, &mut tasks);
-        let chance: Arc<dyn Chance> = Arc::new(KernelChance::default());
+        let rng: Arc<dyn Rng> = Arc::new(KernelRng::default());
         let watched = Watched { path: pods, ..Watched::default() };
         let (changes, ends) = (self.clone(), self.clone());
-        let reflector = Reflector::<Pod>::new(client.clone(), watched, Arc::clone(&chance));
+        let reflector = Reflector::<Pod>::new(client.clone(), watched, Arc::clone(&rng));
         let reflector = reflector.prepared(move |pod, _| changes.pod(pod));
         tasks.start("pods", reflector.run(move |set: &Set<Pod>| ends.ends(set), tasks.cancel_token()));
         let watched = Watched { path: "/api/v1/nodes".to_owned(), field_selector: Some(node), ..Watched::default() };
-        let reflector = Reflector::<Node>::new(client, watched, chance);
+        let reflector = Reflector::<Node>::new(client, watched, rng);
         tasks.start("node", reflector.run(move |set: &Set<Node>| self.node(set), tasks.cancel_token()));
         cancel.cancelled().await;
         tasks.stop().await;

@@ -1,44 +1,36 @@
 //! What configuration, flags, gates and facts come down to for the node's own object.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
 use k8s_openapi::api::core::v1::{Node, Taint};
-use rubelet_core::config::{Gate, KubeletConfiguration, node_ips};
+use rubelet_core::config::{Gate, node_ips};
 use rubelet_core::node::{
-    Cloud, Machine, NodeSetup, Pressure, Reservations, ThresholdError, Unserved, declared_features, node_capacity,
-    pods_limit, quantity,
+    Cloud, Machine, NodeSetup, Pressure, Unserved, declared_features, max_pods, node_capacity, reserved,
 };
-use rubelet_core::resources::Amounts;
 use rubelet_engine::node_reporter::{NodeParts, NodeTiming, Registration};
 use rubelet_engine::ports::{LeaseApi, NodeApi, NodeFacts};
-use rubelet_linux::host::machine::{HostAddresses, MachineFiles, machine};
+use rubelet_linux::host::machine::{MachineFiles, device_checkpoint, machine};
 use tokio::sync::watch;
 
-use super::max_pods;
 use crate::config_load::Loaded;
 use crate::flags::KUBERNETES_VERSION;
 
-/// What is known of the node without an API server.
+/// What the node's object and lease are made from, besides the API server.
 pub(crate) struct NodeSettings {
     setup: NodeSetup,
     timing: NodeTiming,
     registration: Registration,
-    addresses: HostAddresses,
     allocatable_enforced: bool,
 }
 
 impl NodeSettings {
-    /// Reads what is left to read.
-    pub(crate) fn new(loaded: &Loaded, facts: &NodeFacts) -> anyhow::Result<Self> {
+    /// The node in a cluster.
+    pub(crate) fn new(loaded: &Loaded, setup: NodeSetup) -> Self {
         let config = &loaded.config;
-        let asked: Vec<IpAddr> = node_ips(&loaded.flags.node_ip)?.addresses;
-        Ok(Self {
-            setup: setup(loaded, facts)?,
+        Self {
+            setup,
             timing: NodeTiming {
                 update_every: config.node_status_update_frequency.to_std(),
                 report_every: config.node_status_report_frequency.to_std(),
@@ -49,9 +41,8 @@ impl NodeSettings {
                 (true, false) => Registration::Ours,
                 (true, true) => Registration::OursOrNone,
             },
-            addresses: HostAddresses { asked, name: facts.name.clone(), proc: "/proc".into() },
             allocatable_enforced: config.cgroups_per_qos,
-        })
+        }
     }
 
     /// How long a request about the node or its lease may take (NODE-31).
@@ -74,7 +65,6 @@ impl NodeSettings {
             api,
             lease,
             watched,
-            addresses: Arc::new(self.addresses),
             // Nobody measures it yet.
             pressure: watch::channel(Pressure::default()).1,
             allocatable_enforced: self.allocatable_enforced,
@@ -82,11 +72,13 @@ impl NodeSettings {
     }
 }
 
-pub(super) fn setup(loaded: &Loaded, facts: &NodeFacts) -> anyhow::Result<NodeSetup> {
+/// What configuration, flags and the machine say of the node.
+pub(crate) fn node_setup(loaded: &Loaded, facts: &NodeFacts) -> anyhow::Result<NodeSetup> {
     let config = &loaded.config;
     let machine = this_machine(loaded, facts);
-    let pods = max_pods(config, facts);
-    let plugins = Path::new(&loaded.flags.root_dir).join("device-plugins/kubelet_internal_checkpoint");
+    let pods = max_pods(config, facts.cpu_millis);
+    let ignore_eviction = loaded.flags.experimental_allocatable_ignore_eviction;
+    let devices = device_checkpoint(Path::new(&loaded.flags.root_dir));
     Ok(NodeSetup {
         name: facts.name.clone(),
         hostname: facts.hostname.clone(),
@@ -100,9 +92,9 @@ pub(super) fn setup(loaded: &Loaded, facts: &NodeFacts) -> anyhow::Result<NodeSe
         max_images: usize::try_from(config.node_status_max_images).ok(),
         local_storage: config.local_storage_capacity_isolation,
         declared_features: declared_features(|gate| loaded.gates.enabled(gate)),
-        unserved: Unserved::from_checkpoint(std::fs::read_to_string(plugins).ok().as_deref()),
+        unserved: Unserved::from_checkpoint(devices.as_deref()),
         kubelet_version: KUBERNETES_VERSION.to_owned(),
-        reserved: reserved(loaded, &machine, pods)?,
+        reserved: reserved(config, ignore_eviction, &node_capacity(&machine, pods))?,
         machine,
         pods,
     })
@@ -122,47 +114,6 @@ fn taint(taint: &rubelet_core::config::Taint) -> Taint {
         effect: taint.effect.clone(),
         time_added: None,
     }
-}
-
-/// What is kept from pods, eviction thresholds included (CG-20, CG-23).
-fn reserved(loaded: &Loaded, machine: &Machine, pods: i64) -> anyhow::Result<Amounts> {
-    let config = &loaded.config;
-    let none = BTreeMap::new();
-    let ignored = loaded.flags.experimental_allocatable_ignore_eviction;
-    let reservations = Reservations {
-        system: &config.system_reserved,
-        kube: &config.kube_reserved,
-        eviction_hard: if ignored { &none } else { &config.eviction_hard },
-    };
-    let capacity = node_capacity(machine, pods);
-    let reserved = reservations.from_pods(&capacity)?;
-    let too_much: Vec<String> = reserved
-        .iter()
-        .filter_map(|(name, kept)| {
-            let all = capacity.get(name).copied().filter(|all| all < kept)?;
-            let (kept, all) = (quantity(name, *kept).0, quantity(name, all).0);
-            Some(format!("{kept} of {name} is reserved, but the node has only {all}"))
-        })
-        .collect();
-    if !too_much.is_empty() {
-        bail!("invalid node allocatable configuration: {}", too_much.join("; "));
-    }
-    Ok(reserved)
-}
-
-/// What pods may use together (CG-21): without `pods` in `enforceNodeAllocatable` all that the node has, as a new cgroup's
-/// share of the CPUs would starve them.
-/// upstream: cm/node_container_manager_linux.go createNodeAllocatableCgroups (v1.36)
-pub(super) fn cgroup_limit(config: &KubeletConfiguration, facts: &NodeFacts) -> Result<Amounts, ThresholdError> {
-    let files = MachineFiles { host: "/".into(), root_dir: "/".into() };
-    let machine = Machine { storage_bytes: None, ..machine(&files, facts) };
-    let capacity = node_capacity(&machine, max_pods(config, facts));
-    let none = BTreeMap::new();
-    let reservations =
-        Reservations { system: &config.system_reserved, kube: &config.kube_reserved, eviction_hard: &none };
-    let enforced = config.enforce_node_allocatable.iter().any(|what| what == "pods");
-    let kept = if enforced { reservations.for_daemons(&capacity)? } else { Amounts::default() };
-    Ok(pods_limit(&capacity, &kept))
 }
 
 #[cfg(test)]

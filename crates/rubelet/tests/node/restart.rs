@@ -295,7 +295,7 @@ fn manifest(node: &Node, name: &str, wanted: &Wanted) -> Value {
     with(with(pod, "/spec/restartPolicy", json!(policy)), "/spec/terminationGracePeriodSeconds", json!(2))
 }
 
-/// Chance that can be repeated: splitmix64.
+/// Randomness that can be repeated: splitmix64.
 struct Dice(u64);
 
 impl Dice {

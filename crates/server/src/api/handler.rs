@@ -11,7 +11,7 @@ use http::{HeaderValue, Request, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use jiff::Timestamp;
-use rubelet_engine::ports::{Runtime, RuntimeView};
+use rubelet_engine::ports::RuntimeView;
 use rubelet_engine::sync_loop::{KnownPod, NodeView};
 use tracing::error;
 
@@ -46,7 +46,7 @@ pub(super) struct Handler {
     /// Who asks and what they may do; `None` where everybody may.
     guard: Option<(Authn, Access)>,
     node: Arc<dyn WatchedNode>,
-    runtime: Arc<dyn Runtime>,
+    runtime: Arc<dyn RuntimeView>,
     health: Health,
     logs: Logs,
     sessions: Sessions,
@@ -79,7 +79,7 @@ impl Handler {
             offers,
             guard,
             health,
-            logs: Logs::new(Arc::clone(&node), Arc::clone(&runtime), logs, clock.clone()),
+            logs: Logs::new(Arc::clone(&node), Arc::clone(&runtime) as _, logs, clock.clone()),
             sessions: Sessions { runtime: Arc::clone(&runtime), clock: clock.clone(), idle: settings.idle },
             requests: Arc::default(),
             pages: parts.metrics,

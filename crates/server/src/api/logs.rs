@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{LogReader, LogText, Runtime, RuntimeView};
+use rubelet_engine::ports::{LogReader, LogText, RuntimeView};
 use rubelet_engine::sync_loop::KnownPod;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -32,7 +32,7 @@ pub(super) const MOST_READERS: usize = 512;
 /// What it takes to read logs.
 pub(super) struct Logs {
     node: Arc<dyn WatchedNode>,
-    runtime: Arc<dyn Runtime>,
+    runtime: Arc<dyn RuntimeView>,
     reader: Arc<dyn LogReader>,
     clock: Clock,
     readers: Arc<Semaphore>,
@@ -41,7 +41,7 @@ pub(super) struct Logs {
 impl Logs {
     pub(super) fn new(
         node: Arc<dyn WatchedNode>,
-        runtime: Arc<dyn Runtime>,
+        runtime: Arc<dyn RuntimeView>,
         reader: Arc<dyn LogReader>,
         clock: Clock,
     ) -> Self {
@@ -117,7 +117,7 @@ fn instance(status: &PodStatus, pod: &str, container: &str, previous: bool) -> R
 /// told something.
 struct Ending {
     node: Arc<dyn WatchedNode>,
-    runtime: Arc<dyn Runtime>,
+    runtime: Arc<dyn RuntimeView>,
     clock: Clock,
 }
 

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use rubelet_core::id::ContainerId;
 use rubelet_core::observe::PodObservation;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{RpcError, RpcErrorKind, Runtime, RuntimeView, StdStreams};
+use rubelet_engine::ports::{RpcError, RpcErrorKind, Runtime, RuntimeView, Session, StdStreams};
 use rubelet_engine::sync_loop::KnownPod;
 
 use super::answers::{Answer, Refusal, json};
@@ -40,7 +40,7 @@ impl Sessions {
         let id = running(&self.look(pod).await?, target)
             .ok_or_else(|| failed(format!("container not found ({:?})", target.container)))?;
         needs_upgrade(request.headers())?;
-        let address = self.runtime.exec(&id, &command, wanted).await.map_err(refused)?;
+        let Session::Url(address) = self.runtime.exec(&id, &command, wanted).await.map_err(refused)?;
         Ok(upgrade::proxy(peer, request, &address, self.idle).await)
     }
 
@@ -60,7 +60,7 @@ impl Sessions {
         // Whether there is a terminal was decided when the container was made.
         let tty = tty(pod, &target.container).ok_or_else(missing)?;
         needs_upgrade(request.headers())?;
-        let address = self.runtime.attach(&id, StdStreams { tty, ..wanted }).await.map_err(refused)?;
+        let Session::Url(address) = self.runtime.attach(&id, StdStreams { tty, ..wanted }).await.map_err(refused)?;
         Ok(upgrade::proxy(peer, request, &address, self.idle).await)
     }
 
@@ -79,7 +79,7 @@ impl Sessions {
         let sandbox = seen.ready_sandbox().or_else(|| seen.sandboxes.first());
         let Some(sandbox) = sandbox else { return Err(failed(format!("pod not found ({:?})", full_name(pod)))) };
         needs_upgrade(request.headers())?;
-        let address = self.runtime.port_forward(&sandbox.id, &ports).await.map_err(refused)?;
+        let Session::Url(address) = self.runtime.port_forward(&sandbox.id, &ports).await.map_err(refused)?;
         Ok(upgrade::proxy(peer, request, &address, self.idle).await)
     }
 

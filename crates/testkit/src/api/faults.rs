@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rubelet_engine::ports::{ApiError, ApiErrorKind};
 
-use crate::chance::{Odds, SeededChance};
+use crate::rng::{Odds, SeededRng};
 
 /// How often each fault happens. Each request draws at most one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,18 +43,18 @@ impl ApiFaults {
         slow: Odds::one_in(10),
     };
 
-    pub(super) fn draw(&self, chance: &SeededChance) -> ApiFault {
-        if chance.hits(self.refused) {
+    pub(super) fn draw(&self, rng: &SeededRng) -> ApiFault {
+        if rng.hits(self.refused) {
             ApiFault::Before(error(ApiErrorKind::Unavailable))
-        } else if chance.hits(self.lost_reply) {
+        } else if rng.hits(self.lost_reply) {
             ApiFault::After(error(ApiErrorKind::Unavailable))
-        } else if chance.hits(self.busy) {
+        } else if rng.hits(self.busy) {
             ApiFault::Before(error(ApiErrorKind::Busy { retry_after: Some(Duration::from_secs(1)) }))
-        } else if chance.hits(self.failed) {
+        } else if rng.hits(self.failed) {
             ApiFault::Before(error(ApiErrorKind::Failed))
-        } else if chance.hits(self.conflict) {
+        } else if rng.hits(self.conflict) {
             ApiFault::Before(error(ApiErrorKind::Conflict))
-        } else if chance.hits(self.slow) {
+        } else if rng.hits(self.slow) {
             ApiFault::Slow
         } else {
             ApiFault::None

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_core::id::PodRef;
 use rubelet_core::pod::Source;
 use rubelet_engine::ports::{ApiError, ApiErrorKind, ClusterPorts, ClusterView, Delivery, PodApi, PodSource};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::faults::{ApiFault, error};
@@ -45,7 +45,7 @@ impl FakeApi {
             if self.clock.elapsed() < world.away_until {
                 return Err(error(ApiErrorKind::Unavailable));
             }
-            world.faults.draw(&self.chance)
+            world.faults.draw(&self.rng)
         };
         if matches!(fault, ApiFault::Slow) {
             tokio::time::sleep(SLOW).await;
@@ -165,8 +165,8 @@ impl ClusterView for FakeApi {
         self.world().services.clone()
     }
 
-    fn node(&self) -> Option<Arc<Node>> {
-        self.node_now()
+    fn node_changes(&self) -> watch::Receiver<Option<Arc<Node>>> {
+        self.node.subscribe()
     }
 
     async fn runtime_handler(&self, class: &str) -> Result<String, ApiError> {

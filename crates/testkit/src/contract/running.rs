@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rubelet_core::observe::ContainerState;
-use rubelet_engine::ports::{RpcErrorKind, StdStreams};
+use rubelet_engine::ports::{RpcErrorKind, Session, StdStreams};
 
 use super::Rig;
 
@@ -127,7 +127,7 @@ pub async fn a_session_needs_what_runs(rig: &Rig) {
         runtime.attach(&id, wanted).await,
         runtime.port_forward(&sandbox, &[]).await,
     ] {
-        let address = outcome.expect("it runs");
+        let Session::Url(address) = outcome.expect("it runs");
         assert!(address.starts_with("http://") || address.starts_with("https://"), "{address}");
     }
     runtime.stop_container(&id, Duration::ZERO).await.expect("stopping a container succeeds");

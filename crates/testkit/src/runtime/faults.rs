@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::chance::{Odds, SeededChance};
+use crate::rng::{Odds, SeededRng};
 
 /// How often each fault happens. Each call draws at most one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +46,16 @@ impl Faults {
         hint_lost: Odds::one_in(5),
     };
 
-    pub(super) fn draw(&self, chance: &SeededChance) -> Fault {
-        if chance.hits(self.refused) {
+    pub(super) fn draw(&self, rng: &SeededRng) -> Fault {
+        if rng.hits(self.refused) {
             Fault::Refused
-        } else if chance.hits(self.lost_reply_after_effect) {
+        } else if rng.hits(self.lost_reply_after_effect) {
             Fault::LostReply
-        } else if chance.hits(self.late_effect) {
+        } else if rng.hits(self.late_effect) {
             Fault::Late
-        } else if chance.hits(self.garbage) {
+        } else if rng.hits(self.garbage) {
             Fault::Garbage
-        } else if chance.hits(self.slow) {
+        } else if rng.hits(self.slow) {
             Fault::Slow(self.slow_by)
         } else {
             Fault::None

@@ -9,8 +9,8 @@ use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
-    CgroupDriver, Containers, ExecOutput, ReadyCondition, Resizes, RpcError, RpcErrorKind, RuntimeHandler, RuntimeInfo,
-    RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes, StdStreams, Streams,
+    CgroupDriver, Containers, ExecOutput, ReadyCondition, Resizes, RpcError, RpcErrorKind, RuntimeInfo, RuntimeStatus,
+    RuntimeVersion, RuntimeView, Sandboxes, Session, StdStreams, Streams,
 };
 
 use super::behaviour::run_command;
@@ -33,7 +33,7 @@ impl RuntimeInfo for FakeRuntime {
         self.read("status", None, |world, _| RuntimeStatus {
             runtime: ReadyCondition { ready: true, ..ReadyCondition::default() },
             network: world.network.clone(),
-            handlers: vec![RuntimeHandler::default()],
+            handlers: world.handlers.clone(),
             supplemental_groups_policy: true,
         })
         .await
@@ -239,19 +239,19 @@ impl Containers for FakeRuntime {
 /// Sessions lead to where no one listens: what a session does is the runtime's own business.
 #[async_trait]
 impl Streams for FakeRuntime {
-    async fn exec(&self, id: &ContainerId, _command: &[String], _wanted: StdStreams) -> Result<String, RpcError> {
+    async fn exec(&self, id: &ContainerId, _command: &[String], _wanted: StdStreams) -> Result<Session, RpcError> {
         self.session("exec", id).await
     }
 
-    async fn attach(&self, id: &ContainerId, _wanted: StdStreams) -> Result<String, RpcError> {
+    async fn attach(&self, id: &ContainerId, _wanted: StdStreams) -> Result<Session, RpcError> {
         self.session("attach", id).await
     }
 
-    async fn port_forward(&self, id: &SandboxId, _ports: &[u16]) -> Result<String, RpcError> {
+    async fn port_forward(&self, id: &SandboxId, _ports: &[u16]) -> Result<Session, RpcError> {
         const OP: &str = "port_forward";
         let id = id.clone();
         self.change(OP, None, None, move |world, _| match world.sandbox_pod.get(&id) {
-            Some(_) => Ok(format!("http://{NOWHERE}/portforward/{id}")),
+            Some(_) => Ok(Session::Url(format!("http://{NOWHERE}/portforward/{id}"))),
             None => Err(fail(OP, RpcErrorKind::NotFound, format!("sandbox \"{id}\": not found"))),
         })
         .await
@@ -272,7 +272,7 @@ impl Resizes for FakeRuntime {
 }
 
 impl FakeRuntime {
-    async fn session(&self, operation: &'static str, id: &ContainerId) -> Result<String, RpcError> {
+    async fn session(&self, operation: &'static str, id: &ContainerId) -> Result<Session, RpcError> {
         let id = id.clone();
         self.change(operation, None, None, move |world, _| {
             if owner_of(world, &id).is_none() {
@@ -281,7 +281,7 @@ impl FakeRuntime {
             if !world.is_running(&id) {
                 return Err(fail(operation, RpcErrorKind::Failed, "container is not running"));
             }
-            Ok(format!("http://{NOWHERE}/{operation}/{id}"))
+            Ok(Session::Url(format!("http://{NOWHERE}/{operation}/{id}")))
         })
         .await
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rubelet_core::id::{ContainerId, PodUid, SandboxId};
-use rubelet_core::launch::{ContainerConfig, SandboxConfig};
+use rubelet_core::launch::{ContainerConfig, HandlerFeatures, SandboxConfig};
 use rubelet_core::observe::{Exit, Hint, HintKind, SandboxState};
 use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
 
@@ -35,6 +35,8 @@ pub(super) struct World {
     /// By operation: how many calls to let pass, and how many to refuse after that.
     pub(super) refusals: BTreeMap<&'static str, (u32, u32)>,
     pub(super) network: ReadyCondition,
+    /// What its handlers can do, by name.
+    pub(super) handlers: BTreeMap<String, HandlerFeatures>,
     pub(super) hung: BTreeSet<PodUid>,
     pub(super) silent: bool,
     pub(super) down_until: Option<At>,
@@ -131,6 +133,7 @@ impl World {
             sandbox_errors: BTreeMap::new(),
             refusals: BTreeMap::new(),
             network: ReadyCondition { ready: true, ..ReadyCondition::default() },
+            handlers: ["", "sandboxed"].map(|name| (name.to_owned(), HandlerFeatures::default())).into(),
             hung: BTreeSet::new(),
             silent: false,
             down_until: None,

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::NodeAddress;
 use rubelet_core::certs::{DnsOnly, Leaf, Purpose, Wish};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::task::TaskGroup;
-use rubelet_testkit::SeededChance;
+use rubelet_testkit::SeededRng;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +60,7 @@ impl<'a> Setup<'a> {
             publish: Box::new(move |pair| drop(publish.send_replace(Some(pair.leaf.clone())))),
             refusals: Some(self.authority.refusals.subscribe()),
             clock: self.clock.clone(),
-            chance: Arc::new(SeededChance::new(7)),
+            rng: Arc::new(SeededRng::new(7)),
         };
         let mut tasks = TaskGroup::new(&CancellationToken::new());
         let keeper = Keeper::new(parts, self.first).await;

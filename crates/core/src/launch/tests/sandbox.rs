@@ -224,8 +224,8 @@ fn rt_82_user_namespaces_need_a_handler_that_has_them() {
         "can't set `spec.hostUsers: false`, RuntimeClass handler \"gvisor\" does not support user namespaces"
     );
     let features = HandlerFeatures { user_namespaces: true, ..HandlerFeatures::default() };
-    let able = LaunchContext { handlers: [(String::new(), features)].into(), ..node() };
-    let config = sandbox_config(&able, &own_users, &named("")).expect("a config");
+    let able = SandboxInputs { features, ..named("") };
+    let config = sandbox_config(&node(), &own_users, &able).expect("a config");
     assert_eq!(config.security.namespaces.user, Some(ids));
 }
 

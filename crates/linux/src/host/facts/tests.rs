@@ -10,7 +10,9 @@ fn fake_host() -> (TempDir, KernelFiles) {
     let files = KernelFiles { proc: dir.path().join("proc"), sys: dir.path().join("sys") };
     for path in [
         "proc/self",
-        "sys/devices/system/cpu",
+        "sys/devices/system/cpu/cpu0",
+        "sys/devices/system/cpu/cpu1/thermal_throttle",
+        "sys/fs/selinux",
         "sys/kernel/mm/hugepages/hugepages-1048576kB",
         "sys/kernel/mm/hugepages/hugepages-2048kB",
         "sys/kernel/mm/hugepages/else",
@@ -19,6 +21,7 @@ fn fake_host() -> (TempDir, KernelFiles) {
     }
     fs::write(files.proc.join("meminfo"), "MemTotal:       16384 kB\nMemFree: 1 kB\nSwapTotal:       2 kB\n").unwrap();
     fs::write(files.sys.join("devices/system/cpu/online"), "0-3,6\n").unwrap();
+    fs::write(files.sys.join("fs/selinux/enforce"), "0").unwrap();
     let mounts = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
     fs::write(files.proc.join("self/mountinfo"), mounts).unwrap();
     (dir, files)
@@ -40,7 +43,6 @@ async fn facts_are_read_from_the_kernels_files() {
     let expected = NodeFacts {
         name: "192.0.2.7".to_owned(),
         hostname: "192.0.2.7".to_owned(),
-        ips: vec!["192.0.2.7".parse().unwrap()],
         cpu_millis: 5_000,
         memory_bytes: 16 << 20,
         swap_bytes: 2048,
@@ -48,8 +50,13 @@ async fn facts_are_read_from_the_kernels_files() {
         cgroups: CgroupVersion::V2,
         resolv_conf: "/etc/resolv.conf".to_owned(),
         apparmor: false,
+        selinux: true,
+        swap_controller: false,
+        thermal_throttle_paths: vec![files.sys.join("devices/system/cpu/cpu1/thermal_throttle").display().to_string()],
+        kernel: running_kernel().unwrap_or_default(),
     };
     assert_eq!(facts.node, expected);
+    assert_eq!(facts.ips, ["192.0.2.7".parse::<IpAddr>().unwrap()]);
     assert!(facts.no_address.is_none());
 }
 
@@ -69,7 +76,7 @@ async fn an_unusable_address_leaves_the_node_without() {
     let (_dir, files) = fake_host();
     let request = FactsRequest { node_ips: vec!["127.0.0.1".parse().unwrap()], ..request(&files) };
     let facts = node_facts(request).await.unwrap();
-    assert!(facts.node.ips.is_empty());
+    assert!(facts.ips.is_empty());
     assert_eq!(facts.no_address.unwrap().to_string(), "node IP 127.0.0.1 can't be loopback address");
 }
 

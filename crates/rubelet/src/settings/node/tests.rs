@@ -2,6 +2,10 @@
 
 use rubelet_core::qos::CgroupVersion;
 
+use std::net::IpAddr;
+
+use rubelet_core::node::cgroup_limit;
+
 use super::*;
 use crate::config_load::load;
 use crate::flags::{Command, parse};
@@ -19,7 +23,6 @@ fn facts() -> NodeFacts {
     NodeFacts {
         name: "web-1".into(),
         hostname: "web-1".into(),
-        ips: Vec::new(),
         cpu_millis: 2000,
         memory_bytes: 4 << 30,
         swap_bytes: 0,
@@ -27,6 +30,10 @@ fn facts() -> NodeFacts {
         cgroups: CgroupVersion::V2,
         resolv_conf: String::new(),
         apparmor: false,
+        selinux: false,
+        swap_controller: false,
+        thermal_throttle_paths: Vec::new(),
+        kernel: (6, 1),
     }
 }
 
@@ -34,7 +41,7 @@ fn facts() -> NodeFacts {
 fn node_02_03_flags_come_down_to_the_nodes_setup() {
     let line = "--node-labels=pool=a --register-with-taints=dedicated=gpu:NoSchedule --cloud-provider=external \
                 --provider-id=cloud://1 --node-ip=192.0.2.7 --system-reserved=cpu=500m --node-status-max-images=-1";
-    let setup = setup(&loaded(line), &facts()).expect("a setup");
+    let setup = node_setup(&loaded(line), &facts()).expect("a setup");
     assert_eq!(setup.labels.get("pool").map(String::as_str), Some("a"));
     let [taint] = setup.taints.as_slice() else { panic!("{:?}", setup.taints) };
     assert_eq!(
@@ -51,18 +58,18 @@ fn node_02_03_flags_come_down_to_the_nodes_setup() {
 
 #[test]
 fn node_10_30_frequencies_come_from_the_configuration() {
-    let settings = NodeSettings::new(&loaded("--node-status-update-frequency=5s"), &facts()).expect("settings");
+    let settings = NodeSettings::new(&loaded("--node-status-update-frequency=5s"), NodeSetup::default());
     assert_eq!(settings.timing.update_every, Duration::from_secs(5));
     assert_eq!((settings.timing.lease_seconds, settings.registration), (40, Registration::Ours));
     assert_eq!(settings.deadline(), Duration::from_secs(5));
-    let others = NodeSettings::new(&loaded("--register-node=false"), &facts()).expect("settings");
+    let others = NodeSettings::new(&loaded("--register-node=false"), NodeSetup::default());
     assert_eq!(others.registration, Registration::ByOthers);
 }
 
 #[test]
 fn cg_23_more_reserved_than_there_is_is_refused() {
     let err =
-        setup(&loaded("--system-reserved=memory=3Gi --kube-reserved=memory=2Gi"), &facts()).expect_err("too much");
+        node_setup(&loaded("--system-reserved=memory=3Gi --kube-reserved=memory=2Gi"), &facts()).expect_err("too much");
     let text = err.to_string();
     assert_eq!(text, "invalid node allocatable configuration: 5Gi of memory is reserved, but the node has only 4Gi");
 }
@@ -72,7 +79,8 @@ fn cg_21_without_enforcement_all_pods_may_use_all_that_the_node_has() {
     let line = "--system-reserved=cpu=500m --kube-reserved=memory=1Gi";
     let limit = |enforce: &str| {
         let loaded = loaded(&format!("{line} --enforce-node-allocatable={enforce}"));
-        let limit = cgroup_limit(&loaded.config, &facts()).expect("it can be read");
+        let setup = node_setup(&loaded, &facts()).expect("a setup");
+        let limit = cgroup_limit(&loaded.config, &setup).expect("it can be read");
         (limit["cpu"].millis(), limit["memory"].value())
     };
     let (cpu, memory) = limit("none");

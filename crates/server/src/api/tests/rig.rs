@@ -158,10 +158,10 @@ impl World {
         self.asked.lock().unwrap().push(what);
     }
 
-    fn session(&self, operation: &'static str, what: String) -> Result<String, RpcError> {
+    fn session(&self, operation: &'static str, what: String) -> Result<Session, RpcError> {
         self.ask(what);
         let session = self.sessions.lock().unwrap().clone();
-        session.map_err(|kind| RpcError { operation, kind, detail: "no session for you".into() })
+        session.map(Session::Url).map_err(|kind| RpcError { operation, kind, detail: "no session for you".into() })
     }
 }
 
@@ -312,13 +312,13 @@ impl Resizes for World {
 
 #[async_trait]
 impl Streams for World {
-    async fn exec(&self, id: &ContainerId, command: &[String], wanted: StdStreams) -> Result<String, RpcError> {
+    async fn exec(&self, id: &ContainerId, command: &[String], wanted: StdStreams) -> Result<Session, RpcError> {
         self.session("exec", format!("exec {id} {command:?} {wanted:?}"))
     }
-    async fn attach(&self, id: &ContainerId, wanted: StdStreams) -> Result<String, RpcError> {
+    async fn attach(&self, id: &ContainerId, wanted: StdStreams) -> Result<Session, RpcError> {
         self.session("attach", format!("attach {id} {wanted:?}"))
     }
-    async fn port_forward(&self, id: &SandboxId, ports: &[u16]) -> Result<String, RpcError> {
+    async fn port_forward(&self, id: &SandboxId, ports: &[u16]) -> Result<Session, RpcError> {
         self.session("port_forward", format!("port_forward {id} {ports:?}"))
     }
 }

@@ -1,18 +1,19 @@
-//! What the reporter looks at, and when there may be something new in it.
+//! What a report of the node is made from, and when it may have changed.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_core::launch::HandlerFeatures;
-use rubelet_core::node::{NetworkState, NodeHealth, NodeSetup, NodeView, PlegState, condition_text};
+use k8s_openapi::api::core::v1::Node;
+use rubelet_core::node::{NetworkState, NodeHealth, NodeObservation, NodeSetup, PlegState, Pressure, condition_text};
 use rubelet_core::time::Instant;
 use tokio::sync::watch;
 
-use super::Sight;
+use super::inventory::Inventory;
 use crate::clock::Clock;
 use crate::health::RuntimeHealth;
+use crate::node_now::{NodeNow, changed};
 use crate::pleg::PlegHealth;
-use crate::ports::{ReadyCondition, RuntimeHandler};
+use crate::ports::ReadyCondition;
 
 /// How long the first report waits for the runtime, the generator and the images to have been looked at once: they
 /// mostly are within milliseconds, and a node that is ready at once need not be reported as not ready first.
@@ -21,23 +22,41 @@ const FIRST_LOOK: Duration = Duration::from_millis(500);
 /// field must not write as fast as they can.
 const ANSWER_PACE: Duration = Duration::from_secs(1);
 
-impl Sight {
-    /// Waits until all that a report tells has been looked at once, but not for long.
+/// What a report of the node is made from.
+pub(crate) struct ReportInputs {
+    pub(super) now: watch::Receiver<Arc<NodeNow>>,
+    pub(super) pleg: watch::Receiver<PlegHealth>,
+    pub(super) inventory: watch::Receiver<Inventory>,
+    /// The node's object as the API server shows it.
+    pub(super) watched: watch::Receiver<Option<Arc<Node>>>,
+    pub(super) pressure: watch::Receiver<Pressure>,
+}
+
+impl ReportInputs {
+    /// Waits until every input of a report has been read once, but not for long.
     pub(super) async fn first_look(&mut self) {
         let looked = async {
-            // Whoever is gone will tell nothing more: there is nothing to wait for.
-            drop(self.runtime.wait_for(|health| health.answered).await);
+            // An input whose task has ended will not change any more: there is nothing to wait for.
+            drop(self.now.wait_for(|now| now.runtime.answered).await);
             drop(self.pleg.wait_for(|pleg| pleg.last_list.is_some()).await);
-            drop(self.told.wait_for(|told| told.images.is_some()).await);
+            drop(self.inventory.wait_for(|inventory| inventory.images.is_some()).await);
         };
         drop(tokio::time::timeout(FIRST_LOOK, looked).await);
     }
 
-    /// Waits until something that a report tells may have changed, at most until `tick`.
+    /// Waits until an input of a report changes, at most until `tick`.
     pub(super) async fn wait(&mut self, clock: &Clock, tick: Instant, last_sent: Option<Instant>) {
         let was_well = pleg_state(&self.pleg.borrow_and_update(), clock.mono()).is_well();
         let answer_at = last_sent.map_or(clock.mono(), |sent| sent + ANSWER_PACE);
-        let Self { runtime, pleg, told, ips, watched, pressure } = self;
+        let before = Arc::clone(&self.now.borrow_and_update());
+        let Self { now, pleg, inventory, watched, pressure } = self;
+        // Labels and taints are no part of a report.
+        let node = async {
+            let other = |now: &Arc<NodeNow>| now.runtime != before.runtime || now.ips != before.ips;
+            if now.wait_for(other).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
         let by_others = async {
             changed(watched).await;
             clock.sleep_until(Some(answer_at)).await;
@@ -51,62 +70,45 @@ impl Sight {
         };
         tokio::select! {
             biased;
-            () = changed(runtime) => {}
+            () = node => {}
             () = turned => {}
             () = changed(pressure) => {}
-            () = changed(ips) => {}
-            () = changed(told) => {}
+            () = changed(inventory) => {}
             () = clock.sleep_until(Some(tick)) => {}
             // Dropped while it paces itself, it has seen the change; whoever comes next reads the newest anyway.
             () = by_others => {}
         }
     }
 
-    /// The node as it is now, for as long as `look` lasts.
-    pub(super) fn with_view<R>(
+    /// Makes something from the inputs as they are now.
+    pub(super) fn with<R>(
         &mut self,
         setup: &NodeSetup,
         clock: &Clock,
-        look: impl FnOnce(&NodeView<'_>) -> R,
+        make: impl FnOnce(&NodeObservation<'_>) -> R,
     ) -> R {
-        let now = clock.now();
-        let runtime = self.runtime.borrow_and_update().clone();
-        let told = self.told.borrow_and_update().clone();
-        let ips = self.ips.borrow_and_update().clone();
+        let time = clock.now();
+        let now = Arc::clone(&self.now.borrow_and_update());
+        let runtime = &now.runtime;
+        let inventory = self.inventory.borrow_and_update().clone();
         let pressure = *self.pressure.borrow_and_update();
-        let health = node_health(&runtime, pleg_state(&self.pleg.borrow(), now.mono));
-        let handlers = runtime.answered.then(|| handlers(&runtime));
-        let version = told.version.as_ref();
-        look(&NodeView {
+        let health = node_health(runtime, pleg_state(&self.pleg.borrow(), time.mono));
+        let version = inventory.version.as_ref();
+        make(&NodeObservation {
             setup,
-            ips: &ips,
+            ips: &now.ips,
             runtime_name: version.map_or("remote", |version| version.name.as_str()),
             runtime_version: version.map(|version| version.version.as_str()),
-            handlers: handlers.as_ref(),
+            handlers: runtime.answered.then_some(&runtime.status.handlers),
             supplemental_groups_policy: runtime.answered.then_some(runtime.status.supplemental_groups_policy),
-            images: told.images.as_deref().map(Vec::as_slice),
+            images: inventory.images.as_deref().map(Vec::as_slice),
             health: &health,
             pressure,
             // Nothing is attached here yet; what an agent before us attached is not ours to give up.
             volumes_in_use: None,
-            now: now.wall,
+            now: time.wall,
         })
     }
-}
-
-/// Waits for a change; for ever if there will be none.
-async fn changed<T>(of: &mut watch::Receiver<T>) {
-    if of.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
-fn handlers(runtime: &RuntimeHealth) -> BTreeMap<String, HandlerFeatures> {
-    let features = |handler: &RuntimeHandler| HandlerFeatures {
-        recursive_read_only_mounts: handler.recursive_read_only_mounts,
-        user_namespaces: handler.user_namespaces,
-    };
-    runtime.status.handlers.iter().map(|handler| (handler.name.clone(), features(handler))).collect()
 }
 
 fn pleg_state(pleg: &PlegHealth, now: Instant) -> PlegState {

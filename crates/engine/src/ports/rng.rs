@@ -1,7 +1,7 @@
-//! Chance, so that a simulation can replay it.
+//! Randomness, so that a simulation can replay it.
 
 /// A source of randomness for jitter and file names. Never for secrets.
-pub trait Chance: Send + Sync {
+pub trait Rng: Send + Sync {
     /// A number with all 64 bits random.
     fn next(&self) -> u64;
 

@@ -1,19 +1,19 @@
-//! Chance from a seed: the same seed, the same run.
+//! Randomness from a seed: the same seed, the same run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rubelet_engine::ports::Chance;
+use rubelet_engine::ports::Rng;
 
 /// The step of the generator's counter, from the published algorithm.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Splitmix64: small, good enough for tests, and its whole state is one number. Clones share it.
 #[derive(Clone, Debug)]
-pub struct SeededChance(Arc<AtomicU64>);
+pub struct SeededRng(Arc<AtomicU64>);
 
-impl SeededChance {
-    /// Chance that follows from `seed` alone.
+impl SeededRng {
+    /// Randomness that follows from `seed` alone.
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(AtomicU64::new(seed)))
     }
@@ -30,7 +30,7 @@ impl SeededChance {
     }
 }
 
-impl Chance for SeededChance {
+impl Rng for SeededRng {
     fn next(&self) -> u64 {
         let mut x = self.0.fetch_add(GOLDEN, Ordering::Relaxed).wrapping_add(GOLDEN);
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

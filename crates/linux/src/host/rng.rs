@@ -1,18 +1,18 @@
-//! Chance, from the kernel.
+//! Randomness, from the kernel.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rubelet_engine::ports::Chance;
+use rubelet_engine::ports::Rng;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// The kernel's randomness.
 #[derive(Debug, Default)]
-pub struct KernelChance {
+pub struct KernelRng {
     /// Counts on, should the kernel ever refuse: jitter may be poor, two names must not be equal.
     fallback: AtomicU64,
 }
 
-impl Chance for KernelChance {
+impl Rng for KernelRng {
     fn next(&self) -> u64 {
         let mut bytes = [0_u8; 8];
         match getrandom(&mut bytes, GetRandomFlags::NONBLOCK) {
@@ -33,9 +33,9 @@ mod tests {
 
     #[test]
     fn numbers_differ() {
-        let chance = KernelChance::default();
-        let numbers: std::collections::BTreeSet<u64> = (0..100).map(|_| chance.next()).collect();
+        let rng = KernelRng::default();
+        let numbers: std::collections::BTreeSet<u64> = (0..100).map(|_| rng.next()).collect();
         assert_eq!(numbers.len(), 100);
-        assert!((0..100).all(|_| (0.0..1.0).contains(&chance.fraction())));
+        assert!((0..100).all(|_| (0.0..1.0).contains(&rng.fraction())));
     }
 }

@@ -1,0 +1,52 @@
+//! The runtime handler of a pod (RTC-01).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_core::launch::HandlerFeatures;
+use rubelet_core::observe::PodObservation;
+use rubelet_core::pod::PodExt;
+
+use crate::node::Node;
+
+/// The handler that the pod's RuntimeClass stands for.
+pub(super) async fn of_class(node: &Node, pod: &Pod) -> Result<String, String> {
+    let class = pod.pod_spec().and_then(|s| s.runtime_class_name.as_deref()).unwrap_or_default();
+    if class.is_empty() {
+        return Ok(String::new());
+    }
+    match &node.ports.cluster {
+        Some(cluster) => match cluster.view.runtime_handler(class).await {
+            Ok(handler) => Ok(handler),
+            Err(err) if err.is_not_found() => Err(format!("runtimeclass.node.k8s.io {class:?} not found")),
+            Err(err) => Err(format!("failed to lookup RuntimeClass {class}: {err}")),
+        },
+        None => standalone(&node.now().runtime.status.handlers, class),
+    }
+}
+
+/// The handler by which the pod's status is decided: that of its sandbox, before there is one that of its RuntimeClass.
+///
+/// How mounts are made is in the first status and stays, so the class counts already there; but it is looked up only for
+/// a pod whose status depends on it. A class that cannot be looked up stands for the default handler.
+/// upstream: kubelet_pods.go runtimeClassSupportsRecursiveReadOnlyMounts (v1.36)
+pub(crate) async fn of_status(node: &Node, pod: &Pod, seen: &PodObservation) -> String {
+    if let Some(sandbox) = seen.sandboxes.first() {
+        return sandbox.runtime_handler.clone();
+    }
+    let mut mounts =
+        pod.init().iter().chain(pod.regular()).flat_map(|container| container.volume_mounts.iter().flatten());
+    let asks = mounts.any(|mount| mount.recursive_read_only.is_some());
+    if asks { of_class(node, pod).await.unwrap_or_default() } else { String::new() }
+}
+
+/// Without an API server there are no RuntimeClass objects, so the name is taken for the handler's own; upstream,
+/// standalone, runs such a pod on the default handler without a word.
+fn standalone(handlers: &BTreeMap<String, HandlerFeatures>, class: &str) -> Result<String, String> {
+    // A runtime that does not describe its handlers decides for itself.
+    if handlers.is_empty() || handlers.contains_key(class) {
+        return Ok(class.to_owned());
+    }
+    let offered: Vec<&str> = handlers.keys().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    Err(format!("RuntimeClass {class:?} names no handler of the runtime, which offers: {}", offered.join(", ")))
+}

@@ -1,0 +1,122 @@
+//! What the process serves: health, the node's HTTPS API, the local socket that the commands use.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use rubelet_cluster::api::Client;
+use rubelet_engine::assemble::EngineHandle;
+use rubelet_engine::clock::Clock;
+use rubelet_engine::ports::{LogReader, NodeFacts, Reviews, Rng, Runtime};
+use rubelet_engine::task::TaskGroup;
+use rubelet_linux::host::{KernelFiles, process};
+use rubelet_server::api::{self, ApiParts, ApiSettings, EnginePage, MetricsPage, ProbePage, TlsParts};
+use rubelet_server::healthz::{self, Health};
+use rubelet_server::local::{LocalServer, ROOT};
+use rubelet_server::{LiveNode, WatchedNode};
+use tokio_util::sync::CancellationToken;
+
+use super::into_anyhow;
+use crate::cluster;
+use crate::config_load::Loaded;
+use crate::flags::control_socket;
+
+/// How often the OOM score is set again (BOOT-06).
+const OOM_SCORE_PERIOD: Duration = Duration::from_secs(300);
+
+/// What the servers are made from, besides what the engine offers.
+pub(super) struct Served {
+    pub(super) facts: NodeFacts,
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) logs: Arc<dyn LogReader>,
+    pub(super) reviews: Option<Arc<dyn Reviews>>,
+    pub(super) client: Option<Client>,
+    pub(super) rng: Arc<dyn Rng>,
+    pub(super) clock: Clock,
+    /// Metrics besides the engine's.
+    pub(super) metrics: Vec<Arc<dyn MetricsPage>>,
+}
+
+/// Starts every server.
+pub(super) async fn serve(
+    loaded: &Loaded,
+    root: &Path,
+    engine: EngineHandle,
+    served: Served,
+    cancel: &CancellationToken,
+) -> anyhow::Result<TaskGroup> {
+    let config = &loaded.config;
+    let mut servers = TaskGroup::new(cancel);
+    keep_oom_score(config.oom_score_adj, &mut servers);
+    let live = LiveNode { sync_loop: engine.sync_loop.clone(), clock: served.clock.clone() };
+    let node: Arc<dyn WatchedNode> = Arc::new(live);
+    if config.healthz_port > 0 {
+        let ip: IpAddr = config.healthz_bind_address.parse().context("healthzBindAddress")?;
+        let address = SocketAddr::new(ip, u16::try_from(config.healthz_port).context("healthzPort")?);
+        let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
+        servers.start("healthz", healthz::run(address, health, servers.cancel_token()));
+    }
+    if config.enable_server {
+        node_api(loaded, Arc::clone(&node), engine, served, &mut servers).await?;
+    }
+    let local = LocalServer::bind(&control_socket(root), node, ROOT).map_err(into_anyhow)?;
+    servers.start("local-socket", local.run(servers.cancel_token()));
+    Ok(servers)
+}
+
+fn keep_oom_score(score: i32, servers: &mut TaskGroup) {
+    let files = KernelFiles::default();
+    let stop = servers.cancel_token();
+    servers.start("oom-score", async move {
+        while stop.run_until_cancelled(tokio::time::sleep(OOM_SCORE_PERIOD)).await.is_some() {
+            // A failure was logged once at the start.
+            let _refused = process::set_oom_score_adj(&files, score);
+        }
+    });
+}
+
+/// The node's HTTPS API, and the read-only port if one is configured.
+async fn node_api(
+    loaded: &Loaded,
+    node: Arc<dyn WatchedNode>,
+    engine: EngineHandle,
+    served: Served,
+    servers: &mut TaskGroup,
+) -> anyhow::Result<()> {
+    let config = &loaded.config;
+    let client = served.client.as_ref();
+    let time_and_rng = (&served.clock, &served.rng);
+    let certificate = cluster::serving(loaded, &served.facts, client, engine.node, time_and_rng, servers).await?;
+    let client_ca = Some(&config.authentication.x509.client_ca_file).filter(|path| !path.is_empty());
+    let tls = TlsParts {
+        certificate,
+        client_ca: client_ca.map(PathBuf::from),
+        cipher_suites: config.tls_cipher_suites.clone(),
+        min_version: config.tls_min_version.clone(),
+    };
+    let own: Arc<dyn MetricsPage> = Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop });
+    let metrics = [own].into_iter().chain(served.metrics).collect();
+    let parts = ApiParts {
+        health: Health::new(Arc::clone(&node), config.sync_frequency.to_std()),
+        node,
+        runtime: served.runtime,
+        logs: served.logs,
+        reviews: served.reviews,
+        clock: served.clock,
+        node_name: served.facts.name,
+        configuration: serde_json::to_vec(config).context("the configuration as JSON")?.into(),
+        metrics,
+        probe_metrics: Arc::new(ProbePage { prober: engine.prober }),
+        settings: ApiSettings::new(config, &loaded.gates),
+    };
+    let ip: IpAddr = config.address.parse().context("address")?;
+    let at = |port: i32, name| anyhow::Ok(SocketAddr::new(ip, u16::try_from(port).context(name)?));
+    if config.read_only_port > 0 {
+        let address = at(config.read_only_port, "readOnlyPort")?;
+        servers.start("read-only-api", api::run(address, parts.clone(), None, servers.cancel_token()));
+    }
+    servers.start("node-api", api::run(at(config.port, "port")?, parts, Some(tls), servers.cancel_token()));
+    Ok(())
+}
