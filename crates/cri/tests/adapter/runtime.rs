@@ -440,18 +440,9 @@ async fn an_event_names_the_pod_even_after_its_sandbox_is_gone() {
     let mut seen = Vec::new();
     for _ in 0..5 {
         let hint = hints.next().await.expect("not over").expect("no error");
-        seen.push(format!("{} {:?}", hint.uid, hint.kind));
+        seen.push(hint.uid.to_string());
     }
-    assert_eq!(
-        seen,
-        [
-            "u1 ContainerChanged",
-            "u1 ContainerStarted",
-            "u1 ContainerDied",
-            "u1 ContainerRemoved",
-            "u2 ContainerStarted"
-        ]
-    );
+    assert_eq!(seen, ["u1", "u1", "u1", "u1", "u2"]);
 
     setup.kill();
     assert_eq!(kind(hints.next().await.expect("says why")), RpcErrorKind::Unavailable);
