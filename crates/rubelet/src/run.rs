@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rubelet_cluster::api::Client;
 use rubelet_cluster::logins::{DiskLogins, DockerFiles};
-use rubelet_core::config::node_ips;
+use rubelet_core::config::{configz, node_ips};
 use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion};
 use rubelet_cri::{
     Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, HandOver, KeptCalls, ListMode, OperationMetrics,
@@ -508,7 +508,7 @@ async fn node_api(
         reviews: served.reviews,
         clock,
         node_name: served.facts.name,
-        configuration: serde_json::to_vec(config).context("the configuration as JSON")?.into(),
+        configz: serde_json::to_vec(&configz(config)).context("the configuration as JSON")?.into(),
         metrics: vec![
             Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop }),
             Arc::new(RuntimePage(served.calls)),
