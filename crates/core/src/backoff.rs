@@ -11,7 +11,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::config::GoDuration;
 use crate::id::PodRef;
-use crate::observe::PodObservation;
 
 /// First delay of crash loops and image pulls.
 const INITIAL: Duration = Duration::from_secs(10);
@@ -152,12 +151,6 @@ impl Backoffs {
 
 fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
-}
-
-/// From when a container's back-off counts: the end of its newest instance that has ended. `None` if none has, and then
-/// it starts at once (RT-60).
-pub fn crash_since(seen: &PodObservation, name: &str) -> Option<Timestamp> {
-    seen.instances(name).find_map(|c| c.state.exit()).map(|exit| exit.finished_at)
 }
 
 /// The `waiting` message of a container in back-off (RT-61).

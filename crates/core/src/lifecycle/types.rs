@@ -241,13 +241,6 @@ pub enum Command {
     Finish,
 }
 
-impl Command {
-    /// A container may come to life by it.
-    pub fn starts_container(&self) -> bool {
-        matches!(self, Self::Start(Job::Sync))
-    }
-}
-
 /// Long work on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job {

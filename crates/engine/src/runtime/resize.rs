@@ -17,7 +17,6 @@ use super::PodRuntime;
 use crate::chain::Chain;
 use crate::pod_worker::PodMemory;
 use crate::ports::RpcErrorKind;
-use crate::resources::pod_policy;
 
 impl PodRuntime<'_> {
     /// Carries out `plan`; the error says what people are told.
@@ -45,7 +44,7 @@ impl PodRuntime<'_> {
     ) -> Result<(), String> {
         self.line.step("other resources").await;
         let mut told = memory.told.as_deref().cloned().unwrap_or_default();
-        let policy = pod_policy(self.node);
+        let policy = self.node.settings.launch.pod_cgroup_policy();
         let new = pod_values(self.pod, &policy);
         let old = with_allocation(self.pod, &told).map_or_else(|| new.clone(), |pod| pod_values(&pod, &policy));
         self.check_memory(plan, &old, &new).await?;
