@@ -73,7 +73,7 @@ pub enum LaunchError {
     Hostname(#[from] crate::hostname::HostnameError),
     /// A mount could not be made (section 7.11).
     #[error(transparent)]
-    Mount(#[from] crate::mounts::MountError),
+    Mount(#[from] crate::container_mounts::MountError),
     /// Environment, command and arguments would be larger than anything that can be started.
     #[error(transparent)]
     TooLarge(#[from] crate::env::TooLarge),
