@@ -29,6 +29,7 @@ pub mod node;
 pub mod observe;
 pub mod plan;
 pub mod pod;
+pub mod pod_cache;
 pub mod probe;
 pub mod providers;
 pub mod qos;
