@@ -40,3 +40,4 @@ pub mod resources;
 pub mod status;
 pub mod time;
 pub mod token;
+pub mod volume_files;

@@ -17,9 +17,7 @@ use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node::Ports;
-use rubelet_engine::ports::{
-    Chance, Events, NodeFacts, Reviews, RuntimeInfo, RuntimeStatus, RuntimeVersion, VolumePlugin,
-};
+use rubelet_engine::ports::{Chance, Events, NodeFacts, Reviews, RuntimeInfo, RuntimeStatus, RuntimeVersion};
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
@@ -42,7 +40,7 @@ use rubelet_server::api::{self, ApiParts, ApiSettings, EnginePage, ProbePage, Tl
 use rubelet_server::healthz::{self, Health};
 use rubelet_server::local::{LocalServer, ROOT};
 use rubelet_server::{LiveNode, WatchedNode};
-use rubelet_volume::{ConfigMaps, Content, DownwardApi, EmptyDir, HostPath, Projected, Secrets};
+use rubelet_volume::Content;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -178,23 +176,10 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let chance: Arc<dyn Chance> = Arc::new(KernelChance::default());
     let mut ways = TaskGroup::new(&CancellationToken::new());
     let cluster = cluster::join(loaded, &facts, &clock, &chance, &mut ways).await?;
-    let content = Content::new(
-        Arc::new(volume_dirs.clone()),
-        Arc::new(Payloads::new(volume_dirs.clone(), clock.clone())),
-        memory,
-    );
+    let content =
+        Content::new(Arc::new(volume_dirs.clone()), Arc::new(Payloads::new(volume_dirs, clock.clone())), memory);
     let allocatable = &settings.admission.allocatable;
-    let mut volumes: Vec<Arc<dyn VolumePlugin>> = vec![
-        Arc::new(EmptyDir::new(Arc::new(volume_dirs), memory)),
-        Arc::new(HostPath),
-        Arc::new(DownwardApi::new(content.clone(), allocatable.clone())),
-    ];
-    if let Some(Cluster { ports, .. }) = &cluster {
-        let (objects, tokens) = (Arc::clone(&ports.objects), Arc::clone(&ports.tokens));
-        volumes.push(Arc::new(ConfigMaps::new(content.clone(), Arc::clone(&objects))));
-        volumes.push(Arc::new(Secrets::new(content.clone(), Arc::clone(&objects))));
-        volumes.push(Arc::new(Projected::new(content, objects, tokens, allocatable.clone())));
-    }
+    let volumes = rubelet_volume::plugins(&content, allocatable, cluster.as_ref().map(|cluster| &cluster.ports));
     let events: Arc<dyn Events> = match &cluster {
         Some(cluster) => Arc::clone(&cluster.events),
         None => Arc::new(LogEvents::new(clock.clone())),
