@@ -19,7 +19,6 @@ mod node_lease;
 mod objects;
 mod probes;
 mod puller;
-mod pulls;
 mod races;
 mod refusals;
 mod resize;
