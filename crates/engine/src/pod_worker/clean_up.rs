@@ -7,6 +7,7 @@ use super::{JobError, JobLine, JobResult, Note, PodMemory, retry_after};
 use crate::chain::Chain;
 use crate::look::look;
 use crate::node::Node;
+use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::{resources, volumes};
 
 /// Runs the job.
@@ -64,14 +65,10 @@ async fn remove_remains(node: &Node, line: &JobLine) -> (Vec<String>, Retry) {
     match look(node, &line.pod, None).await {
         Ok(seen) => {
             for container in &seen.containers {
-                if let Err(err) = node.ports.runtime.remove_container(&container.id).await {
-                    retry = retry_after(err.kind);
-                    problems.push(err.to_string());
-                    continue;
-                }
-                let count = container.marks.restart_count;
-                let id = container.id.as_str();
-                if let Err(err) = node.ports.log_cleaner.remove_container(&line.pod, &container.name, id, count).await {
+                if let Err(err) = remove_container(node, DeadContainer::seen(&line.pod, container)).await {
+                    if let RemoveError::Runtime(err) = &err {
+                        retry = retry_after(err.kind);
+                    }
                     problems.push(Chain(&err).to_string());
                 }
             }
