@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rubelet_cluster::api::Client;
 use rubelet_cluster::logins::{DiskLogins, DockerFiles};
+use rubelet_core::backoff::Doubling;
 use rubelet_core::config::{configz, node_ips};
 use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion};
 use rubelet_cri::{
@@ -56,10 +57,8 @@ use crate::standalone::{LogEvents, NoStatus};
 
 /// Where links to container logs are, for log shippers. Not configurable upstream either.
 const CONTAINER_LOGS: &str = "/var/log/containers";
-/// How long to wait between attempts to reach the runtime at start, doubling.
-const RUNTIME_RETRY_FIRST: Duration = Duration::from_millis(100);
-/// … up to this.
-const RUNTIME_RETRY_MAX: Duration = Duration::from_secs(5);
+/// Pauses between attempts to reach the runtime at start.
+const RUNTIME_RETRIES: Doubling = Doubling::new(Duration::from_millis(100), Duration::from_secs(5));
 /// How often the OOM score is set again (BOOT-06).
 const OOM_SCORE_PERIOD: Duration = Duration::from_secs(300);
 
@@ -371,7 +370,7 @@ fn connect(
 /// Waits until the runtime answers. A node whose runtime starts later than its kubelet is common; the reason is told
 /// when it changes.
 async fn wait_for_runtime(runtime: &CriRuntime, endpoint: &str) -> (RuntimeVersion, RuntimeStatus) {
-    let mut pause = RUNTIME_RETRY_FIRST;
+    let mut failures: u32 = 0;
     let mut told = String::new();
     loop {
         let answer = match runtime.version().await {
@@ -392,8 +391,8 @@ async fn wait_for_runtime(runtime: &CriRuntime, endpoint: &str) -> (RuntimeVersi
                 }
             }
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(RUNTIME_RETRY_MAX);
+        failures = failures.saturating_add(1);
+        tokio::time::sleep(RUNTIME_RETRIES.after(failures)).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::backoff::Doubling;
 use crate::id::PodRef;
 use crate::pod::{OrphanPod, PodExt};
 use crate::time::Instant;
@@ -345,7 +346,7 @@ impl Pace {
 
     /// After trouble during which something happened that may have ended it; `failures` in a row so far.
     pub(super) fn after_news(&self, failures: u32) -> Duration {
-        self.soon.saturating_mul(2u32.saturating_pow(failures.saturating_sub(1)))
+        Doubling::new(self.soon, Duration::MAX).after(failures.max(1))
     }
 }
 
