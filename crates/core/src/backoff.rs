@@ -138,16 +138,6 @@ impl Backoffs {
         self.entries.retain(|_, entry| now.duration_since(entry.updated) <= signed(reset));
     }
 
-    /// How many keys are known.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// No key is known.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     fn delay_of(&self, entry: &Entry) -> Duration {
         Doubling::new(self.policy.initial, self.policy.max).after(entry.tries)
     }

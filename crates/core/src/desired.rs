@@ -238,16 +238,6 @@ impl DesiredPods {
         self.sets.get(&Source::Api).into_iter().flat_map(BTreeMap::values).filter(|pod| pod.is_mirror())
     }
 
-    /// How many pods are held, mirrors among them.
-    pub fn len(&self) -> usize {
-        self.sets.values().map(BTreeMap::len).sum()
-    }
-
-    /// No pod is held.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     fn find(&self, uid: &PodUid) -> Option<&Arc<Pod>> {
         self.sets.values().find_map(|set| set.get(uid))
     }

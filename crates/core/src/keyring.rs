@@ -187,11 +187,6 @@ impl Keyring {
         }
         found
     }
-
-    /// It holds no login.
-    pub fn is_empty(&self) -> bool {
-        self.logins.is_empty()
-    }
 }
 
 impl Entry {

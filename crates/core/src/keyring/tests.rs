@@ -99,8 +99,8 @@ fn img_06_secrets_of_both_types_and_no_other() {
         secret("kubernetes.io/dockerconfigjson", ".dockercfg", "{"),
         secret("kubernetes.io/dockerconfigjson", ".dockerconfigjson", ""),
     ];
-    assert!(Keyring::of_secrets(&other).expect("passed over").is_empty());
-    assert!(Keyring::of_secrets(&[config(&json!(null))]).expect("no auths").is_empty());
+    assert_eq!(Keyring::of_secrets(&other).expect("passed over"), Keyring::default());
+    assert_eq!(Keyring::of_secrets(&[config(&json!(null))]).expect("no auths"), Keyring::default());
 }
 
 #[test]
