@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rubelet_core::backoff::Doubling;
 use rubelet_core::pod::Source;
 use rubelet_engine::ports::{Delivery, PodSource};
 use tokio::sync::mpsc;
@@ -28,10 +29,8 @@ mod watch;
 use scan::{Look, Manifests, Scan};
 use watch::{Seen, Watch, WatchError};
 
-/// First wait before a failed watch is tried again, and the wait while the path does not exist (SRC-02).
-const RETRY: Duration = Duration::from_secs(1);
-/// Longest wait before a failed watch is tried again.
-const MAX_RETRY: Duration = Duration::from_secs(20);
+/// Pauses before a failed watch is tried again. While the path does not exist it is the first of them each time (SRC-02).
+const RETRIES: Doubling = Doubling::new(Duration::from_secs(1), Duration::from_secs(20));
 
 /// Reads pods from a file or directory.
 pub struct FileSource {
@@ -58,7 +57,7 @@ impl PodSource for FileSource {
         let mut task = Task {
             manifests: Manifests::new(self.path.clone(), Arc::clone(&self.decode)),
             every: self.every,
-            watch: Watching::Retry { after: Duration::ZERO, problem: None },
+            watch: Watching::Retry { failures: 0, problem: None },
             out,
         };
         tokio::select! {
@@ -82,7 +81,7 @@ enum Watching {
     On(Watch),
     /// It cannot, and is asked again after this time.
     Retry {
-        after: Duration,
+        failures: u32,
         /// What was logged of it.
         problem: Option<String>,
     },
@@ -130,10 +129,10 @@ impl Task {
     /// Watches the path, unless that is done already and the path still leads to what is watched.
     async fn start_watch(&mut self) {
         let path = self.manifests.path().to_owned();
-        let old = std::mem::replace(&mut self.watch, Watching::Retry { after: Duration::ZERO, problem: None });
+        let old = std::mem::replace(&mut self.watch, Watching::Retry { failures: 0, problem: None });
         let (watch, retry) = match old {
             Watching::On(watch) => (Some(watch), None),
-            Watching::Retry { after, problem } => (None, Some((after, problem))),
+            Watching::Retry { failures, problem } => (None, Some((failures, problem))),
         };
         // File systems may hang: that must not hold up the runtime.
         let started = rubelet_engine::blocking::MANIFESTS.spawn("watch", move || match watch {
@@ -141,8 +140,8 @@ impl Task {
             _ => Watch::start(&path),
         });
         let had_problem = matches!(&retry, Some((_, Some(_))));
-        if let Some((after, problem)) = retry {
-            self.watch = Watching::Retry { after, problem };
+        if let Some((failures, problem)) = retry {
+            self.watch = Watching::Retry { failures, problem };
         }
         match started.await {
             Ok(Ok(watch)) => {
@@ -159,22 +158,22 @@ impl Task {
 
     fn watch_failed(&mut self, error: &WatchError) {
         let text = explain(error);
-        let (after, known) = match &self.watch {
-            Watching::On(_) => (Duration::ZERO, None),
-            Watching::Retry { after, problem } => (*after, problem.clone()),
+        let (failures, known) = match &self.watch {
+            Watching::On(_) => (0, None),
+            Watching::Retry { failures, problem } => (*failures, problem.clone()),
         };
-        let after = next_retry(after, error);
+        let failures = failures_after(failures, error);
         if known.as_ref() != Some(&text) {
             warn!(path = %self.manifests.path().display(), err = text, every = ?self.every,
                 "Manifests cannot be watched; changes are seen only when they are listed");
         }
-        self.watch = Watching::Retry { after, problem: Some(text) };
+        self.watch = Watching::Retry { failures, problem: Some(text) };
     }
 
     fn retry_after(&self) -> Duration {
         match &self.watch {
             Watching::On(_) => self.every,
-            Watching::Retry { after, .. } => (*after).max(RETRY),
+            Watching::Retry { failures, .. } => RETRIES.after((*failures).max(1)),
         }
     }
 
@@ -196,10 +195,10 @@ impl Task {
     }
 }
 
-/// How long to wait after a failure, if the last wait was `after`. A path that is not there is asked for at an even pace,
-/// everything else less and less often (SRC-02).
-fn next_retry(after: Duration, error: &WatchError) -> Duration {
-    if error.is_missing() { RETRY } else { after.saturating_mul(2).clamp(RETRY, MAX_RETRY) }
+/// How many failures count for the next pause. A path that is not there is asked for at an even pace, everything else less
+/// and less often (SRC-02).
+fn failures_after(before: u32, error: &WatchError) -> u32 {
+    if error.is_missing() { 1 } else { before.saturating_add(1) }
 }
 
 /// Names of files in the directory.
@@ -208,20 +207,16 @@ type Names = BTreeSet<OsString>;
 #[cfg(test)]
 mod tests {
     use std::io::{Error, ErrorKind};
-    use std::time::Duration;
 
-    use super::next_retry;
     use super::watch::WatchError;
+    use super::{RETRIES, failures_after};
 
     #[test]
     fn src_02_a_watch_that_fails_is_tried_less_and_less_often_but_a_missing_path_each_second() {
         let waits = |error: &WatchError| {
-            let next = |after: &Duration| Some(next_retry(*after, error));
-            std::iter::successors(Some(Duration::ZERO), next)
-                .skip(1)
-                .take(7)
-                .map(|wait| wait.as_secs())
-                .collect::<Vec<_>>()
+            let next = |failures: &u32| Some(failures_after(*failures, error));
+            let failures = std::iter::successors(Some(0), next).skip(1).take(7);
+            failures.map(|failures| RETRIES.after(failures).as_secs()).collect::<Vec<_>>()
         };
         assert_eq!(waits(&WatchError::Init(Error::other("limit"))), [1, 2, 4, 8, 16, 20, 20]);
         let missing = WatchError::Stat { path: "x".into(), source: Error::from(ErrorKind::NotFound) };

@@ -11,12 +11,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rubelet_core::keyring::Keyring;
+use rubelet_core::keyring::{Keyring, Login};
 use rubelet_core::providers::{Provider, ProviderError, Reach, read_providers};
 use rubelet_core::time::Instant;
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{NodeLogins, RegistryAuth};
+use rubelet_engine::ports::NodeLogins;
 use tracing::warn;
 
 use crate::program::Programs;
@@ -156,12 +156,12 @@ impl DiskLogins {
 
 #[async_trait]
 impl NodeLogins for DiskLogins {
-    async fn find(&self, repository: &str) -> Vec<RegistryAuth> {
+    async fn find(&self, repository: &str) -> Vec<Login> {
         let mut logins = self.of_files().await.find(repository);
         for provider in self.providers.iter().filter(|provider| provider.covers(repository)) {
             logins.extend(self.of_provider(provider, repository).await.find(repository));
         }
-        logins.into_iter().map(Into::into).collect()
+        logins
     }
 }
 

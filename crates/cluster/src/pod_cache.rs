@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
-use rubelet_core::pod::{PodExt as _, Source};
+use rubelet_core::pod::Source;
+use rubelet_core::pod_cache::{restored, same_in_copy};
 use rubelet_engine::ports::{ApiError, ClusterView, Delivery, PodSource};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -203,7 +204,7 @@ impl Task {
         let mut gone = std::mem::take(&mut self.known);
         for pod in pods {
             let Some(uid) = pod.metadata.uid.clone() else { continue };
-            let same = gone.remove(&uid).is_some_and(|old| Arc::ptr_eq(&old, pod) || alike(&old, pod));
+            let same = gone.remove(&uid).is_some_and(|old| Arc::ptr_eq(&old, pod) || same_in_copy(&old, pod));
             if !same {
                 changes.insert(uid.clone(), Some(Arc::clone(pod)));
             }
@@ -284,7 +285,7 @@ impl Task {
             // Nobody else sets it.
             let _ = self.view.services.set(Arc::new(services));
         }
-        let pods: Vec<_> = pods.iter().map(|pod| Arc::new(as_placed(pod))).collect();
+        let pods: Vec<_> = pods.iter().map(|pod| Arc::new(restored(pod))).collect();
         warn!(pods = pods.len(), waited = ?WAIT, rebooted,
             "The API server cannot be reached; going by the local copy of its pods");
         self.out.send(Delivery { source: Source::Api, pods, bad: Vec::new() }).await.is_ok()
@@ -295,28 +296,4 @@ impl Task {
         let disk = self.disk.clone();
         rubelet_engine::blocking::RECORDS.spawn("pod cache", move || work(&disk)).await.ok()
     }
-}
-
-/// The pod without its wishes about nodes. It was placed here and admitted; the labels that it was placed by are the API
-/// server's to tell, and a pod that is refused for want of them has failed for good.
-fn as_placed(pod: &Pod) -> Pod {
-    let mut pod = pod.clone();
-    if let Some(spec) = &mut pod.spec {
-        spec.node_selector = None;
-        if let Some(affinity) = &mut spec.affinity {
-            affinity.node_affinity = None;
-        }
-    }
-    pod
-}
-
-/// They differ in nothing that a restart would need: status counts only if it says that the pod has ended.
-fn alike(old: &Pod, new: &Pod) -> bool {
-    let (a, b) = (&old.metadata, &new.metadata);
-    old.spec == new.spec
-        && a.labels == b.labels
-        && a.annotations == b.annotations
-        && a.deletion_timestamp == b.deletion_timestamp
-        && a.deletion_grace_period_seconds == b.deletion_grace_period_seconds
-        && old.is_terminal() == new.is_terminal()
 }

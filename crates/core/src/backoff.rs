@@ -4,6 +4,8 @@
 //! the clock for the second. Time is the wall clock, because a container's end is known in wall time only.
 //! upstream: client-go util/flowcontrol/backoff.go `Backoff` (v0.36), kubelet.go `newCrashLoopBackOff` (v1.36)
 
+mod doubling;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,7 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::config::GoDuration;
 use crate::id::PodRef;
-use crate::observe::PodObservation;
+
+pub use doubling::Doubling;
 
 /// First delay of crash loops and image pulls.
 const INITIAL: Duration = Duration::from_secs(10);
@@ -66,7 +69,7 @@ pub struct Backoffs {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    delay: Duration,
+    tries: u32,
     updated: Timestamp,
 }
 
@@ -78,7 +81,7 @@ impl Backoffs {
 
     /// The current delay of `key`; zero if it has none.
     pub fn delay(&self, key: &str) -> Duration {
-        self.entries.get(key).map_or(Duration::ZERO, |entry| entry.delay)
+        self.entries.get(key).map_or(Duration::ZERO, |entry| self.delay_of(entry))
     }
 
     /// How long `key` still has to wait, counted from `since` (for a container: when its newest instance ended).
@@ -95,7 +98,7 @@ impl Backoffs {
         if ahead > signed(self.policy.max) {
             return None;
         }
-        Duration::try_from(ahead.saturating_add(signed(entry.delay))).ok().filter(|left| !left.is_zero())
+        Duration::try_from(ahead.saturating_add(signed(self.delay_of(entry)))).ok().filter(|left| !left.is_zero())
     }
 
     /// As `wait_left`, counted from the last `next`: the form that image pulls use (IMG-04).
@@ -111,17 +114,17 @@ impl Backoffs {
         if passed.is_negative() {
             return None;
         }
-        Duration::try_from(signed(entry.delay).saturating_sub(passed)).ok().filter(|left| !left.is_zero())
+        Duration::try_from(signed(self.delay_of(entry)).saturating_sub(passed)).ok().filter(|left| !left.is_zero())
     }
 
     /// `key` goes on now, because of what happened at `event_time`: its next delay is twice as long, or the first one
     /// if it had none or was well for long enough.
     pub fn next(&mut self, key: &str, event_time: Timestamp, now: Timestamp) {
-        let delay = match self.entries.get(key) {
-            Some(entry) if !self.expired(entry, event_time) => (entry.delay * 2).min(self.policy.max),
-            Some(_) | None => self.policy.initial,
+        let tries = match self.entries.get(key) {
+            Some(entry) if !self.expired(entry, event_time) => entry.tries.saturating_add(1),
+            Some(_) | None => 1,
         };
-        self.entries.insert(key.to_owned(), Entry { delay, updated: now });
+        self.entries.insert(key.to_owned(), Entry { tries, updated: now });
     }
 
     /// Forgets `key`.
@@ -135,14 +138,8 @@ impl Backoffs {
         self.entries.retain(|_, entry| now.duration_since(entry.updated) <= signed(reset));
     }
 
-    /// How many keys are known.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// No key is known.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    fn delay_of(&self, entry: &Entry) -> Duration {
+        Doubling::new(self.policy.initial, self.policy.max).after(entry.tries)
     }
 
     fn expired(&self, entry: &Entry, event_time: Timestamp) -> bool {
@@ -152,12 +149,6 @@ impl Backoffs {
 
 fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
-}
-
-/// From when a container's back-off counts: the end of its newest instance that has ended. `None` if none has, and then
-/// it starts at once (RT-60).
-pub fn crash_since(seen: &PodObservation, name: &str) -> Option<Timestamp> {
-    seen.instances(name).find_map(|c| c.state.exit()).map(|exit| exit.finished_at)
 }
 
 /// The `waiting` message of a container in back-off (RT-61).

@@ -12,6 +12,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::NodeAddress;
 
+use crate::backoff::Doubling;
+
 mod answer;
 mod name;
 
@@ -22,14 +24,10 @@ pub use name::{DIGEST_LEN, base64_url, csr_name};
 const RENEW_FROM: f64 = 0.7;
 /// Share of its life over which nodes that were made together spread their renewals.
 const RENEW_SPREAD: f64 = 0.2;
-/// First pause after a request that brought no certificate.
-const FIRST_RETRY: Duration = Duration::from_secs(2);
-/// Each pause is this many times the one before.
-const RETRY_FACTOR: u32 = 2;
-/// So many pauses grow; after that the pause is [`LAST_RETRY`].
+/// Pauses after requests that brought no certificate.
+const RETRIES: Doubling = Doubling::new(Duration::from_secs(2), Duration::from_secs(32));
+/// So many pauses have jitter; after that each is the longest.
 const GROWING_RETRIES: u32 = 4;
-/// Pause between requests once the growing ones are used up.
-const LAST_RETRY: Duration = Duration::from_secs(32);
 /// Share of a growing pause that chance adds.
 const RETRY_JITTER: f64 = 0.1;
 
@@ -298,12 +296,10 @@ pub fn renewal(current: Option<(&Leaf, Timestamp)>, wish: Option<&Wish>, now: Ti
 ///
 /// upstream: certificate_manager.go run (v1.36): five tries from 2 s, doubling, a tenth of jitter, then each 32 s.
 pub fn retry_delay(failures: u32, chance: f64) -> Duration {
-    let step = failures.saturating_sub(1);
-    if step >= GROWING_RETRIES {
-        return LAST_RETRY;
+    match failures.max(1) {
+        growing @ ..=GROWING_RETRIES => RETRIES.jittered(growing, RETRY_JITTER * chance.clamp(0.0, 1.0)),
+        _ => RETRIES.most,
     }
-    let base = FIRST_RETRY.saturating_mul(RETRY_FACTOR.saturating_pow(step));
-    base.mul_f64(1.0 + RETRY_JITTER * chance.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]

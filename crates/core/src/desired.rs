@@ -227,13 +227,6 @@ impl DesiredPods {
         self.find(uid).filter(|pod| !pod.is_mirror())
     }
 
-    /// The ordinary pod with this name. If several sources ask for it, a static one goes first.
-    #[doc(alias = "GetPodByFullName")]
-    pub fn by_name(&self, name: &FullName) -> Option<&Arc<Pod>> {
-        let (source, uid) = self.names.get(name)?.first_key_value()?;
-        self.sets.get(source)?.get(uid)
-    }
-
     /// Every ordinary pod, by source and UID.
     #[doc(alias = "GetPods")]
     pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
@@ -243,41 +236,6 @@ impl DesiredPods {
     /// Every mirror pod, by UID.
     pub fn mirrors(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.sets.get(&Source::Api).into_iter().flat_map(BTreeMap::values).filter(|pod| pod.is_mirror())
-    }
-
-    /// The pod that `mirror` is the picture of.
-    #[doc(alias = "GetPodByMirrorPod")]
-    pub fn pod_for_mirror(&self, mirror: &Pod) -> Option<&Arc<Pod>> {
-        self.by_name(&PodRef::of(mirror).full_name())
-    }
-
-    /// The API's picture of `pod`. It may show an older version of it: its mirror annotation tells of which.
-    #[doc(alias = "GetMirrorPodByPod")]
-    pub fn mirror_for(&self, pod: &Pod) -> Option<&Arc<Pod>> {
-        let uid = self.mirror_names.get(&PodRef::of(pod).full_name())?;
-        self.sets.get(&Source::Api)?.get(uid)
-    }
-
-    /// Mirror pods without a pod to show: they are to be deleted from the API (SRC-11).
-    pub fn orphan_mirrors(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.mirrors().filter(|mirror| self.pod_for_mirror(mirror).is_none())
-    }
-
-    /// The UID under which the node knows the pod that `uid` names: people may name a static pod by its mirror's.
-    #[doc(alias = "TranslatePodUID")]
-    pub fn resolve(&self, uid: &PodUid) -> PodUid {
-        let real = self.find(uid).filter(|pod| pod.is_mirror()).and_then(|mirror| self.pod_for_mirror(mirror));
-        real.map_or_else(|| uid.clone(), |pod| PodRef::of(pod).uid)
-    }
-
-    /// How many pods are held, mirrors among them.
-    pub fn len(&self) -> usize {
-        self.sets.values().map(BTreeMap::len).sum()
-    }
-
-    /// No pod is held.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     fn find(&self, uid: &PodUid) -> Option<&Arc<Pod>> {

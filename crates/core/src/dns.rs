@@ -110,33 +110,6 @@ pub fn parse_resolv_conf(text: &str) -> Result<DnsConfig, DnsError> {
     Ok(config)
 }
 
-/// What is wrong with the node's resolv.conf at `path`, so that pods could not use all of it (DNS-05): the message of the
-/// node's event `CheckLimitsForResolvConf`.
-///
-/// upstream: network/dns/dns.go CheckLimitsForResolvConf (v1.36)
-#[doc(alias = "CheckLimitsForResolvConf")]
-pub fn resolv_conf_warning(path: &str, text: &str, cluster_domain: &str) -> Option<String> {
-    let searches = match parse_resolv_conf(text) {
-        Ok(config) => config.searches,
-        Err(err) => return Some(err.to_string()),
-    };
-    let most = if cluster_domain.is_empty() { MAX_SEARCHES } else { MAX_SEARCHES - 3 };
-    if searches.len() > most {
-        return Some(format!("Resolv.conf file '{path}' contains search line consisting of more than {most} domains!"));
-    }
-    if searches.iter().any(|search| search.len() > MAX_SEARCH_CHARS_EACH) {
-        return Some(format!(
-            "Resolv.conf file {path:?} contains a search path which length is more than allowed {MAX_SEARCH_CHARS_EACH} chars!"
-        ));
-    }
-    if searches.join(" ").len() > MAX_SEARCH_CHARS {
-        return Some(format!(
-            "Resolv.conf file '{path}' contains search line which length is more than allowed {MAX_SEARCH_CHARS} chars!"
-        ));
-    }
-    None
-}
-
 enum Policy {
     Cluster,
     Host,

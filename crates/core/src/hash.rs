@@ -66,11 +66,6 @@ pub fn container_hash(container: &impl Hashed) -> u64 {
     u64::from(fnv32a(text.bytes()))
 }
 
-/// The hash as in the annotation: lower-case hexadecimal, not padded.
-pub fn container_hash_hex(container: &impl Hashed) -> String {
-    format!("{:x}", container_hash(container))
-}
-
 /// A JSON string as Go's encoder writes it: it also escapes HTML's special characters.
 fn go_json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();

@@ -11,6 +11,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -27,18 +28,59 @@ pub fn covers_image(pattern: &str, repository: &str) -> bool {
 /// Docker Hub, as logins name it.
 const HUB: &str = "index.docker.io";
 
-/// A login at a registry. Its `Debug` hides it: no log may hold one.
-#[derive(Clone, PartialEq, Eq, Default)]
+/// A login at a registry. Its `Debug` hides user and password: no log may hold them.
+#[doc(alias = "TrackedAuthConfig")]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     /// User name.
     pub username: String,
     /// Password.
     pub password: String,
+    /// Where it comes from.
+    pub origin: LoginOrigin,
 }
 
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Login(hidden)")
+        write!(f, "Login(hidden, {})", self.origin)
+    }
+}
+
+/// Where a login comes from. Whether a pod may use an image that is on the node depends on it: a login of the node counts
+/// for every pod, that of a secret for pods that have the secret.
+#[doc(alias = "CredentialSource")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LoginOrigin {
+    /// A pull secret of the pod.
+    Secret {
+        /// Namespace of the secret.
+        namespace: String,
+        /// Name of the secret.
+        name: String,
+        /// UID of the secret: another secret may have had the name.
+        uid: String,
+    },
+    /// A file on the node, as `docker login` writes it.
+    File(PathBuf),
+    /// A credential provider: the name of its program.
+    Provider(String),
+}
+
+impl fmt::Display for LoginOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Secret { namespace, name, .. } => write!(f, "secret {namespace}/{name}"),
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Provider(name) => write!(f, "credential provider {name:?}"),
+        }
+    }
+}
+
+impl LoginOrigin {
+    fn secret(secret: &Secret) -> Self {
+        let metadata = &secret.metadata;
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        Self::Secret { namespace: text(&metadata.namespace), name: text(&metadata.name), uid: text(&metadata.uid) }
     }
 }
 
@@ -81,6 +123,7 @@ impl Keyring {
     pub fn of_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Result<Self, KeyringError> {
         let mut keyring = Self::default();
         for secret in secrets {
+            let origin = LoginOrigin::secret(secret);
             let refuse = |why| KeyringError { name: secret.metadata.name.clone().unwrap_or_default(), why };
             let data = |key: &str| {
                 let bytes = secret.data.as_ref().and_then(|data| data.get(key));
@@ -89,11 +132,11 @@ impl Keyring {
             match secret.type_.as_deref() {
                 Some("kubernetes.io/dockerconfigjson") => {
                     let Some(bytes) = data(".dockerconfigjson") else { continue };
-                    keyring.add_config(bytes).map_err(refuse)?;
+                    keyring.add_config(bytes, &origin).map_err(refuse)?;
                 }
                 Some("kubernetes.io/dockercfg") => {
                     let Some(bytes) = data(".dockercfg") else { continue };
-                    keyring.add_legacy(bytes).map_err(refuse)?;
+                    keyring.add_legacy(bytes, &origin).map_err(refuse)?;
                 }
                 _ => {}
             }
@@ -101,22 +144,22 @@ impl Keyring {
         Ok(keyring)
     }
 
-    /// Adds the logins of a `config.json`.
-    pub fn add_config(&mut self, text: &[u8]) -> Result<(), &'static str> {
+    /// Adds the logins of a `config.json` that came from `origin`.
+    pub fn add_config(&mut self, text: &[u8], origin: &LoginOrigin) -> Result<(), &'static str> {
         let config: DockerConfig = serde_json::from_slice(text).map_err(|_| "not a config.json")?;
-        self.add(config.auths.unwrap_or_default())
+        self.add(config.auths.unwrap_or_default(), origin)
     }
 
-    /// Adds the logins of a `.dockercfg`.
-    pub fn add_legacy(&mut self, text: &[u8]) -> Result<(), &'static str> {
+    /// Adds the logins of a `.dockercfg` that came from `origin`.
+    pub fn add_legacy(&mut self, text: &[u8], origin: &LoginOrigin) -> Result<(), &'static str> {
         let entries = serde_json::from_slice(text).map_err(|_| "not a .dockercfg")?;
-        self.add(entries)
+        self.add(entries, origin)
     }
 
-    fn add(&mut self, entries: BTreeMap<String, Entry>) -> Result<(), &'static str> {
+    fn add(&mut self, entries: BTreeMap<String, Entry>, origin: &LoginOrigin) -> Result<(), &'static str> {
         let mut logins = Vec::new();
         for (place, entry) in entries {
-            let login = entry.login()?;
+            let login = entry.login(origin)?;
             // What is no address is never asked for.
             logins.extend(registry_key(&place).map(|key| (key, login)));
         }
@@ -144,23 +187,19 @@ impl Keyring {
         }
         found
     }
-
-    /// It holds no login.
-    pub fn is_empty(&self) -> bool {
-        self.logins.is_empty()
-    }
 }
 
 impl Entry {
     /// `auth` counts where it is given: base64 of `user:password`, with or without padding.
     #[doc(alias = "decodeDockerConfigFieldAuth")]
-    fn login(self) -> Result<Login, &'static str> {
+    fn login(self, origin: &LoginOrigin) -> Result<Login, &'static str> {
+        let origin = origin.clone();
         if self.auth.is_empty() {
-            return Ok(Login { username: self.username, password: self.password });
+            return Ok(Login { username: self.username, password: self.password, origin });
         }
         let text = decode(&self.auth).ok_or("an auth field is not base64")?;
         let (username, password) = text.split_once(':').ok_or("an auth field is not user:password")?;
-        Ok(Login { username: username.to_owned(), password: password.to_owned() })
+        Ok(Login { username: username.to_owned(), password: password.to_owned(), origin })
     }
 }
 

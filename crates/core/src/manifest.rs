@@ -85,14 +85,6 @@ pub enum ManifestError {
         /// The kind of object, in upstream's words.
         resource: &'static str,
     },
-    /// One pod of a list is at fault, and with it the whole list.
-    #[error("pod {index} of the list cannot be used")]
-    Item {
-        /// Counted from zero.
-        index: usize,
-        /// What is wrong with it.
-        source: Box<ManifestError>,
-    },
 }
 
 impl ManifestError {
@@ -101,7 +93,6 @@ impl ManifestError {
     pub fn fields(&self) -> &[FieldError] {
         match self {
             Self::Malformed(errors) | Self::Invalid(errors) => errors,
-            Self::Item { source, .. } => source.fields(),
             Self::NotAnObject { .. } | Self::WrongKind { .. } | Self::Reference { .. } => &[],
         }
     }
@@ -113,38 +104,7 @@ impl ManifestError {
 /// Says which fields are wrong and why; nothing of the pod is used then.
 #[doc(alias = "tryDecodeSinglePod")]
 pub fn static_pod(raw: &Value, origin: &Origin, node: &str, gates: &Gates) -> Result<Manifest, ManifestError> {
-    expect_kind(raw, Expected::Pod)?;
-    build(raw, origin, node, gates)
-}
-
-/// Turns a decoded `PodList`, as a manifest URL may serve it, into pods of this node.
-///
-/// # Errors
-/// One bad pod refuses the whole list, as in upstream: what ran before goes on, instead of being stopped by a slip.
-#[doc(alias = "tryDecodePodList")]
-pub fn static_pod_list(
-    raw: &Value,
-    origin: &Origin,
-    node: &str,
-    gates: &Gates,
-) -> Result<Vec<Manifest>, ManifestError> {
-    expect_kind(raw, Expected::PodList)?;
-    let items = match raw.get("items") {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(items)) => items,
-        Some(other) => {
-            let fault = field::Path::new("items").error(FieldReason::Type(shape::kind(other)), "must be a list");
-            return Err(ManifestError::Malformed(vec![fault]));
-        }
-    };
-    let pods = items.iter().enumerate().map(|(index, item)| {
-        let faulty = |source| ManifestError::Item { index, source: Box::new(source) };
-        build(item, origin, node, gates).map_err(faulty)
-    });
-    pods.collect()
-}
-
-fn build(raw: &Value, origin: &Origin, node: &str, gates: &Gates) -> Result<Manifest, ManifestError> {
+    expect_pod(raw)?;
     let schema = Schema::get();
     let (shaped, found) = shape::shape(schema, raw);
     if !found.errors.is_empty() {
@@ -181,28 +141,17 @@ fn build(raw: &Value, origin: &Origin, node: &str, gates: &Gates) -> Result<Mani
     }
 }
 
-/// The two kinds of object that a manifest may hold.
-#[derive(Clone, Copy)]
-enum Expected {
-    Pod,
-    PodList,
-}
-
-fn expect_kind(raw: &Value, expected: Expected) -> Result<(), ManifestError> {
+fn expect_pod(raw: &Value) -> Result<(), ManifestError> {
     let Value::Object(object) = raw else {
         return Err(ManifestError::NotAnObject { found: shape::kind(raw) });
     };
     let text = |name| object.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (kind, words) = match expected {
-        Expected::Pod => ("Pod", "apiVersion: v1, kind: Pod"),
-        Expected::PodList => ("PodList", "apiVersion: v1, kind: PodList"),
-    };
     let show = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
     match (text("apiVersion"), text("kind")) {
-        ("v1", found) if found == kind => Ok(()),
-        (version, found) => {
-            let found = format!("apiVersion: {}, kind: {}", show(version), show(found));
-            Err(ManifestError::WrongKind { expected: words, found })
+        ("v1", "Pod") => Ok(()),
+        (version, kind) => {
+            let found = format!("apiVersion: {}, kind: {}", show(version), show(kind));
+            Err(ManifestError::WrongKind { expected: "apiVersion: v1, kind: Pod", found })
         }
     }
 }

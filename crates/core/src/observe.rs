@@ -306,25 +306,11 @@ pub struct ContainerSummary {
     pub image_id: String,
 }
 
-/// "Look at this pod": all that an event of the runtime, or a difference between two lists, may mean.
+/// "Look at this pod": all that an event of the runtime, or a difference between two lists, may mean. The pod's job asks the
+/// runtime for the facts, so a hint carries none.
+#[doc(alias = "PodLifecycleEvent")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
     /// The pod to look at.
     pub uid: PodUid,
-    /// What seems to have happened: for the log, the timeline and dead-container pruning, never for a decision.
-    pub kind: HintKind,
-}
-
-/// What seems to have happened.
-#[doc(alias = "PodLifecycleEventType")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HintKind {
-    /// A container or sandbox runs that did not.
-    ContainerStarted,
-    /// One ended.
-    ContainerDied,
-    /// One is gone from the runtime.
-    ContainerRemoved,
-    /// One is in a state that means neither.
-    ContainerChanged,
 }

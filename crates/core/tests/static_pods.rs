@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use rubelet_core::manifest::{Gates, Manifest, Origin, static_pod, static_pod_list};
+use rubelet_core::manifest::{Gates, Manifest, Origin, static_pod};
 use serde_json::{Value, json};
 
 const NODE: &str = "node-1.example";
@@ -74,15 +74,5 @@ fn src_05_pods_are_defaulted_and_placed_like_upstreams() {
         let expected = without_zeros(&vector["pod"]);
         let show = |value: &Value| serde_json::to_string_pretty(value).expect("JSON prints");
         assert_eq!(show(&ours), show(&expected), "{name}");
-    }
-}
-
-#[test]
-fn src_03_a_list_gives_the_pods_that_its_items_would_give_alone() {
-    let manifests: Vec<Value> = vectors().into_iter().map(|(_, vector)| vector["manifest"].clone()).collect();
-    let list = json!({"apiVersion": "v1", "kind": "PodList", "items": manifests});
-    let pods = static_pod_list(&list, &url(), NODE, &Gates::default()).expect("every item is valid");
-    for (manifest, pod) in manifests.iter().zip(pods) {
-        assert_eq!(pod, build(manifest, &url()));
     }
 }

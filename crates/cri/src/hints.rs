@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use rubelet_core::id::PodUid;
-use rubelet_core::observe::{Hint, HintKind};
+use rubelet_core::observe::Hint;
 use rubelet_engine::ports::RpcError;
 use rubelet_proto::cri;
 
@@ -60,16 +60,15 @@ struct Owners {
 
 impl Owners {
     fn hint(&mut self, event: &cri::ContainerEventResponse) -> Option<Hint> {
-        let kind = hint_kind(event.container_event_type);
         let told = owner(event);
         let remembered = self.pods.get(&event.container_id).cloned();
         let uid = told.or(remembered)?;
-        if kind == HintKind::ContainerRemoved {
+        if event.container_event_type() == cri::ContainerEventType::ContainerDeletedEvent {
             self.pods.remove(&event.container_id);
         } else {
             self.pods.insert(event.container_id.clone(), uid.clone());
         }
-        Some(Hint { uid, kind })
+        Some(Hint { uid })
     }
 }
 
@@ -77,13 +76,4 @@ fn owner(event: &cri::ContainerEventResponse) -> Option<PodUid> {
     let sandbox = event.pod_sandbox_status.iter().map(|status| &status.labels);
     let containers = event.containers_statuses.iter().map(|status| &status.labels);
     sandbox.chain(containers).find_map(pod_of).map(|pod| pod.uid)
-}
-
-fn hint_kind(event_type: i32) -> HintKind {
-    match cri::ContainerEventType::try_from(event_type) {
-        Ok(cri::ContainerEventType::ContainerStartedEvent) => HintKind::ContainerStarted,
-        Ok(cri::ContainerEventType::ContainerStoppedEvent) => HintKind::ContainerDied,
-        Ok(cri::ContainerEventType::ContainerDeletedEvent) => HintKind::ContainerRemoved,
-        Ok(cri::ContainerEventType::ContainerCreatedEvent) | Err(_) => HintKind::ContainerChanged,
-    }
 }

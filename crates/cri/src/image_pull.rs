@@ -1,7 +1,8 @@
 //! `PullImage`.
 
+use rubelet_core::keyring::Login;
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
-use rubelet_engine::ports::{RegistryAuth, RpcError};
+use rubelet_engine::ports::RpcError;
 use rubelet_proto::cri;
 
 use crate::connection::Connection;
@@ -13,13 +14,13 @@ use crate::to_wire::{auth_config, image_spec, sandbox_config};
 pub(crate) async fn pull_image(
     connection: &Connection,
     image: &ImageSpec,
-    auth: Option<&RegistryAuth>,
+    login: Option<&Login>,
     sandbox: Option<&SandboxConfig>,
 ) -> Result<String, RpcError> {
     let operation = Operation::PullImage;
     let request = cri::PullImageRequest {
         image: Some(image_spec(image)),
-        auth: auth.map(auth_config),
+        auth: login.map(auth_config),
         sandbox_config: sandbox.map(|config| Box::new(sandbox_config(config))),
     };
     let mut client = connection.images(operation);

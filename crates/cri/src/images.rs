@@ -1,8 +1,9 @@
 //! The port `Images`.
 
 use async_trait::async_trait;
+use rubelet_core::keyring::Login;
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
-use rubelet_engine::ports::{FsUsage, Image, Images, RegistryAuth, RpcError};
+use rubelet_engine::ports::{FsUsage, Image, Images, RpcError};
 
 use crate::connection::Connection;
 use crate::{image_fs_info, image_list, image_pull, image_remove, image_status};
@@ -30,10 +31,10 @@ impl Images for CriImages {
     async fn pull_image(
         &self,
         image: &ImageSpec,
-        auth: Option<&RegistryAuth>,
+        login: Option<&Login>,
         sandbox: Option<&SandboxConfig>,
     ) -> Result<String, RpcError> {
-        image_pull::pull_image(&self.connection, image, auth, sandbox).await
+        image_pull::pull_image(&self.connection, image, login, sandbox).await
     }
 
     async fn list_images(&self) -> Result<Vec<Image>, RpcError> {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rubelet_core::backoff::Doubling;
 use rubelet_core::node::RuntimeContact;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -16,10 +17,8 @@ use crate::ports::{RpcError, RpcErrorKind, RuntimeInfo, RuntimeStatus};
 
 /// How often a runtime that is up is asked (BOOT-13).
 const PERIOD: Duration = Duration::from_secs(5);
-/// A runtime that is down is asked after this, doubling (LOOP-02).
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-/// … up to this.
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Pauses before a runtime that is down is asked again (LOOP-02).
+const RETRIES: Doubling = Doubling::new(Duration::from_millis(100), Duration::from_secs(5));
 /// A runtime whose network is not ready is asked this often, so that pods and the node's readiness need not wait once it
 /// is: a network that was just installed is ready any moment now (NODE-11).
 const NETWORK_PERIOD: Duration = Duration::from_millis(200);
@@ -70,7 +69,7 @@ pub async fn watch_runtime(
     cancel: CancellationToken,
 ) {
     let mut last_good = None;
-    let mut retry = RETRY_FIRST;
+    let mut failures: u32 = 0;
     let mut no_network_since = None;
     loop {
         let asked = clock.mono();
@@ -88,9 +87,10 @@ pub async fn watch_runtime(
             Some(good) if clock.mono().since(good) < GRACE => RuntimeContact::Recent,
             Some(_) => RuntimeContact::Long,
         };
+        failures = failures.saturating_add(1);
         let (health, pause) = match answer {
             Ok(status) if status.runtime.ready => {
-                retry = RETRY_FIRST;
+                failures = 0;
                 let pause = if status.network.ready {
                     no_network_since = None;
                     PERIOD
@@ -104,7 +104,7 @@ pub async fn watch_runtime(
                 let problem = format!("the runtime says that it is not ready: {}", status.runtime.message);
                 let problem = Some(problem);
                 let health = RuntimeHealth { up: false, problem, status, answered: true, contact };
-                (health, next_retry(&mut retry))
+                (health, RETRIES.after(failures))
             }
             Err(err) => {
                 let (status, answered) = {
@@ -113,7 +113,7 @@ pub async fn watch_runtime(
                 };
                 let up = contact == RuntimeContact::Recent;
                 let health = RuntimeHealth { up, problem: Some(err.to_string()), status, answered, contact };
-                (health, next_retry(&mut retry))
+                (health, RETRIES.after(failures))
             }
         };
         publish(&tell, health);
@@ -131,12 +131,6 @@ async fn ask(runtime: &dyn RuntimeInfo) -> Result<RuntimeStatus, RpcError> {
         let detail = format!("the runtime did not answer within {} s", GRACE.as_secs());
         Err(RpcError { operation: "status", kind: RpcErrorKind::Timeout, detail })
     })
-}
-
-fn next_retry(retry: &mut Duration) -> Duration {
-    let pause = *retry;
-    *retry = (pause * 2).min(RETRY_MAX);
-    pause
 }
 
 /// Tells only what changed, and logs only that.

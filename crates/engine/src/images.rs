@@ -6,14 +6,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rubelet_core::keyring::{Login, LoginOrigin};
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
 use rubelet_core::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
 use crate::clock::Clock;
-use crate::ports::{Images, RegistryAuth, RpcError};
+use crate::ports::{Images, RpcError};
 use crate::task::timed;
 
 /// How many requests may wait for the task itself to take them; it takes them at once.
@@ -35,6 +37,8 @@ pub struct PullLimits {
 pub struct Pulled {
     /// The runtime's reference.
     pub image_ref: String,
+    /// Where the login comes from that the registry accepted; `None` for an anonymous pull.
+    pub login: Option<LoginOrigin>,
     /// How long the pull itself took.
     pub took: Duration,
     /// How long it took with waiting.
@@ -64,24 +68,24 @@ pub struct PullerHandle {
 #[derive(Debug)]
 struct Request {
     image: ImageSpec,
-    auths: Vec<RegistryAuth>,
+    logins: Vec<Login>,
     sandbox: SandboxConfig,
     asked: Instant,
     reply: oneshot::Sender<Result<Pulled, PullError>>,
 }
 
 impl PullerHandle {
-    /// Pulls `image` and waits for it, with one of `auths` after another until one is good; with none, anonymously.
+    /// Pulls `image` and waits for it, with one of `logins` after another until one is good; with none, anonymously.
     /// Dropping the future gives up.
     pub async fn pull(
         &self,
         image: ImageSpec,
-        auths: Vec<RegistryAuth>,
+        logins: Vec<Login>,
         sandbox: SandboxConfig,
         asked: Instant,
     ) -> Result<Pulled, PullError> {
         let (reply, answer) = oneshot::channel();
-        let request = Request { image, auths, sandbox, asked, reply };
+        let request = Request { image, logins, sandbox, asked, reply };
         self.ask.send(request).await.map_err(|_| PullError::Gone)?;
         answer.await.map_err(|_| PullError::Gone)?
     }
@@ -180,11 +184,12 @@ async fn pull(images: Arc<dyn Images>, clock: Clock, mut request: Request) {
         biased;
         () = request.reply.closed() => return,
         // Dropping it tells the runtime to give up; what it fetched so far stays and is used by the next pull.
-        result = try_all(images.as_ref(), &request.image, &request.auths, &request.sandbox) => result,
+        result = try_all(images.as_ref(), &request.image, &request.logins, &request.sandbox) => result,
     };
     let ended = clock.mono();
-    let pulled = result.map_err(PullError::from).map(|image_ref| Pulled {
+    let pulled = result.map_err(PullError::from).map(|(image_ref, login)| Pulled {
         image_ref,
+        login,
         took: ended.since(began),
         with_waiting: ended.since(request.asked),
     });
@@ -194,17 +199,25 @@ async fn pull(images: Arc<dyn Images>, clock: Clock, mut request: Request) {
 async fn try_all(
     images: &dyn Images,
     image: &ImageSpec,
-    auths: &[RegistryAuth],
+    logins: &[Login],
     sandbox: &SandboxConfig,
-) -> Result<String, RpcError> {
-    let Some((first, rest)) = auths.split_first() else {
-        return images.pull_image(image, None, Some(sandbox)).await;
-    };
+) -> Result<(String, Option<LoginOrigin>), RpcError> {
+    if logins.is_empty() {
+        let image_ref = images.pull_image(image, None, Some(sandbox)).await?;
+        debug!(image = image.image, "Pulled the image without a login");
+        return Ok((image_ref, None));
+    }
     let mut failures = Vec::new();
-    for auth in std::iter::once(first).chain(rest) {
-        match images.pull_image(image, Some(auth), Some(sandbox)).await {
-            Ok(image_ref) => return Ok(image_ref),
-            Err(err) => failures.push(err),
+    for login in logins {
+        match images.pull_image(image, Some(login), Some(sandbox)).await {
+            Ok(image_ref) => {
+                debug!(image = image.image, login = %login.origin, "Pulled the image with this login");
+                return Ok((image_ref, Some(login.origin.clone())));
+            }
+            Err(err) => {
+                debug!(image = image.image, login = %login.origin, %err, "Could not pull the image with this login");
+                failures.push(err);
+            }
         }
     }
     Err(all_of(failures))

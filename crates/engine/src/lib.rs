@@ -23,6 +23,7 @@ pub mod pleg;
 pub mod pod_worker;
 pub mod ports;
 pub mod prober;
+mod removal;
 mod resources;
 mod runtime;
 mod slots;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
+use rubelet_core::backoff::Doubling;
 use rubelet_core::node::{node_lease, renewed_lease};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -17,10 +18,10 @@ use crate::ports::{ApiError, ApiErrorKind, LeaseApi, Rng};
 
 /// How often a renewal is tried in one go. upstream: lease/controller.go maxUpdateRetries (v1.36)
 const ATTEMPTS: u32 = 5;
-/// A lease that cannot be read or made is asked for again after this, doubling.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-/// … up to this.
-const RETRY_MAX: Duration = Duration::from_secs(7);
+/// Pauses before a lease that cannot be read or made is asked for again.
+const RETRIES: Doubling = Doubling::new(Duration::from_millis(200), Duration::from_secs(7));
+/// The pause after a busy server that names none.
+const BUSY: Duration = Duration::from_millis(100);
 /// A lease is renewed four times in its life. upstream: kubelet.go nodeLeaseRenewIntervalFraction (v1.36)
 const RENEWALS: u32 = 4;
 /// By how much renewals are spread, so that nodes started together drift apart.
@@ -116,7 +117,7 @@ impl LeaseKeeper {
                         // Somebody removed it: it is made again at once.
                         ApiErrorKind::NotFound => return false,
                         ApiErrorKind::Busy { retry_after } => {
-                            tokio::time::sleep(retry_after.unwrap_or(RETRY_FIRST).min(RETRY_MAX)).await;
+                            tokio::time::sleep(retry_after.unwrap_or(BUSY).min(RETRIES.most)).await;
                         }
                         _ => {}
                     }
@@ -129,15 +130,15 @@ impl LeaseKeeper {
     /// The lease as it is, or a new one; tries until it is there.
     #[doc(alias = "backoffEnsureLease")]
     async fn ensure(&mut self) -> Ensured {
-        let mut pause = RETRY_FIRST;
+        let mut failures: u32 = 0;
         loop {
             match self.try_ensure().await {
                 Ok(Some(ensured)) => return ensured,
                 Ok(None) => debug!("The lease waits for its node to be registered"),
                 Err(err) => self.says_failed(&err),
             }
-            pause = (pause * 2).min(RETRY_MAX);
-            let (node, cancelled) = (&mut self.node, tokio::time::sleep(pause));
+            failures = failures.saturating_add(1);
+            let (node, cancelled) = (&mut self.node, tokio::time::sleep(RETRIES.after(failures)));
             tokio::select! {
                 biased;
                 () = cancelled => {}

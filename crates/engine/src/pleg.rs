@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
+use rubelet_core::backoff::Doubling;
 use rubelet_core::id::PodUid;
 use rubelet_core::observe::{Hint, PodSummary};
 use rubelet_core::time::Instant;
@@ -33,10 +34,8 @@ const RELIST_PERIOD: Duration = Duration::from_secs(1);
 /// With events, how often everything is listed all the same. Upstream: 300 s (PLEG-10); ours is shorter because a list
 /// of all pods is cheap and bounds how long a lost event can hurt.
 const SAFETY_PERIOD: Duration = Duration::from_secs(60);
-/// A stream that broke is opened again after this, doubling.
-const REOPEN_FIRST: Duration = Duration::from_millis(100);
-/// … up to this.
-const REOPEN_MAX: Duration = Duration::from_secs(5);
+/// Pauses before a stream that broke is opened again.
+const REOPEN: Doubling = Doubling::new(Duration::from_millis(100), Duration::from_secs(5));
 
 /// All pods that the runtime knows.
 pub type Listing = BTreeMap<PodUid, PodSummary>;
@@ -74,8 +73,8 @@ pub struct Pleg {
     health: watch::Sender<PlegHealth>,
     seen: Option<Arc<Listing>>,
     stream: Stream,
-    /// How long the next stream that breaks is waited for: it grows with streams that do not last.
-    reopen: Duration,
+    /// Streams in a row that could not be opened or did not last.
+    failures: u32,
 }
 
 enum Stream {
@@ -106,7 +105,7 @@ impl Pleg {
     ) -> (Self, watch::Receiver<PlegHealth>) {
         let (health, fares) = watch::channel(PlegHealth::default());
         let stream = Stream::Closed { open_at: Instant::START };
-        (Self { runtime, clock, out, health, seen: None, stream, reopen: REOPEN_FIRST }, fares)
+        (Self { runtime, clock, out, health, seen: None, stream, failures: 0 }, fares)
     }
 
     /// Runs until cancelled.
@@ -165,7 +164,7 @@ impl Pleg {
     async fn open_stream(&mut self) -> bool {
         match self.runtime.hints().await {
             Ok(stream) => {
-                if self.reopen == REOPEN_FIRST {
+                if self.failures == 0 {
                     info!("The runtime streams events");
                 }
                 self.stream = Stream::Open { hints: stream, since: self.clock.mono() };
@@ -201,19 +200,19 @@ impl Pleg {
     /// Says so once: a runtime that offers a stream and always ends it at once would fill the log.
     fn stream_broke(&mut self, problem: &dyn std::fmt::Display) {
         if let Stream::Open { since, .. } = self.stream
-            && self.clock.mono().since(since) > REOPEN_MAX
+            && self.clock.mono().since(since) > REOPEN.most
         {
-            self.reopen = REOPEN_FIRST;
+            self.failures = 0;
         }
-        if self.reopen == REOPEN_FIRST {
+        if self.failures == 0 {
             warn!(%problem, "The runtime's event stream broke");
         }
         self.close_stream();
     }
 
     fn close_stream(&mut self) {
-        self.stream = Stream::Closed { open_at: self.clock.mono() + self.reopen };
-        self.reopen = (self.reopen * 2).min(REOPEN_MAX);
+        self.failures = self.failures.saturating_add(1);
+        self.stream = Stream::Closed { open_at: self.clock.mono() + REOPEN.after(self.failures) };
         self.health.send_modify(|h| h.streaming = false);
     }
 

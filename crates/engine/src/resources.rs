@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::PodUid;
-use rubelet_core::qos::{PodCgroupPolicy, QosClass, QosValues, pod_values};
+use rubelet_core::qos::{QosClass, QosValues, pod_values};
 
 use crate::node::Node;
 use crate::ports::CgroupError;
@@ -19,17 +19,7 @@ pub(crate) async fn ensure_pod(node: &Node, pod: &Pod) -> Result<(), CgroupError
     if !launch.tree.per_qos() {
         return Ok(());
     }
-    node.ports.cgroups.ensure(&launch.tree.of_pod(pod), &pod_values(pod, &pod_policy(node))).await
-}
-
-/// What of the node decides a pod's values.
-pub(crate) fn pod_policy(node: &Node) -> PodCgroupPolicy {
-    let launch = &node.settings.launch;
-    PodCgroupPolicy {
-        cpu: launch.cpu,
-        pids_limit: launch.pod_pids_limit,
-        hugepage_sizes: launch.hugepage_sizes.clone(),
-    }
+    node.ports.cgroups.ensure(&launch.tree.of_pod(pod), &pod_values(pod, &launch.pod_cgroup_policy())).await
 }
 
 /// Sets the values of the QoS levels (CG-10).

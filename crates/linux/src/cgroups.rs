@@ -26,10 +26,6 @@ const NEEDED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 /// v1 accounts CPU time in a controller of its own.
 const NEEDED_V1: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
 
-/// The trees in which a pod's cgroup must be for it to exist, where they are mounted.
-/// upstream: cgroup_v1_manager_linux.go Validate (v1.36)
-const EXISTS_V1: [&str; 7] = ["cpu", "cpuacct", "cpuset", "memory", "systemd", "pids", "hugetlb"];
-
 /// The host's cgroups.
 #[derive(Clone, Debug)]
 #[doc(alias = "cgroupManager")]
@@ -68,11 +64,6 @@ impl Cgroups for KernelCgroups {
     async fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
         let (inner, at, values) = (Arc::clone(&self.inner), path.clone(), values.clone());
         CGROUPS.run(&path.cgroupfs(), move || inner.ensure(&at, &values)).await
-    }
-
-    async fn exists(&self, path: &CgroupPath) -> bool {
-        let (inner, at) = (Arc::clone(&self.inner), path.clone());
-        CGROUPS.run(&path.cgroupfs(), move || inner.exists(&at)).await
     }
 
     async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError> {
@@ -158,20 +149,6 @@ impl Inner {
         match NEEDED.into_iter().find(|needed| !has.contains(*needed)) {
             Some(controller) => Err(missing(controller)),
             None => Ok(dir),
-        }
-    }
-
-    fn exists(&self, path: &CgroupPath) -> bool {
-        let Ok(spelt) = self.spell(path) else { return false };
-        match self.layout.version() {
-            CgroupVersion::V1 => {
-                let must = |tree: &&Hierarchy| EXISTS_V1.iter().any(|name| tree.controllers.contains(*name));
-                self.layout.own_trees().filter(must).all(|tree| tree.root.join(&spelt).is_dir())
-            }
-            CgroupVersion::V2 => self.layout.unified().is_some_and(|tree| {
-                layout::v2_controllers(&tree.root.join(&spelt))
-                    .is_ok_and(|has| NEEDED.iter().all(|needed| has.contains(*needed)))
-            }),
         }
     }
 

@@ -13,7 +13,7 @@ pub mod host;
 mod kernel_mounts;
 pub mod logs;
 pub mod pod_dirs;
-pub mod probe;
+pub mod preflight;
 pub mod socket_holder;
 pub mod subpaths;
 #[cfg(test)]

@@ -58,14 +58,15 @@ impl DiskLogs {
     pub fn new(dirs: LogDirs) -> Self {
         Self { dirs: Arc::new(dirs), watches: Arc::default() }
     }
+
+    /// The pod's log directory, whether it exists or not.
+    fn dir(&self, pod: &PodRef) -> PathBuf {
+        self.dirs.pods.join(pod_dir_name(pod))
+    }
 }
 
 #[async_trait]
 impl PodLogs for DiskLogs {
-    fn dir(&self, pod: &PodRef) -> PathBuf {
-        self.dirs.pods.join(pod_dir_name(pod))
-    }
-
     async fn make_dir(&self, pod: &PodRef) -> Result<(), FileError> {
         let (dirs, uid, pod, path) = (Arc::clone(&self.dirs), pod.uid.clone(), pod.clone(), self.dir(pod));
         LOGS.run(uid.as_str(), move || {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rubelet_core::backoff::Doubling;
 use rubelet_core::config::{CgroupDriver as Configured, Gate};
 use rubelet_core::qos::CgroupDriver;
 use rubelet_cri::{
@@ -23,10 +24,8 @@ use crate::config_load::Loaded;
 use crate::metrics::RuntimePage;
 use crate::run::into_anyhow;
 
-/// How long to wait between attempts to reach the runtime at start, doubling.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-/// … up to this.
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Pauses between attempts to reach the runtime at start.
+const RETRIES: Doubling = Doubling::new(Duration::from_millis(100), Duration::from_secs(5));
 /// This program, also when its file was replaced meanwhile.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
@@ -87,7 +86,7 @@ fn kept_calls(hand_over: &HandOver) -> Option<Arc<KeptCalls>> {
 /// Waits until the runtime answers. A node whose runtime starts later than its kubelet is common; the reason is logged
 /// when it changes.
 pub(crate) async fn wait(runtime: &dyn RuntimeInfo, endpoint: &str) -> RuntimeVersion {
-    let mut pause = RETRY_FIRST;
+    let mut failures: u32 = 0;
     let mut logged = String::new();
     loop {
         let answer = match runtime.version().await {
@@ -111,8 +110,8 @@ pub(crate) async fn wait(runtime: &dyn RuntimeInfo, endpoint: &str) -> RuntimeVe
                 }
             }
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(RETRY_MAX);
+        failures = failures.saturating_add(1);
+        tokio::time::sleep(RETRIES.after(failures)).await;
     }
 }
 

@@ -78,8 +78,8 @@ pub struct ApiParts {
     pub clock: Clock,
     /// Name of the node.
     pub node_name: String,
-    /// The configuration in force, as a JSON object, for `/configz`.
-    pub configuration: Bytes,
+    /// What `/configz` answers: the configuration in effect, as JSON.
+    pub configz: Bytes,
     /// What others have for `/metrics`.
     pub metrics: Vec<Arc<dyn MetricsPage>>,
     /// What `/metrics/probes` has.

@@ -91,10 +91,6 @@ impl Cgroups for FakeCgroups {
         Ok(self.tree().memory)
     }
 
-    async fn exists(&self, path: &CgroupPath) -> bool {
-        self.tree().groups.contains_key(path)
-    }
-
     async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError> {
         let mut tree = self.tree();
         if let Some(stuck) = tree.stuck.iter().find(|stuck| is_below(stuck, path)) {

@@ -171,10 +171,6 @@ fn link_name(pod: &PodRef, container: &str, id: &str) -> String {
 
 #[async_trait]
 impl PodLogs for FakePodLogs {
-    fn dir(&self, pod: &PodRef) -> PathBuf {
-        Path::new("/var/log/pods").join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid))
-    }
-
     async fn make_dir(&self, pod: &PodRef) -> Result<(), FileError> {
         self.logs().entry(pod.clone()).or_default();
         Ok(())

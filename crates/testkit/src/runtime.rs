@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::launch::{ContainerConfig, HandlerFeatures, SandboxConfig};
-use rubelet_core::observe::{ContainerStateKind, HintKind, SandboxState};
+use rubelet_core::observe::{ContainerStateKind, SandboxState};
 use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
 use tokio::sync::{broadcast, watch};
 
@@ -218,7 +218,7 @@ impl FakeRuntime {
 
     /// Sends a hint about the pod with this UID, for no reason.
     pub fn hint(&self, uid: &PodUid) {
-        self.with(|world, _| world.hint(uid.clone(), HintKind::ContainerChanged));
+        self.with(|world, _| world.hint(uid.clone()));
     }
 
     /// Nothing of the pod with this UID holds a process.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::{PodRef, PodUid};
+use rubelet_core::volume_files::{Files, checked, mount_points};
 use rubelet_engine::ports::{
-    MemoryFs, MountedFs, Payload, PayloadWriter, VolumeDirs, VolumeError, VolumePlace, VolumeRequest, VolumeState,
-    Written,
+    ApiError, ApiErrorKind, MemoryFs, MountedFs, Payload, PayloadWriter, VolumeDirs, VolumeError, VolumePlace,
+    VolumeRequest, VolumeState, Written,
 };
 
 use crate::empty_dir::{self, EmptyDir};
-use crate::files::{Files, checked, mount_points};
 
 /// Where the content of volumes goes.
 #[derive(Clone)]
@@ -98,6 +98,24 @@ impl Content {
         let place = VolumePlace { uid: uid.clone(), plugin, volume: volume.to_owned() };
         self.dirs.remove(&wrapped(&place)).await?;
         Ok(self.dirs.remove(&place).await?)
+    }
+}
+
+/// Why the API server did not give an object; one that is away may be back soon.
+pub(crate) fn not_given(err: ApiError) -> VolumeError {
+    match err.kind {
+        ApiErrorKind::Unavailable
+        | ApiErrorKind::Timeout
+        | ApiErrorKind::Busy { .. }
+        | ApiErrorKind::Failed
+        | ApiErrorKind::Garbage => VolumeError::Away(err.detail),
+        ApiErrorKind::Unauthorized
+        | ApiErrorKind::Forbidden
+        | ApiErrorKind::NotFound
+        | ApiErrorKind::AlreadyExists
+        | ApiErrorKind::Conflict
+        | ApiErrorKind::Gone
+        | ApiErrorKind::Invalid => VolumeError::Refused(err.detail),
     }
 }
 

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Volume;
 use rubelet_core::id::PodUid;
 use rubelet_core::resources::Amounts;
+use rubelet_core::volume_files::{default_mode, of_pod};
 use rubelet_engine::ports::{ReadyVolume, VolumeError, VolumePlugin, VolumeRequest};
 
 use crate::content::{Content, Medium};
-use crate::files::{default_mode, of_pod};
 
 const NAME: &str = "kubernetes.io/downward-api";
 
@@ -44,7 +44,7 @@ impl VolumePlugin for DownwardApi {
         let source = request.volume.downward_api.clone().unwrap_or_default();
         let mode = default_mode(source.default_mode);
         let files = of_pod(&request.pod, source.items.as_deref(), mode, &self.allocatable);
-        let path = self.content.put(NAME, request, Medium::Memory, files).await?;
+        let path = self.content.put(NAME, request, Medium::Memory, files.map_err(Into::into)).await?;
         Ok(path.into())
     }
 

@@ -3,24 +3,21 @@
 //! A plugin decides; the disk is touched through the ports `VolumeDirs` and `PayloadWriter`, which no container can lead
 //! astray. Only hostPath looks at the host itself, for that is what it is for.
 
-mod config_map;
 mod content;
 mod downward_api;
 mod empty_dir;
-mod files;
 mod host_path;
+mod object;
 mod projected;
-mod secret;
 #[cfg(test)]
 mod testing;
 
-pub use config_map::ConfigMaps;
 pub use content::Content;
 pub use downward_api::DownwardApi;
 pub use empty_dir::EmptyDir;
 pub use host_path::HostPath;
+pub use object::ObjectVolumes;
 pub use projected::Projected;
-pub use secret::Secrets;
 
 use std::sync::Arc;
 
@@ -38,8 +35,8 @@ pub fn plugins(content: &Content, allocatable: &Amounts, cluster: Option<&Cluste
     ];
     if let Some(cluster) = cluster {
         let (objects, tokens) = (Arc::clone(&cluster.objects), Arc::clone(&cluster.tokens));
-        plugins.push(Arc::new(ConfigMaps::new(content.clone(), Arc::clone(&objects))));
-        plugins.push(Arc::new(Secrets::new(content.clone(), Arc::clone(&objects))));
+        plugins.push(Arc::new(ObjectVolumes::config_maps(content.clone(), Arc::clone(&objects))));
+        plugins.push(Arc::new(ObjectVolumes::secrets(content.clone(), Arc::clone(&objects))));
         plugins.push(Arc::new(Projected::new(content.clone(), objects, tokens, allocatable.clone())));
     }
     plugins

@@ -9,13 +9,11 @@ use k8s_openapi::api::core::v1::{Pod, ServiceAccountTokenProjection, Volume, Vol
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::pod::PodExt;
 use rubelet_core::resources::Amounts;
-use rubelet_engine::ports::{
-    Objects, PayloadFile, ReadyVolume, TokenWish, Tokens, VolumeError, VolumePlugin, VolumeRequest,
-};
+use rubelet_core::volume_files::{Files, PayloadFile, Weight, aggregate, default_mode, file, of_pod};
+use rubelet_engine::ports::{Objects, ReadyVolume, TokenWish, Tokens, VolumeError, VolumePlugin, VolumeRequest};
 
-use crate::content::{Content, Medium};
-use crate::files::{Files, Weight, all_or, default_mode, file, not_given, of_pod};
-use crate::{config_map, secret};
+use crate::content::{Content, Medium, not_given};
+use crate::object::{Kind, ObjectSource};
 
 const NAME: &str = "kubernetes.io/projected";
 
@@ -97,11 +95,13 @@ impl Projected {
         let pod = &request.pod;
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let files = if let Some(from) = &source.secret {
-            let (items, need) = (from.items.as_deref(), from.optional.into());
-            secret::Wanted { name: &from.name, items, need }.files(&*self.objects, namespace, mode).await?
+            let (items, optional) = (from.items.as_deref(), from.optional);
+            let object = ObjectSource { kind: Kind::Secret, name: &from.name, items, optional };
+            object.files(&*self.objects, namespace, mode).await?
         } else if let Some(from) = &source.config_map {
-            let (items, need) = (from.items.as_deref(), from.optional.into());
-            config_map::Wanted { name: &from.name, items, need }.files(&*self.objects, namespace, mode).await?
+            let (items, optional) = (from.items.as_deref(), from.optional);
+            let object = ObjectSource { kind: Kind::ConfigMap, name: &from.name, items, optional };
+            object.files(&*self.objects, namespace, mode).await?
         } else if let Some(from) = &source.downward_api {
             of_pod(pod, from.items.as_deref(), mode, &self.allocatable)?
         } else if let Some(from) = &source.service_account_token {
@@ -136,6 +136,16 @@ impl Projected {
         let file = PayloadFile { owner, ..file(token.token, mode) };
         Ok((Files::from([(from.path.clone(), file)]), Some(token.renew_at)))
     }
+}
+
+/// The files, unless there were problems. They pass only if the API server was away each time.
+fn all_or(files: Files, problems: Vec<VolumeError>) -> Result<Files, VolumeError> {
+    if problems.is_empty() {
+        return Ok(files);
+    }
+    let away = problems.iter().all(|problem| matches!(problem, VolumeError::Away(_)));
+    let text = aggregate(problems.iter().map(ToString::to_string));
+    Err(if away { VolumeError::Away(text) } else { VolumeError::Refused(text) })
 }
 
 fn not_yet(source: &str) -> VolumeError {

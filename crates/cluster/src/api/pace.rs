@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rubelet_core::backoff::Doubling;
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{ApiError, ApiErrorKind};
 
@@ -13,8 +14,7 @@ const FIRST: Duration = Duration::from_millis(100);
 ///
 /// upstream: client-go tools/cache/reflector.go NewReflectorWithOptions (v1.36): 800 ms to 30 s, factor 2, jitter 1, reset
 /// after 2 minutes.
-const BASE: Duration = Duration::from_millis(800);
-const MOST: Duration = Duration::from_secs(30);
+const AGAIN: Doubling = Doubling::new(Duration::from_millis(800), Duration::from_secs(30));
 /// What has worked for so long starts anew.
 const HEALTHY: Duration = Duration::from_secs(120);
 /// Longest pause that a server may ask for.
@@ -43,12 +43,16 @@ impl Pace {
         self.last = Some(now);
         let wait = match self.failures {
             0 => FIRST.saturating_add(self.spread(random)),
-            again => jittered(BASE.saturating_mul(2_u32.saturating_pow(again.saturating_sub(1))).min(MOST), random),
+            again => AGAIN.jittered(again, random),
         };
         self.failures = self.failures.saturating_add(1);
         match error.kind {
-            ApiErrorKind::Busy { retry_after: Some(asked) } => wait.max(jittered(asked.min(MOST_ASKED), random / 2.0)),
-            ApiErrorKind::Gone => wait.max(BASE.saturating_add(self.spread(random).max(BASE.mul_f64(random)))),
+            ApiErrorKind::Busy { retry_after: Some(asked) } => {
+                wait.max(asked.min(MOST_ASKED).mul_f64(1.0 + random / 2.0))
+            }
+            ApiErrorKind::Gone => {
+                wait.max(AGAIN.first.saturating_add(self.spread(random).max(AGAIN.first.mul_f64(random))))
+            }
             _ => wait,
         }
     }
@@ -67,10 +71,6 @@ impl Pace {
     pub(super) fn worked(&mut self) {
         self.failures = 0;
     }
-}
-
-fn jittered(pause: Duration, random: f64) -> Duration {
-    pause.mul_f64(1.0 + random)
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(pace.failed(&busy(5), 0.0, Instant::START), Duration::from_secs(5));
         // But not for ever, and not a shorter one than ours.
         assert_eq!(pace.failed(&busy(1_000_000), 0.0, Instant::START), MOST_ASKED);
-        assert_eq!(pace.failed(&busy(1), 0.0, Instant::START), BASE * 2);
+        assert_eq!(pace.failed(&busy(1), 0.0, Instant::START), AGAIN.after(2));
     }
 
     #[test]

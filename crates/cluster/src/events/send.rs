@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
+use rubelet_core::backoff::Doubling;
 use rubelet_core::events::{Correlator, Verdict};
 use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
@@ -24,12 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How often one is tried that the API server answers with a failure of its own: it may be the event's fault, and others
 /// wait behind it.
 const TRIES_ON_FAILURE: u32 = 5;
-/// Pause after the first try, a random part of it, so that the nodes of a cluster do not come back all at once; then it
-/// doubles …
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// … up to this.
+/// Pauses between tries. Before the first of them there is a random part of a second, so that the nodes of a cluster do
+/// not come back all at once.
 #[doc(alias = "defaultSleepDuration")]
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const PAUSES: Doubling = Doubling::new(Duration::from_secs(1), Duration::from_secs(10));
 
 /// Sends events.
 #[doc(alias = "EventBroadcaster")]
@@ -84,8 +83,8 @@ impl<R: Requests> EventSender<R> {
     #[doc(alias = "recordToSink")]
     async fn send(&self, event: &Event, patch: Option<&str>) {
         let began = self.clock.mono();
-        let mut pause = FIRST_PAUSE.mul_f64(self.rng.fraction());
-        let mut failures = 0;
+        let mut pause = PAUSES.first.mul_f64(self.rng.fraction());
+        let (mut tries, mut failures) = (0, 0);
         loop {
             let (wait, fault) = match self.try_once(event, patch).await {
                 Tried::Done => return,
@@ -96,8 +95,9 @@ impl<R: Requests> EventSender<R> {
                 warn!(reason = event.reason.as_deref(), "Giving up on an event that could not be sent");
                 return;
             }
-            tokio::time::sleep(wait.unwrap_or(pause).min(LONGEST_PAUSE)).await;
-            pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            tokio::time::sleep(wait.unwrap_or(pause).min(PAUSES.most)).await;
+            tries += 1;
+            pause = PAUSES.after(tries);
         }
     }
 

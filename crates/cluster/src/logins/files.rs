@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rubelet_core::keyring::Keyring;
+use rubelet_core::keyring::{Keyring, LoginOrigin};
 use tracing::debug;
 
 /// Most that a file may hold.
@@ -38,13 +38,14 @@ impl DockerFiles {
     }
 
     fn read_now(&self) -> Keyring {
-        let newer = self.newer.iter().map(|path| (path, Keyring::add_config as fn(&mut Keyring, &[u8]) -> _));
-        let older = self.older.iter().map(|path| (path, Keyring::add_legacy as fn(&mut Keyring, &[u8]) -> _));
+        type Add = fn(&mut Keyring, &[u8], &LoginOrigin) -> Result<(), &'static str>;
+        let newer = self.newer.iter().map(|path| (path, Keyring::add_config as Add));
+        let older = self.older.iter().map(|path| (path, Keyring::add_legacy as Add));
         for (path, add) in newer.chain(older) {
             let small = std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_FILE);
             let Some(text) = small.then(|| std::fs::read(path).ok()).flatten() else { continue };
             let mut keyring = Keyring::default();
-            match add(&mut keyring, &text) {
+            match add(&mut keyring, &text, &LoginOrigin::File(path.clone())) {
                 Ok(()) => return keyring,
                 Err(why) => debug!(path = %path.display(), why, "A file with logins cannot be read"),
             }

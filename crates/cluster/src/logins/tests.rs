@@ -1,6 +1,7 @@
 //! IMG-06, IMG-07; upstream: pkg/credentialprovider/{config,plugin/plugin}_test.go (v1.36)
 
 use jiff::Timestamp;
+use rubelet_core::keyring::LoginOrigin;
 use tempfile::TempDir;
 
 use super::*;
@@ -16,8 +17,12 @@ fn write(dir: &TempDir, name: &str, text: &str) -> PathBuf {
     path
 }
 
+async fn origins(logins: &DiskLogins, repository: &str) -> Vec<LoginOrigin> {
+    logins.find(repository).await.into_iter().map(|login| login.origin).collect()
+}
+
 async fn users(logins: &DiskLogins, repository: &str) -> String {
-    logins.find(repository).await.into_iter().map(|auth| auth.username).collect::<Vec<_>>().join(" ")
+    logins.find(repository).await.into_iter().map(|login| login.username).collect::<Vec<_>>().join(" ")
 }
 
 fn docker(user: &str) -> String {
@@ -38,6 +43,7 @@ async fn img_06_the_first_file_that_can_be_read_counts() {
     write(&root, "config.json", &docker("root"));
     let kept = logins();
     assert_eq!(users(&kept, "r.io/x").await, "root");
+    assert_eq!(origins(&kept, "r.io/x").await, [LoginOrigin::File(root.path().join("config.json"))]);
     write(&root, "config.json", &docker("later"));
     assert_eq!(users(&kept, "r.io/x").await, "root", "what was read holds for a while");
 }
@@ -92,6 +98,7 @@ async fn img_07_a_program_is_asked_and_its_answer_kept() {
     assert_eq!(users(&rig.logins, "a.r.io/x").await, "ann");
     assert_eq!(users(&rig.logins, "a.r.io/y").await, "ann");
     assert_eq!(rig.asked(), 1, "the answer is for the registry");
+    assert_eq!(origins(&rig.logins, "a.r.io/x").await, [LoginOrigin::Provider("helper".to_owned())]);
     assert_eq!(users(&rig.logins, "b.r.io/y").await, "ann");
     assert_eq!(rig.asked(), 2);
     assert_eq!(users(&rig.logins, "other.org/x").await, "");

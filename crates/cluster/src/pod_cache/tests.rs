@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use rubelet_core::pod::PodExt as _;
 use rubelet_engine::ports::ApiErrorKind;
 use rubelet_testkit::{PodBuilder, pod};
 use tokio::sync::{Mutex, watch};

@@ -3,9 +3,6 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::id::ContainerId;
-use crate::observe::{ContainerMarks, ContainerObservation, ContainerState, Exit};
-use crate::time::Instant;
 
 fn at(secs: i64) -> Timestamp {
     Timestamp::from_second(secs).expect("in range")
@@ -152,50 +149,15 @@ fn gc_drops_only_what_has_expired() {
     backoffs.next("old", at(0), at(0));
     backoffs.next("new", at(100), at(100));
     backoffs.gc(at(600));
-    assert_eq!(backoffs.len(), 2);
+    assert_eq!(backoffs.entries.len(), 2);
     backoffs.gc(at(601));
-    assert_eq!((backoffs.len(), backoffs.delay("new")), (1, secs(10)));
-    assert!(!backoffs.is_empty());
+    assert_eq!((backoffs.entries.len(), backoffs.delay("new")), (1, secs(10)));
 }
 
-fn instance(id: &str, state: ContainerState) -> ContainerObservation {
-    ContainerObservation {
-        id: ContainerId::from(id),
-        sandbox: "s".into(),
-        name: "c".into(),
-        state,
-        created_at: at(0),
-        image: String::new(),
-        image_id: String::new(),
-        marks: ContainerMarks::default(),
-        log_path: String::new(),
-        resources: None,
-        user: None,
-    }
-}
-
-// RT-60, RT-61
+// RT-61
 #[test]
-fn the_newest_ended_instance_counts_and_the_message_is_upstreams() {
+fn the_messages_of_a_crash_loop_are_upstreams() {
     let pod = PodRef { namespace: "ns".into(), name: "web".into(), uid: "u1".into() };
-    let exited = |secs| {
-        ContainerState::Exited(Exit {
-            code: 1,
-            started_at: at(0),
-            finished_at: at(secs),
-            reason: "Error".into(),
-            message: String::new(),
-        })
-    };
-    let mut seen = PodObservation::nothing(pod.clone(), Instant::START);
-    assert_eq!(crash_since(&seen, "c"), None);
-    seen.containers = vec![
-        instance("3", ContainerState::Running { started_at: at(30) }),
-        instance("2", exited(20)),
-        instance("1", exited(10)),
-    ];
-    assert_eq!(crash_since(&seen, "c"), Some(at(20)));
-    assert_eq!(crash_since(&seen, "d"), None);
     assert_eq!(crash_message(secs(20), "c", &pod), "back-off 20s restarting failed container=c pod=web_ns(u1)");
     assert_eq!(crash_event_message("c", &pod), "Back-off restarting failed container c in pod web_ns(u1)");
 }

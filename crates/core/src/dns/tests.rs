@@ -137,24 +137,3 @@ fn dns_05_limits() {
     assert_eq!(searched(many(8, 253)), (8, 2031, 0));
     assert_eq!(searched(many(9, 253)), (8, 2031, 1));
 }
-
-#[test]
-fn dns_05_the_nodes_file_is_checked_once() {
-    let searches =
-        |count: usize| format!("search {}", (0..count).map(|i| format!("d{i}")).collect::<Vec<_>>().join(" "));
-    assert_eq!(resolv_conf_warning("/r", &searches(29), "cluster.local"), None);
-    assert_eq!(
-        resolv_conf_warning("/r", &searches(30), "cluster.local").as_deref(),
-        Some("Resolv.conf file '/r' contains search line consisting of more than 29 domains!")
-    );
-    assert_eq!(resolv_conf_warning("/r", &searches(32), ""), None);
-    assert_eq!(
-        resolv_conf_warning("/r", &format!("search {}", "a".repeat(254)), "").as_deref(),
-        Some("Resolv.conf file \"/r\" contains a search path which length is more than allowed 253 chars!")
-    );
-    let wide = vec!["a".repeat(250); 9].join(" ");
-    assert_eq!(
-        resolv_conf_warning("/r", &format!("search {wide}"), "").as_deref(),
-        Some("Resolv.conf file '/r' contains search line which length is more than allowed 2048 chars!")
-    );
-}

@@ -8,7 +8,9 @@ use super::*;
 
 fn secret(type_: &str, key: &str, text: &str) -> Secret {
     let mut secret = Secret { type_: Some(type_.to_owned()), ..Secret::default() };
-    secret.metadata.name = Some("pull".to_owned());
+    let metadata = &mut secret.metadata;
+    (metadata.namespace, metadata.name) = (Some("ns".to_owned()), Some("pull".to_owned()));
+    metadata.uid = Some("s-1".to_owned());
     secret.data = Some(BTreeMap::from([(key.to_owned(), ByteString(text.as_bytes().to_vec()))]));
     secret
 }
@@ -88,7 +90,8 @@ fn img_06_logins_for_docker_hub() {
 fn img_06_secrets_of_both_types_and_no_other() {
     let legacy = json!({ "r.io": { "auth": "dXNlcjpwYXNzOndvcmQ=", "email": "a@b" } }).to_string();
     let keyring = Keyring::of_secrets(&[secret("kubernetes.io/dockercfg", ".dockercfg", &legacy)]).expect("readable");
-    let expected = Login { username: "user".to_owned(), password: "pass:word".to_owned() };
+    let origin = LoginOrigin::Secret { namespace: "ns".to_owned(), name: "pull".to_owned(), uid: "s-1".to_owned() };
+    let expected = Login { username: "user".to_owned(), password: "pass:word".to_owned(), origin };
     assert_eq!(keyring.find("r.io/x"), [expected]);
 
     let other = [
@@ -96,8 +99,8 @@ fn img_06_secrets_of_both_types_and_no_other() {
         secret("kubernetes.io/dockerconfigjson", ".dockercfg", "{"),
         secret("kubernetes.io/dockerconfigjson", ".dockerconfigjson", ""),
     ];
-    assert!(Keyring::of_secrets(&other).expect("passed over").is_empty());
-    assert!(Keyring::of_secrets(&[config(&json!(null))]).expect("no auths").is_empty());
+    assert_eq!(Keyring::of_secrets(&other).expect("passed over"), Keyring::default());
+    assert_eq!(Keyring::of_secrets(&[config(&json!(null))]).expect("no auths"), Keyring::default());
 }
 
 #[test]
@@ -123,6 +126,21 @@ fn an_auth_field_needs_no_padding() {
 
 #[test]
 fn a_login_is_not_shown() {
-    let login = Login { username: "u".to_owned(), password: "hunter2".to_owned() };
-    assert!(!format!("{login:?}").contains("hunter2"));
+    let origin = LoginOrigin::Provider("helper".to_owned());
+    let login = Login { username: "ann".to_owned(), password: "hunter2".to_owned(), origin };
+    assert_eq!(format!("{login:?}"), "Login(hidden, credential provider \"helper\")");
+}
+
+#[test]
+fn each_login_keeps_the_secret_that_it_comes_from() {
+    let of = |name: &str, place: &str, user: &str| {
+        let mut secret = config(&json!({ place: { "username": user, "password": "p" } }));
+        secret.metadata.name = Some(name.to_owned());
+        secret
+    };
+    let secrets = [of("one", "r.io", "bob"), of("two", "r.io/team", "ann")];
+    let keyring = Keyring::of_secrets(&secrets).expect("both can be read");
+    let found = keyring.find("r.io/team/app");
+    let lines: Vec<_> = found.iter().map(|login| format!("{}: {}", login.username, login.origin)).collect();
+    assert_eq!(lines, ["ann: secret ns/two", "bob: secret ns/one"]);
 }

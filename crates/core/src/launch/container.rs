@@ -9,8 +9,8 @@ use super::linux::container_resources;
 use super::sandbox::{CONTAINER_NAME_LABEL, pod_labels};
 use super::security::container_security;
 use super::{ContainerConfig, ContainerInputs, ImageSpec, LaunchContext, LaunchError};
+use crate::container_mounts::{block_devices, container_mounts};
 use crate::env::{MAX_EXPANDED, NoRoom, Room, TooLarge, expand};
-use crate::mounts::{block_devices, container_mounts};
 use crate::plan::StartContainer;
 use crate::pod::{PodExt, Role};
 

@@ -73,7 +73,7 @@ pub enum LaunchError {
     Hostname(#[from] crate::hostname::HostnameError),
     /// A mount is invalid (section 7.11).
     #[error(transparent)]
-    Mount(#[from] crate::mounts::MountError),
+    Mount(#[from] crate::container_mounts::MountError),
     /// Environment, command and arguments are larger than the kernel accepts.
     #[error(transparent)]
     TooLarge(#[from] crate::env::TooLarge),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::backoff::Doubling;
 use crate::id::PodRef;
 use crate::pod::{OrphanPod, PodExt};
 use crate::status::EndReason;
@@ -269,13 +270,6 @@ pub enum Command {
     Finish,
 }
 
-impl Command {
-    /// A container may come to life by it.
-    pub fn starts_container(&self) -> bool {
-        matches!(self, Self::Start(Job::Sync))
-    }
-}
-
 /// Long work on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job {
@@ -380,7 +374,7 @@ impl Pace {
 
     /// After trouble during which something happened that may have ended it; `failures` in a row so far.
     pub(super) fn after_news(&self, failures: u32) -> Duration {
-        self.soon.saturating_mul(2u32.saturating_pow(failures.saturating_sub(1)))
+        Doubling::new(self.soon, Duration::MAX).after(failures.max(1))
     }
 }
 

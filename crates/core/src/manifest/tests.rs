@@ -89,18 +89,6 @@ fn unknown_fields_are_ignored_but_told() {
 }
 
 #[test]
-fn src_03_one_bad_pod_refuses_the_list_and_is_named() {
-    let list = json!({"apiVersion": "v1", "kind": "PodList", "items": [simple(), pod(json!({}))]});
-    let url = Origin::Url("http://127.0.0.1/pods".to_owned());
-    let error = static_pod_list(&list, &url, "node", &Gates::default()).expect_err("the second pod is empty");
-    assert_eq!(error.to_string(), "pod 1 of the list cannot be used");
-    assert_eq!(error.fields().first().map(|fault| fault.path.as_str()), Some("spec.containers"));
-    let empty = json!({"apiVersion": "v1", "kind": "PodList"});
-    assert_eq!(static_pod_list(&empty, &url, "node", &Gates::default()), Ok(Vec::new()));
-    assert!(static_pod_list(&simple(), &url, "node", &Gates::default()).is_err(), "a pod is no list");
-}
-
-#[test]
 fn src_06_references_are_refused_by_gate() {
     let secret = pod(json!({
         "containers": [{"name": "c", "image": "i"}],

@@ -113,7 +113,6 @@ pub(super) fn start_over(pod: &Pod, seen: &PodObservation, need: &SandboxNeed) -
         remove: doomed().map(|c| ContainerId::clone(&c.id)).collect(),
         sandbox,
         start: Vec::new(),
-        restart_all: true,
         ..PodPlan::default()
     }
 }

@@ -325,9 +325,6 @@ fn container(pod: &Pod, text: &str, count: u32) -> ContainerObservation {
 /// A plan, one step per line, in the order in which it is carried out.
 pub(crate) fn show_plan(pod: &Pod, plan: &PodPlan) -> String {
     let mut out = String::new();
-    if plan.restart_all {
-        out.push_str("restart all\n");
-    }
     if plan.kill_pod {
         out.push_str("kill pod\n");
     }

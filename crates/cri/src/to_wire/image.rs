@@ -1,7 +1,7 @@
 //! Image names and registry credentials.
 
+use rubelet_core::keyring::Login;
 use rubelet_core::launch::ImageSpec;
-use rubelet_engine::ports::RegistryAuth;
 use rubelet_proto::cri;
 
 pub(crate) fn image_spec(image: &ImageSpec) -> cri::ImageSpec {
@@ -14,14 +14,6 @@ pub(crate) fn image_spec(image: &ImageSpec) -> cri::ImageSpec {
     }
 }
 
-pub(crate) fn auth_config(auth: &RegistryAuth) -> cri::AuthConfig {
-    cri::AuthConfig {
-        username: auth.username.clone(),
-        password: auth.password.clone(),
-        // User and password are given apart.
-        auth: String::new(),
-        server_address: auth.server_address.clone(),
-        identity_token: auth.identity_token.clone(),
-        registry_token: auth.registry_token.clone(),
-    }
+pub(crate) fn auth_config(login: &Login) -> cri::AuthConfig {
+    cri::AuthConfig { username: login.username.clone(), password: login.password.clone(), ..Default::default() }
 }

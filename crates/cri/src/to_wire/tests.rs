@@ -4,8 +4,9 @@ mod container;
 mod sandbox;
 
 use expect_test::{Expect, expect};
+use rubelet_core::keyring::{Login, LoginOrigin};
 use rubelet_core::launch::{ContainerConfig, SandboxConfig, SelinuxOptions};
-use rubelet_engine::ports::RegistryAuth;
+use rubelet_proto::cri;
 
 use super::*;
 
@@ -213,17 +214,10 @@ fn selinux() -> SelinuxOptions {
 }
 
 #[test]
-fn credentials_go_field_by_field() {
-    let auth = auth_config(&RegistryAuth {
-        username: "u".into(),
-        password: "p".into(),
-        server_address: "s".into(),
-        identity_token: "i".into(),
-        registry_token: "r".into(),
-    });
-    let fields =
-        [auth.username, auth.password, auth.auth, auth.server_address, auth.identity_token, auth.registry_token];
-    assert_eq!(fields, ["u", "p", "", "s", "i", "r"]);
+fn of_a_login_user_and_password_are_sent() {
+    let origin = LoginOrigin::Provider("p".into());
+    let auth = auth_config(&Login { username: "u".into(), password: "p".into(), origin });
+    assert_eq!(auth, cri::AuthConfig { username: "u".into(), password: "p".into(), ..Default::default() });
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use rubelet_core::backoff::Doubling;
 use rubelet_core::id::{FullName, PodRef, PodUid};
 use rubelet_core::pod::{HASH_ANNOTATION, MIRROR_ANNOTATION, PodExt};
 use rubelet_core::time::Instant;
@@ -19,10 +20,8 @@ use crate::ports::{ApiError, ApiErrorKind, ClusterView, PodApi};
 
 /// How soon the node's object is looked for again: mirrors are owned by it, and so come right after it.
 const NODE_POLL: Duration = Duration::from_millis(100);
-/// The first pause after a failure; doubled each time.
-const PAUSE: Duration = Duration::from_millis(500);
-/// The longest of them.
-const PAUSE_AT_MOST: Duration = Duration::from_secs(30);
+/// Pauses after failures.
+const PAUSES: Doubling = Doubling::new(Duration::from_millis(500), Duration::from_secs(30));
 /// How long the watch is given to show a mirror that was made. Then it is made again: if it is there, nothing comes of it.
 const SHOW: Duration = Duration::from_secs(10);
 
@@ -221,8 +220,8 @@ impl Memory {
             warn!(pod = %PodRef::of(pod), %err, attempt = self.failures, "Could not keep the pod's mirror");
         }
         let pause = match err.kind {
-            ApiErrorKind::Busy { retry_after: Some(pause) } => pause.min(PAUSE_AT_MOST),
-            _ => PAUSE.saturating_mul(2u32.saturating_pow(self.failures - 1)).min(PAUSE_AT_MOST),
+            ApiErrorKind::Busy { retry_after: Some(pause) } => pause.min(PAUSES.most),
+            _ => PAUSES.after(self.failures),
         };
         let due = now + pause;
         self.due = Some(due);

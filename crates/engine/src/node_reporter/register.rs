@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rubelet_core::backoff::Doubling;
 use rubelet_core::node::{initial_node, node_patch, reconcile_existing, seems_foreign};
 use tracing::{info, warn};
 
@@ -10,17 +11,15 @@ use super::Registration;
 use super::task::NodeReporter;
 use crate::ports::{ApiError, ApiErrorKind};
 
-/// A registration that failed is tried again after this, doubling.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-/// … up to this, for ever.
-const RETRY_MAX: Duration = Duration::from_secs(7);
+/// Pauses before a registration that failed is tried again.
+const RETRIES: Doubling = Doubling::new(Duration::from_millis(100), Duration::from_secs(7));
 
 impl NodeReporter {
     /// Tries until the node is registered. It is done once: an object that is deleted later is not made again
     /// (as upstream), for whoever deletes a node means it.
     #[doc(alias = "registerWithAPIServer")]
     pub(super) async fn register(&mut self) {
-        let mut pause = RETRY_FIRST;
+        let mut failures: u32 = 0;
         loop {
             let Err(err) = self.try_register().await else { return };
             self.complain(&err);
@@ -28,8 +27,8 @@ impl NodeReporter {
                 ApiErrorKind::Busy { retry_after } => retry_after.unwrap_or_default(),
                 _ => Duration::ZERO,
             };
-            tokio::time::sleep(pause.max(asked.min(RETRY_MAX))).await;
-            pause = (pause * 2).min(RETRY_MAX);
+            failures = failures.saturating_add(1);
+            tokio::time::sleep(RETRIES.after(failures).max(asked.min(RETRIES.most))).await;
         }
     }
 

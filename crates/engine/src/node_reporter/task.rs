@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use rubelet_core::backoff::Doubling;
 use rubelet_core::node::{NodeNews, NodeSetup, ReportPace, node_change, node_patch, updated_node};
 use rubelet_core::time::Instant;
 use tokio::sync::watch;
@@ -16,8 +17,8 @@ use crate::ports::{ApiError, ApiErrorKind, EventKind, Events, NodeApi, NodeEvent
 
 /// How often a report is tried in one go. upstream: kubelet.go nodeStatusUpdateRetry (v1.36)
 const ATTEMPTS: u32 = 5;
-/// The pause before an attempt that did not fail on a conflict is repeated, doubling. Upstream has none.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// Pauses before an attempt that did not fail on a conflict is repeated. Upstream has none.
+const RETRIES: Doubling = Doubling::new(Duration::from_millis(100), Duration::MAX);
 /// By how much looks are spread. upstream: kubelet.go Run (v1.36)
 const JITTER: f64 = 0.04;
 
@@ -119,7 +120,6 @@ impl NodeReporter {
     /// upstream: kubelet_node_status.go updateNodeStatus, tryUpdateNodeStatus (v1.36)
     #[doc(alias = "syncNodeStatus")]
     async fn update(&mut self) {
-        let mut pause = RETRY_FIRST;
         for attempt in 0..ATTEMPTS {
             match self.try_update(attempt).await {
                 Ok(()) => {
@@ -137,9 +137,8 @@ impl NodeReporter {
                         ApiErrorKind::Busy { retry_after: Some(asked) } => {
                             tokio::time::sleep(asked.min(self.timing.update_every)).await;
                         }
-                        _ => tokio::time::sleep(pause).await,
+                        _ => tokio::time::sleep(RETRIES.after(attempt + 1)).await,
                     }
-                    pause *= 2;
                 }
             }
         }

@@ -7,6 +7,7 @@ use crate::chain::Chain;
 use crate::job::{JobContext, JobError, JobResult, Note, PodMemory, PodSnapshot, retry_after};
 use crate::look::look;
 use crate::node::Node;
+use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::{resources, volumes};
 
 /// Runs the job.
@@ -58,14 +59,10 @@ async fn remove_remains(node: &Node, job: &JobContext) -> (Vec<String>, Retry) {
     match look(node, &job.pod, None).await {
         Ok(seen) => {
             for container in &seen.containers {
-                if let Err(err) = node.ports.runtime.remove_container(&container.id).await {
-                    retry = retry_after(err.kind);
-                    problems.push(err.to_string());
-                    continue;
-                }
-                let count = container.marks.restart_count;
-                let id = container.id.as_str();
-                if let Err(err) = node.ports.log_cleaner.remove_container(&job.pod, &container.name, id, count).await {
+                if let Err(err) = remove_container(node, DeadContainer::seen(&job.pod, container)).await {
+                    if let RemoveError::Runtime(err) = &err {
+                        retry = retry_after(err.kind);
+                    }
                     problems.push(Chain(&err).to_string());
                 }
             }

@@ -21,6 +21,7 @@ use crate::job::{JobContext, JobError, JobResult, PodMemory, PodSnapshot, Rest};
 use crate::node::Node;
 use crate::node_now::NodeNow;
 use crate::ports::{EventKind, FileError};
+use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::runtime::{PodRuntime, SyncReport, container_name, handler};
 use crate::volumes::{MountAllError, Mounted, Tell};
 use crate::{resources, volumes};
@@ -192,14 +193,12 @@ impl SyncPod<'_> {
     async fn prune(&self, seen: &PodObservation) {
         for id in prune_dead(seen, &self.node.settings.gc, PodFate::MayRun) {
             let Some(dead) = seen.containers.iter().find(|c| c.id == id) else { continue };
-            if let Err(err) = self.node.ports.runtime.remove_container(&id).await {
-                tracing::debug!(container = %dead.name, %err, "Could not remove a dead container");
-                continue;
-            }
-            let (name, count) = (&dead.name, dead.marks.restart_count);
-            let removed = self.node.ports.log_cleaner.remove_container(&self.job.pod, name, id.as_str(), count).await;
-            if let Err(err) = removed {
-                tracing::warn!(container = %name, err = %Chain(&err), "Could not remove a dead container's log");
+            match remove_container(self.node, DeadContainer::seen(&self.job.pod, dead)).await {
+                Ok(()) => {}
+                Err(RemoveError::Runtime(err)) => {
+                    tracing::debug!(container = %dead.name, %err, "Could not remove a dead container");
+                }
+                Err(err) => tracing::warn!(container = %dead.name, err = %Chain(&err), "A dead container left its log"),
             }
         }
     }

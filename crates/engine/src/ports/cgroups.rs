@@ -39,8 +39,6 @@ pub enum CgroupError {
 pub trait Cgroups: Send + Sync {
     /// Makes the cgroup, in every hierarchy that pods need, and sets its values. Doing so again is harmless.
     async fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError>;
-    /// Whether it exists in every hierarchy.
-    async fn exists(&self, path: &CgroupPath) -> bool;
     /// Kills what is left in it and removes it with all below. Removing what is gone succeeds (CG-13).
     async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError>;
     /// Bytes of memory in use in it, or in the cgroup of a container below it.

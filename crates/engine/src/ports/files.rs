@@ -74,8 +74,6 @@ pub struct SubpathRequest {
 /// Container logs (LOG-01, LOG-02).
 #[async_trait]
 pub trait PodLogs: Send + Sync {
-    /// The pod's log directory, whether it exists or not.
-    fn dir(&self, pod: &PodRef) -> PathBuf;
     /// Makes the pod's log directory, 0755.
     async fn make_dir(&self, pod: &PodRef) -> Result<(), FileError>;
     /// Makes the directory of a container's logs, 0755, and answers with the greatest `N` of its `N.log`, if any (RT-41).

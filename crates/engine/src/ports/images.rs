@@ -15,7 +15,7 @@ pub trait Images: Send + Sync {
     async fn pull_image(
         &self,
         image: &ImageSpec,
-        auth: Option<&RegistryAuth>,
+        login: Option<&Login>,
         sandbox: Option<&SandboxConfig>,
     ) -> Result<String, RpcError>;
     /// Every image.
@@ -50,7 +50,7 @@ pub struct Image {
 pub trait NodeLogins: Send + Sync {
     /// The logins for an image of `repository` (registry and path in full), in the order in which they are to be tried.
     /// What cannot be had is logged and left out: the image may be public.
-    async fn find(&self, repository: &str) -> Vec<RegistryAuth>;
+    async fn find(&self, repository: &str) -> Vec<Login>;
 }
 
 /// A node without logins of its own.
@@ -59,35 +59,8 @@ pub struct NoLogins;
 
 #[async_trait]
 impl NodeLogins for NoLogins {
-    async fn find(&self, _repository: &str) -> Vec<RegistryAuth> {
+    async fn find(&self, _repository: &str) -> Vec<Login> {
         Vec::new()
-    }
-}
-
-/// Credentials for a registry. Its `Debug` hides the secrets: no log may hold them.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct RegistryAuth {
-    /// User name.
-    pub username: String,
-    /// Password.
-    pub password: String,
-    /// Registry that it is for.
-    pub server_address: String,
-    /// Token to be exchanged for an access token.
-    pub identity_token: String,
-    /// Bearer token.
-    pub registry_token: String,
-}
-
-impl From<Login> for RegistryAuth {
-    fn from(login: Login) -> Self {
-        Self { username: login.username, password: login.password, ..Self::default() }
-    }
-}
-
-impl std::fmt::Debug for RegistryAuth {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RegistryAuth").field("server_address", &self.server_address).finish_non_exhaustive()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use rubelet_core::volume_files::PayloadFile;
 
 use super::{FileError, VolumePlace};
 
@@ -26,28 +27,6 @@ pub struct Payload {
     pub mount_points: Vec<String>,
     /// Group that must be able to read it all.
     pub group: Option<u32>,
-}
-
-/// One file of a volume. Its `Debug` hides the content: no log may hold a secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct PayloadFile {
-    /// The content.
-    pub data: Vec<u8>,
-    /// Permission bits, whatever the umask.
-    pub mode: u32,
-    /// User that it belongs to, if not ours.
-    pub owner: Option<u32>,
-}
-
-impl std::fmt::Debug for PayloadFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mode = format_args!("{:#o}", self.mode);
-        f.debug_struct("PayloadFile")
-            .field("bytes", &self.data.len())
-            .field("mode", &mode)
-            .field("owner", &self.owner)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Whether anything was written.

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use rubelet_core::id::PodUid;
+use rubelet_core::volume_files::FilesError;
 
 use super::FileError;
 
@@ -78,6 +79,13 @@ pub enum VolumeError {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// The spec asks for files that the volume cannot hold.
+impl From<FilesError> for VolumeError {
+    fn from(err: FilesError) -> Self {
+        Self::Refused(err.to_string())
+    }
 }
 
 /// The step on disk failed, and its error says all there is to say.

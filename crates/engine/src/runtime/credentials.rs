@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use rubelet_core::image::ImageName;
-use rubelet_core::keyring::{Keyring, KeyringError};
+use rubelet_core::keyring::{Keyring, KeyringError, Login};
 use rubelet_core::pod::PodExt;
 
 use super::PodRuntime;
-use crate::ports::{EventKind, RegistryAuth};
+use crate::ports::EventKind;
 
 impl PodRuntime<'_> {
     /// The pod's pull secrets. One that cannot be had is told of and done without: the image may be public, or here.
@@ -38,13 +38,9 @@ impl PodRuntime<'_> {
     }
 
     /// The logins to try for an image, in this order; none is an anonymous pull.
-    pub(super) async fn logins(
-        &self,
-        image: &ImageName,
-        secrets: &[Arc<Secret>],
-    ) -> Result<Vec<RegistryAuth>, KeyringError> {
+    pub(super) async fn logins(&self, image: &ImageName, secrets: &[Arc<Secret>]) -> Result<Vec<Login>, KeyringError> {
         let keyring = Keyring::of_secrets(secrets.iter().map(AsRef::as_ref))?;
-        let mut logins: Vec<RegistryAuth> = keyring.find(image.repository()).into_iter().map(Into::into).collect();
+        let mut logins = keyring.find(image.repository());
         logins.extend(self.node.ports.logins.find(image.repository()).await);
         Ok(logins)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Secret};
 use rubelet_core::image::{self, ImageName, PullDecision, PullPolicy, should_pull};
-use rubelet_core::keyring::KeyringError;
+use rubelet_core::keyring::{KeyringError, Login};
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
 use rubelet_core::lifecycle::Retry;
 use rubelet_core::reason::{StartFailure, WaitingReason};
@@ -13,7 +13,7 @@ use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 use super::{NotStarted, PodRuntime};
 use crate::images::PullError;
 use crate::job::{PodMemory, retry_after};
-use crate::ports::{EventKind, Image, RegistryAuth};
+use crate::ports::{EventKind, Image};
 use crate::slots::StartSlot;
 
 /// An image that is here.
@@ -27,7 +27,7 @@ pub(super) struct ImageHere {
 struct Request<'a> {
     spec: ImageSpec,
     /// Logins to try; none is an anonymous pull.
-    auths: Result<Vec<RegistryAuth>, KeyringError>,
+    logins: Result<Vec<Login>, KeyringError>,
     sandbox: &'a SandboxConfig,
 }
 
@@ -72,7 +72,7 @@ impl PodRuntime<'_> {
                 if memory.unseen {
                     self.show_started(memory).await;
                 }
-                let request = Request { spec, auths: self.logins(&name, secrets).await, sandbox };
+                let request = Request { spec, logins: self.logins(&name, secrets).await, sandbox };
                 self.pull(container, request, memory).await
             }
         }
@@ -97,7 +97,7 @@ impl PodRuntime<'_> {
         memory: &mut PodMemory,
     ) -> Result<ImageHere, NotStarted> {
         let written = container.image.as_deref().unwrap_or_default();
-        let Request { spec, auths, sandbox } = request;
+        let Request { spec, logins, sandbox } = request;
         let key = format!("{}_{}", self.job.pod.uid, spec.image);
         let now = self.node.clock.wall();
         if let Some(left) = memory.pulls.wait_left_since_update(&key, now) {
@@ -106,15 +106,15 @@ impl PodRuntime<'_> {
             self.image_event(container, EventKind::Normal, "BackOff", &image::back_off(written, None)).await;
             return Err(not_started(WaitingReason::ImagePullBackOff, message, Retry::In(left)));
         }
-        let auths = match auths {
-            Ok(auths) => auths,
+        let logins = match logins {
+            Ok(logins) => logins,
             Err(err) => return Err(self.pull_failed(container, &key, &err.to_string(), memory).await),
         };
         self.image_event(container, EventKind::Normal, "Pulling", &image::pulling(written)).await;
         self.job.step(format!("image {written} to be pulled")).await;
         let asked = self.node.clock.mono();
         // A pull that is dropped is given up by the puller; what was fetched so far is kept by the runtime.
-        match self.node.puller.pull(spec.clone(), auths, sandbox.clone(), asked).await {
+        match self.node.puller.pull(spec.clone(), logins, sandbox.clone(), asked).await {
             Ok(pulled) => {
                 memory.pulling = memory.pulling.saturating_add(pulled.with_waiting);
                 memory.pulls.reset(&key);

@@ -17,7 +17,6 @@ use super::PodRuntime;
 use crate::chain::Chain;
 use crate::job::PodMemory;
 use crate::ports::RpcErrorKind;
-use crate::resources::pod_policy;
 
 impl PodRuntime<'_> {
     /// Carries out `plan`. The error is the message of the pod's condition and event.
@@ -45,7 +44,7 @@ impl PodRuntime<'_> {
     ) -> Result<(), String> {
         self.job.step("other resources").await;
         let mut actuated = memory.actuated.as_deref().cloned().unwrap_or_default();
-        let policy = pod_policy(self.node);
+        let policy = self.node.settings.launch.pod_cgroup_policy();
         let new = pod_values(self.pod, &policy);
         let old = with_allocation(self.pod, &actuated).map_or_else(|| new.clone(), |pod| pod_values(&pod, &policy));
         self.check_memory(plan, &old, &new).await?;

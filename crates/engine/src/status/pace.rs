@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rubelet_core::backoff::Doubling;
 use rubelet_core::time::Instant;
 
 use crate::ports::{ApiError, ApiErrorKind};
@@ -12,14 +13,10 @@ pub(super) const MOST: usize = 16;
 const BUSY: Duration = Duration::from_secs(1);
 /// The longest pause that is believed: a header must not silence the node.
 const BUSY_AT_MOST: Duration = Duration::from_secs(60);
-/// The first pause after the server could not be reached; doubled each time.
-const AWAY: Duration = Duration::from_millis(200);
-/// The longest of them.
-const AWAY_AT_MOST: Duration = Duration::from_secs(5);
-/// The first pause of one pod whose request failed; doubled each time.
-const POD: Duration = Duration::from_millis(250);
-/// The longest of them: as often as upstream tries everything again (STAT-01).
-const POD_AT_MOST: Duration = Duration::from_secs(10);
+/// Pauses while the server cannot be reached.
+const AWAY: Doubling = Doubling::new(Duration::from_millis(200), Duration::from_secs(5));
+/// Pauses of one pod whose requests fail. The longest is as often as upstream tries everything again (STAT-01).
+const POD: Doubling = Doubling::new(Duration::from_millis(250), Duration::from_secs(10));
 
 /// How many requests may be in flight, and since when.
 #[derive(Debug)]
@@ -66,7 +63,7 @@ impl Pace {
                 // Of many that fail together the first counts.
                 if self.limit(now) > 0 {
                     self.away = self.away.saturating_add(1);
-                    self.pause(now + doubled(AWAY, self.away, AWAY_AT_MOST));
+                    self.pause(now + AWAY.after(self.away));
                 }
                 self.limit = 1;
                 true
@@ -96,11 +93,7 @@ impl Pace {
 
 /// The pause of a pod whose requests failed so many times in a row.
 pub(super) fn pod_pause(failures: u32) -> Duration {
-    doubled(POD, failures, POD_AT_MOST)
-}
-
-fn doubled(base: Duration, times: u32, most: Duration) -> Duration {
-    base.saturating_mul(2u32.saturating_pow(times.saturating_sub(1))).min(most)
+    POD.after(failures)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use tracing::{debug, error, info, warn};
 use crate::chain::Chain;
 use crate::node::Node;
 use crate::pod_worker::PodWorkers;
+use crate::removal::{DeadContainer, remove_container};
 use crate::resources;
 use crate::task::timed;
 
@@ -30,8 +31,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// After a change, how long others are waited for, so that a hundred pods that end together cost one survey.
 const GATHER: Duration = Duration::from_secs(2);
 
-/// How long one part of a survey, or the removal of one container's logs, may take. A directory may be on a disk, or
-/// lead to a server, that does not answer: what hangs is left out, logged once, and asked again by the next survey.
+/// How long one part of a survey may take. A directory may be on a disk, or lead to a server, that does not answer: what hangs is left out, logged once, and asked again by the next survey.
 const PART: Duration = Duration::from_secs(10);
 
 /// So many jobs leave enough behind that was freed to be worth giving back, once all of them rest.
@@ -310,19 +310,10 @@ async fn collect(node: &Node, garbage: GcPlan) {
             warn!(pod = %dead.pod, container = %dead.name, %err, "Could not stop a container that the runtime lost");
             continue;
         }
-        if let Err(err) = node.ports.runtime.remove_container(&dead.id).await {
-            warn!(pod = %dead.pod, container = %dead.name, %err, "Could not remove a dead container");
-            continue;
-        }
-        let remove =
-            node.ports.log_cleaner.remove_container(&dead.pod, &dead.name, dead.id.as_str(), dead.restart_count);
-        match tokio::time::timeout(PART, remove).await {
-            Ok(Ok(())) => {}
-            Ok(Err(err)) => {
-                warn!(pod = %dead.pod, container = %dead.name, err = %Chain(&err), "Could not remove a dead container's log");
-            }
-            Err(_) => warn!(pod = %dead.pod, container = %dead.name, after = ?PART,
-                "A dead container's log is left behind: the disk that it is on does not answer"),
+        let (pod, name, id) = (&dead.pod, dead.name.as_str(), &dead.id);
+        let gone = DeadContainer { pod, name, id, restart_count: dead.restart_count };
+        if let Err(err) = remove_container(node, gone).await {
+            warn!(%pod, container = name, err = %Chain(&err), "Could not remove a dead container and its log");
         }
     }
     for sandbox in garbage.sandboxes {

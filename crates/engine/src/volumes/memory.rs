@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rubelet_core::backoff::Doubling;
 use rubelet_core::time::{Instant, Now};
 
-/// First and longest pause after a volume could not be set up. upstream: exponential_backoff.go (v1.36), VOL-02
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(122);
+/// Pauses after a volume could not be set up. upstream: exponential_backoff.go (v1.36), VOL-02
+const PAUSES: Doubling = Doubling::new(Duration::from_millis(500), Duration::from_secs(122));
 
 /// How long a pod that cannot start waits before it is told as a whole. upstream: volume_manager.go
 /// podAttachAndMountTimeout (v1.36), VOL-02
@@ -30,7 +30,7 @@ struct Trouble {
     /// Since when a pod waits, counted anew each time that it was told.
     since: Instant,
     last: Instant,
-    pause: Duration,
+    failures: u32,
 }
 
 /// What to tell people of trouble with volumes.
@@ -54,16 +54,16 @@ impl VolumeMemory {
     pub(crate) fn failed(&mut self, problems: &[String], now: Instant) -> Tell {
         let Some(trouble) = &mut self.trouble else {
             let problems = problems.to_vec();
-            self.trouble = Some(Trouble { problems, since: now, last: now, pause: FIRST_PAUSE });
+            self.trouble = Some(Trouble { problems, since: now, last: now, failures: 1 });
             return Tell::Problems;
         };
         let is_new = trouble.problems != problems;
-        if !is_new && now < trouble.last + trouble.pause {
+        if !is_new && now < trouble.last + PAUSES.after(trouble.failures) {
             return Tell::Nothing;
         }
         trouble.problems = problems.to_vec();
         trouble.last = now;
-        trouble.pause = trouble.pause.saturating_mul(2).min(LONGEST_PAUSE);
+        trouble.failures = trouble.failures.saturating_add(1);
         if now.since(trouble.since) < PATIENCE {
             return Tell::Problems;
         }
@@ -73,7 +73,8 @@ impl VolumeMemory {
 
     /// When to try again or renew something; `None` if nothing is due.
     pub(crate) fn due_in(&self, now: Now) -> Option<Duration> {
-        let retry = self.trouble.as_ref().map(|trouble| (trouble.last + trouble.pause).since(now.mono));
+        let retry =
+            self.trouble.as_ref().map(|trouble| (trouble.last + PAUSES.after(trouble.failures)).since(now.mono));
         let renew = self.renew_at.map(|at| at.duration_since(now.wall));
         // One that is overdue was asked for just now, in vain: the next periodic sync asks again.
         let renew = renew.and_then(|left| Duration::try_from(left).ok()).filter(|left| !left.is_zero());

@@ -21,7 +21,6 @@ mod node_now;
 mod objects;
 mod probes;
 mod puller;
-mod pulls;
 mod races;
 mod refusals;
 mod resize;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rubelet_core::keyring::{Login, LoginOrigin};
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
 use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
@@ -59,7 +60,28 @@ async fn who_asks_too_often_hears_so_at_once_img_05() {
     let (a, b, c) = tokio::join!(rig.pull("a:1"), rig.pull("b:1"), rig.pull("c:1"));
     assert!(a.is_ok() && b.is_ok());
     assert!(matches!(c, Err(PullError::RateExceeded)), "{c:?}");
+    assert_eq!(PullError::RateExceeded.to_string(), "pull QPS exceeded");
     assert!(rig.pull("c:1").await.is_ok(), "ten seconds later there is room");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_says_which_login_the_registry_accepted_img_06() {
+    let rig = rig(NO_LIMIT);
+    rig.registry.script_pull("private:1", Pull::NeedsLogin("ann".into()));
+    let secret = |name: &str| LoginOrigin::Secret { namespace: "ns".into(), name: name.into(), uid: name.into() };
+    let login = |user: &str, origin| Login { username: user.into(), password: "p".into(), origin };
+    let (bob, ann) = (login("bob", secret("one")), login("ann", secret("two")));
+    let eve = login("eve", LoginOrigin::Provider("helper".into()));
+    let pull = async |image: &str, logins: &[&Login]| {
+        let logins = logins.iter().copied().cloned().collect();
+        let spec = ImageSpec { image: image.into(), ..ImageSpec::default() };
+        rig.ask.pull(spec, logins, SandboxConfig::default(), Instant::START).await.map(|pulled| pulled.login)
+    };
+    let won = pull("private:1", &[&bob, &ann, &eve]).await.expect("one of the logins is good");
+    assert_eq!(won, Some(secret("two")), "the first that is good, not the first that was tried");
+    assert_eq!(pull("a:1", &[&eve]).await.expect("it is public"), Some(LoginOrigin::Provider("helper".into())));
+    assert_eq!(pull("a:1", &[]).await.expect("it is public"), None, "nobody logged in");
+    assert!(matches!(pull("private:1", &[&bob, &eve]).await, Err(PullError::Runtime(_))));
 }
 
 #[tokio::test(start_paused = true)]

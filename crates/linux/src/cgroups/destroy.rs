@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rubelet_core::backoff::Doubling;
 use rubelet_engine::blocking::CGROUPS;
 use rubelet_engine::ports::{CgroupError, CgroupVersion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,7 +30,7 @@ const WAIT_SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// The kernel takes a moment to let go of a cgroup after its last process ended. Doubles each time.
 /// upstream: opencontainers/cgroups RemovePaths, as of v1.36
 const REMOVE_TRIES: u32 = 6;
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const PAUSES: Doubling = Doubling::new(Duration::from_millis(10), Duration::MAX);
 
 /// Kills all processes below `spelt` in every tree, then removes it.
 pub(super) async fn destroy(inner: Arc<Inner>, spelt: PathBuf) -> Result<(), CgroupError> {
@@ -46,7 +47,7 @@ pub(super) async fn destroy(inner: Arc<Inner>, spelt: PathBuf) -> Result<(), Cgr
     let mut result = Ok(());
     for attempt in 0..REMOVE_TRIES {
         if attempt > 0 {
-            tokio::time::sleep(FIRST_PAUSE * 2_u32.pow(attempt - 1)).await;
+            tokio::time::sleep(PAUSES.after(attempt)).await;
         }
         let dirs = Arc::clone(&dirs);
         // Goes on after a failure: what can be removed is.

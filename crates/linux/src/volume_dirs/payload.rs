@@ -16,8 +16,9 @@ use std::os::fd::OwnedFd;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use rubelet_core::volume_files::PayloadFile;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{FileError, Payload, PayloadFile, PayloadWriter, VolumePlace, Written};
+use rubelet_engine::ports::{FileError, Payload, PayloadWriter, VolumePlace, Written};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Uid};
 use rustix::io::Errno;
 

@@ -1,6 +1,6 @@
 //! `rubelet check`: is this machine fit to be a node?
 //!
-//! The host's own findings come from `linux::probe`; here the configuration and the container runtime are added, and all
+//! The host's own findings come from `linux::preflight`; here the configuration and the container runtime are added, and all
 //! of it is told. Nothing is changed, and nothing needs a rubelet that runs.
 
 mod runtime;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rubelet_core::config::{CgroupVersion, KubeletConfiguration, MISSING, Missing, When};
 use rubelet_engine::chain::Chain;
 use rubelet_linux::cgroups::Layout;
-use rubelet_linux::probe::{Finding, Grade, ProbeRequest, probe};
+use rubelet_linux::preflight::{Finding, Grade, HostCheck, check_host};
 use serde::Serialize;
 
 use super::human::hang;
@@ -35,7 +35,7 @@ struct FindingDocument<'a> {
 pub(super) async fn run(options: &RunOptions, output: Output, style: Style) -> Result<Report, String> {
     let (configuration, config) = configuration(options);
     let mut findings = vec![configuration];
-    findings.extend(probe(request(options, &config)).await);
+    findings.extend(check_host(request(options, &config)).await);
     findings.extend(runtime::findings(&config).await);
     findings.push(not_yet());
     let failed = findings.iter().any(|finding| finding.grade == Grade::Fail);
@@ -104,8 +104,8 @@ fn not_yet() -> Finding {
     }
 }
 
-fn request(options: &RunOptions, config: &KubeletConfiguration) -> ProbeRequest {
-    ProbeRequest {
+fn request(options: &RunOptions, config: &KubeletConfiguration) -> HostCheck {
+    HostCheck {
         root: PathBuf::from(&options.flags.root_dir),
         pod_logs: Path::new(&config.pod_logs_dir).to_owned(),
         listen: listens(config),

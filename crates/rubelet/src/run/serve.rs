@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rubelet_cluster::api::Client;
+use rubelet_core::config::configz;
 use rubelet_engine::assemble::EngineHandle;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{LogReader, NodeFacts, Reviews, Rng, Runtime};
@@ -106,7 +107,7 @@ async fn node_api(
         reviews: served.reviews,
         clock: served.clock,
         node_name: served.facts.name,
-        configuration: serde_json::to_vec(config).context("the configuration as JSON")?.into(),
+        configz: serde_json::to_vec(&configz(config)).context("the configuration as JSON")?.into(),
         metrics,
         probe_metrics: Arc::new(ProbePage { prober: engine.prober }),
         settings: ApiSettings::new(config, &loaded.gates),

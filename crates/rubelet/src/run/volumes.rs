@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rubelet_engine::node::Settings;
 use rubelet_engine::ports::{NodeFacts, VolumePlugin};
 use rubelet_linux::volume_dirs::{Payloads, RootVolumes};
-use rubelet_volume::{ConfigMaps, Content, DownwardApi, EmptyDir, HostPath, Projected, Secrets};
+use rubelet_volume::Content;
 
 use super::Base;
 use crate::cluster::Cluster;
@@ -20,18 +20,7 @@ pub(super) fn plugins(
     let dirs = RootVolumes::new(base.root.clone());
     let memory = u64::try_from(facts.memory_bytes).unwrap_or_default();
     let payloads = Payloads::new(dirs.clone(), base.clock.clone());
-    let content = Content::new(Arc::new(dirs.clone()), Arc::new(payloads), memory);
+    let content = Content::new(Arc::new(dirs), Arc::new(payloads), memory);
     let allocatable = &settings.admission.allocatable;
-    let mut plugins: Vec<Arc<dyn VolumePlugin>> = vec![
-        Arc::new(EmptyDir::new(Arc::new(dirs), memory)),
-        Arc::new(HostPath),
-        Arc::new(DownwardApi::new(content.clone(), allocatable.clone())),
-    ];
-    if let Some(Cluster { ports, .. }) = cluster {
-        let (objects, tokens) = (Arc::clone(&ports.objects), Arc::clone(&ports.tokens));
-        plugins.push(Arc::new(ConfigMaps::new(content.clone(), Arc::clone(&objects))));
-        plugins.push(Arc::new(Secrets::new(content.clone(), Arc::clone(&objects))));
-        plugins.push(Arc::new(Projected::new(content, objects, tokens, allocatable.clone())));
-    }
-    plugins
+    rubelet_volume::plugins(&content, allocatable, cluster.map(|cluster| &cluster.ports))
 }

@@ -13,7 +13,7 @@ use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::volume_dirs::{Payloads, RootVolumes};
 use rubelet_testkit::contract::{self, Rig};
 use rubelet_testkit::{FakeObjects, FakeTokens};
-use rubelet_volume::{ConfigMaps, Content, DownwardApi, EmptyDir, HostPath, Projected, Secrets};
+use rubelet_volume::{Content, DownwardApi, EmptyDir, HostPath, ObjectVolumes, Projected};
 
 use crate::rig::{BUSYBOX, Setup};
 
@@ -91,12 +91,12 @@ fn volumes_that_we_write_obey_their_laws_and_can_be_read() {
     let none = Amounts::default();
     let checks: [(Box<dyn VolumePlugin>, _, _); 4] = [
         (
-            Box::new(ConfigMaps::new(content.clone(), objects.clone())),
+            Box::new(ObjectVolumes::config_maps(content.clone(), objects.clone())),
             serde_json::json!({"name": "v", "configMap": {"name": "c"}}),
             "value",
         ),
         (
-            Box::new(Secrets::new(content.clone(), objects.clone())),
+            Box::new(ObjectVolumes::secrets(content.clone(), objects.clone())),
             serde_json::json!({"name": "v", "secret": {"secretName": "s"}}),
             "value",
         ),

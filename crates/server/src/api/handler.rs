@@ -55,14 +55,14 @@ pub(super) struct Handler {
     probe_page: Arc<dyn MetricsPage>,
     settings: ApiSettings,
     node_name: String,
-    configuration: Bytes,
+    configz: Bytes,
     started: Timestamp,
 }
 
 impl Handler {
     /// With `tls`, callers have to show who they are.
     pub(super) fn new(parts: ApiParts, offers: Offers, tls: Option<Arc<Tls>>) -> Self {
-        let ApiParts { node, runtime, logs, health, reviews, clock, node_name, configuration, settings, .. } = parts;
+        let ApiParts { node, runtime, logs, health, reviews, clock, node_name, configz, settings, .. } = parts;
         let guard = tls.map(|tls| {
             let tokens = reviews.clone().filter(|_| settings.tokens);
             let authn = Authn {
@@ -89,7 +89,7 @@ impl Handler {
             node,
             runtime,
             node_name,
-            configuration,
+            configz,
         }
     }
 
@@ -180,7 +180,7 @@ impl Handler {
             }
             Route::Pods => Ok(pods::list(&self.view().await?)),
             Route::RunningPods => Ok(pods::running(self.runtime.list().await)),
-            Route::Configz => Ok(json([b"{\"kubeletconfig\":", self.configuration.as_ref(), b"}"].concat())),
+            Route::Configz => Ok(json(self.configz.clone())),
             Route::Metrics => Ok(self.metrics().await),
             Route::ProbeMetrics => Ok(self.probe_metrics().await),
             Route::ContainerLogs(target) => {

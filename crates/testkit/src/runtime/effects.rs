@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rubelet_core::id::{ContainerId, PodUid, SandboxId};
 use rubelet_core::launch::{ContainerConfig, LinuxResources, NamespaceMode, SandboxConfig};
-use rubelet_core::observe::{Exit, HintKind, SandboxState};
+use rubelet_core::observe::{Exit, SandboxState};
 use rubelet_engine::ports::{RpcError, RpcErrorKind};
 
 use super::behaviour::Behaviour;
@@ -69,7 +69,7 @@ impl World {
         };
         pod.sandboxes.insert(id.clone(), sandbox);
         self.sandbox_pod.insert(id.clone(), uid.clone());
-        self.hint(uid, HintKind::ContainerStarted);
+        self.hint(uid);
         Ok(id)
     }
 
@@ -82,7 +82,7 @@ impl World {
         if sandbox.state == SandboxState::Ready {
             sandbox.state = SandboxState::NotReady;
             sandbox.ips.clear();
-            self.hint(uid, HintKind::ContainerDied);
+            self.hint(uid);
         }
     }
 
@@ -111,7 +111,7 @@ impl World {
         if let Some(pod) = self.pods.get_mut(&uid) {
             pod.sandboxes.remove(id);
         }
-        self.hint(uid, HintKind::ContainerRemoved);
+        self.hint(uid);
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl World {
             pod.containers.insert(id.clone(), container);
         }
         self.container_pod.insert(id.clone(), uid.clone());
-        self.hint(uid, HintKind::ContainerChanged);
+        self.hint(uid);
         Ok(id)
     }
 
@@ -183,7 +183,7 @@ impl World {
             container.life = Life::Exited(exit);
         }
         if let Some(uid) = uid {
-            self.hint(uid, HintKind::ContainerDied);
+            self.hint(uid);
         }
     }
 
@@ -227,7 +227,7 @@ impl World {
         if let Some(container) = self.container_mut(id) {
             container.life = Life::Running { started: now, ends: None };
         }
-        self.hint(uid, HintKind::ContainerStarted);
+        self.hint(uid);
         if let Some((after, code)) = behaviour.ends {
             self.end_at(id, End { at: now.saturating_add(after), code });
         }
@@ -287,7 +287,7 @@ impl World {
         if let Some(pod) = self.pods.get_mut(&uid) {
             pod.containers.remove(id);
         }
-        self.hint(uid, HintKind::ContainerRemoved);
+        self.hint(uid);
     }
 
     /// All stops at once, as when the power goes: nothing is lost, nothing runs.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rubelet_core::keyring::Login;
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
-use rubelet_engine::ports::{FsUsage, Image, Images, RegistryAuth, RpcError, RpcErrorKind};
+use rubelet_engine::ports::{FsUsage, Image, Images, RpcError, RpcErrorKind};
 
 use super::FakeRuntime;
 use super::world::fail;
@@ -74,7 +75,7 @@ impl Images for FakeRuntime {
     async fn pull_image(
         &self,
         image: &ImageSpec,
-        auth: Option<&RegistryAuth>,
+        login: Option<&Login>,
         sandbox: Option<&SandboxConfig>,
     ) -> Result<String, RpcError> {
         const OP: &str = "pull_image";
@@ -86,9 +87,9 @@ impl Images for FakeRuntime {
                 Ok(())
             }
             Pull::Fails(kind, detail) => Err(fail(OP, kind, detail)),
-            Pull::NeedsLogin(user) if auth.is_some_and(|auth| auth.username == user) => Ok(()),
+            Pull::NeedsLogin(user) if login.is_some_and(|login| login.username == user) => Ok(()),
             Pull::NeedsLogin(_) => {
-                let who = auth.map_or("anonymous", |auth| auth.username.as_str());
+                let who = login.map_or("anonymous", |login| login.username.as_str());
                 Err(fail(OP, RpcErrorKind::Failed, format!("{who} is not authorized")))
             }
             Pull::Hangs => std::future::pending().await,

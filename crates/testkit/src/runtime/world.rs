@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rubelet_core::id::{ContainerId, PodUid, SandboxId};
 use rubelet_core::launch::{ContainerConfig, HandlerFeatures, SandboxConfig};
-use rubelet_core::observe::{Exit, Hint, HintKind, SandboxState};
+use rubelet_core::observe::{Exit, Hint, SandboxState};
 use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
 
 use super::behaviour::Behaviour;
@@ -233,17 +233,17 @@ impl World {
             message: String::new(),
         };
         container.life = Life::Exited(exit);
-        self.hint_container(id, HintKind::ContainerDied);
+        self.hint_container(id);
     }
 
-    pub(super) fn hint_container(&mut self, id: &ContainerId, kind: HintKind) {
+    pub(super) fn hint_container(&mut self, id: &ContainerId) {
         if let Some(uid) = self.container_pod.get(id).cloned() {
-            self.hint(uid, kind);
+            self.hint(uid);
         }
     }
 
-    pub(super) fn hint(&mut self, uid: PodUid, kind: HintKind) {
-        self.hints.push(Hint { uid, kind });
+    pub(super) fn hint(&mut self, uid: PodUid) {
+        self.hints.push(Hint { uid });
         self.dirty = true;
     }
 

@@ -1,8 +1,8 @@
+use rubelet_core::volume_files::file;
 use rubelet_testkit::pod;
 use serde_json::json;
 
 use super::*;
-use crate::files::file;
 use crate::testing::{disk, request};
 
 const NAME: &str = "kubernetes.io/secret";

@@ -7,7 +7,7 @@ use rubelet_core::config::{self, KubeletConfiguration};
 use rubelet_cri::{Connection, ConnectionOptions, CriRuntime, Endpoint, ListMode, OperationMetrics};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{CgroupDriver, ReadyCondition, RpcErrorKind, RuntimeInfo};
-use rubelet_linux::probe::{Finding, Grade};
+use rubelet_linux::preflight::{Finding, Grade};
 
 /// A person waits for the answer; a healthy runtime takes milliseconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);

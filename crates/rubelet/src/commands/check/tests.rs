@@ -5,7 +5,7 @@ use rubelet_core::config::KubeletConfiguration;
 use rubelet_engine::ports::{
     CgroupDriver, ReadyCondition, RpcError, RpcErrorKind, RuntimeInfo, RuntimeStatus, RuntimeVersion,
 };
-use rubelet_linux::probe::{Finding, Grade};
+use rubelet_linux::preflight::{Finding, Grade};
 
 use super::{listens, render, runtime};
 use crate::commands::style::Style;

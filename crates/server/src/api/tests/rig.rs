@@ -433,7 +433,7 @@ pub(super) fn parts(world: &Arc<World>, settings: ApiSettings) -> ApiParts {
         reviews: Some(world.clone()),
         clock: rubelet_engine::clock::Clock::virtual_from(ago(0)),
         node_name: "node-1".into(),
-        configuration: Bytes::from_static(b"{}"),
+        configz: Bytes::from_static(b"{\"kubeletconfig\":{}}"),
         metrics: vec![Arc::new(OneMetric)],
         probe_metrics: Arc::new(OneProbe),
         settings,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn lines(files: Result<Files, VolumeError>) -> Result<Vec<String>, String> {
+fn lines(files: Result<Files, FilesError>) -> Result<Vec<String>, String> {
     let line = |(path, file): (String, PayloadFile)| {
         format!("{path} {:o} {}", file.mode, String::from_utf8_lossy(&file.data).escape_debug())
     };
@@ -49,7 +49,7 @@ fn keys_of_objects_become_files_with_their_paths_and_modes() {
 fn fields_of_the_pod_become_files() {
     let web = pod("web").label("app", "web").label("tier", "1").annotation("note", "say \"hi\"");
     let web = web.container("app").limit("cpu", "1500m").request("memory", "32Mi").build();
-    let allocatable: Amounts = [("memory".to_owned(), rubelet_core::resources::Amount::units(1 << 30))].into();
+    let allocatable: Amounts = [("memory".to_owned(), crate::resources::Amount::units(1 << 30))].into();
     let check = |list: Value| {
         let items: Vec<DownwardAPIVolumeFile> = serde_json::from_value(list).unwrap();
         lines(of_pod(&web, Some(&items), 0o644, &allocatable))
@@ -143,7 +143,7 @@ fn a_volume_that_shows_large_things_over_and_over_is_refused() {
         field_ref: serde_json::from_value(json!({"fieldPath": "metadata.annotations"})).unwrap(),
         ..DownwardAPIVolumeFile::default()
     };
-    let weigh = |files: Result<Files, VolumeError>| files.map(|files| files.len()).map_err(|err| err.to_string());
+    let weigh = |files: Result<Files, FilesError>| files.map(|files| files.len()).map_err(|err| err.to_string());
     let too_much = || Err("the files of the volume hold more than 67108864 bytes together".to_owned());
     let of_map = |n| weigh(of_config_map(&map, Some(&(0..n).map(item).collect::<Vec<_>>()), 0o644, Need::Required));
     let of_secret = |n| weigh(of_secret(&secret, Some(&(0..n).map(item).collect::<Vec<_>>()), 0o644, Need::Required));

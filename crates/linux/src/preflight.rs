@@ -26,7 +26,7 @@ const CAP_SYS_RESOURCE: u32 = 24;
 
 /// What to look at, and by which configuration to judge it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProbeRequest {
+pub struct HostCheck {
     /// The root directory.
     pub root: PathBuf,
     /// `podLogsDir`.
@@ -84,7 +84,7 @@ impl Finding {
 }
 
 /// Looks at everything. Takes no longer than the slowest file system takes to tell its free space.
-pub async fn probe(request: ProbeRequest) -> Vec<Finding> {
+pub async fn check_host(request: HostCheck) -> Vec<Finding> {
     HOST.run("check", move || {
         let mut found = vec![user(), kernel(), name(&request)];
         found.extend(cgroups(&request));
@@ -124,7 +124,7 @@ fn kernel() -> Finding {
     }
 }
 
-fn name(request: &ProbeRequest) -> Finding {
+fn name(request: &HostCheck) -> Finding {
     let name = match hostname(&request.hostname_override) {
         Ok(name) => name,
         Err(err) => return Finding::fail("hostname", err.to_string(), "set --hostname-override"),
@@ -144,7 +144,7 @@ fn name(request: &ProbeRequest) -> Finding {
     }
 }
 
-fn cgroups(request: &ProbeRequest) -> Vec<Finding> {
+fn cgroups(request: &HostCheck) -> Vec<Finding> {
     let layout = match Layout::discover(&request.files.proc) {
         Ok(layout) => layout,
         Err(err) => return vec![Finding::fail("cgroups", format!("mounts cannot be read: {err}"), "mount /proc")],
@@ -174,7 +174,7 @@ fn cgroups(request: &ProbeRequest) -> Vec<Finding> {
     vec![version, controllers]
 }
 
-fn swap(request: &ProbeRequest) -> Finding {
+fn swap(request: &HostCheck) -> Finding {
     match swap_is_on(&request.files) {
         Ok(false) => Finding::ok("swap", "off"),
         Ok(true) if request.fail_swap_on => Finding::fail(
@@ -191,7 +191,7 @@ fn swap(request: &ProbeRequest) -> Finding {
 }
 
 /// Without `protectKernelDefaults` rubelet sets them itself, and what is wrong now is no finding.
-fn kernel_settings(request: &ProbeRequest) -> Vec<Finding> {
+fn kernel_settings(request: &HostCheck) -> Vec<Finding> {
     let wrong = tunables::apply(&request.files, TunablePolicy::Verify);
     let findings: Vec<_> = wrong.iter().filter_map(|err| kernel_setting(request, err)).collect();
     if findings.is_empty() {
@@ -201,7 +201,7 @@ fn kernel_settings(request: &ProbeRequest) -> Vec<Finding> {
     findings
 }
 
-fn kernel_setting(request: &ProbeRequest, err: &TunableError) -> Option<Finding> {
+fn kernel_setting(request: &HostCheck, err: &TunableError) -> Option<Finding> {
     match err {
         TunableError::Wrong { name, wanted, found } if request.protect_kernel_defaults => Some(Finding::fail(
             "kernel-settings",

@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::testing::{TempDir, temp_dir};
 
-fn request() -> (TempDir, ProbeRequest) {
+fn request() -> (TempDir, HostCheck) {
     let dir = temp_dir();
     let files = KernelFiles { proc: dir.path().join("proc"), sys: dir.path().join("sys") };
     fs::create_dir_all(files.proc.join("self")).unwrap();
@@ -13,7 +13,7 @@ fn request() -> (TempDir, ProbeRequest) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, tunable.wanted.to_string()).unwrap();
     }
-    let request = ProbeRequest {
+    let request = HostCheck {
         root: dir.path().join("var/lib/kubelet"),
         pod_logs: dir.path().join("var/log/pods"),
         listen: Vec::new(),
@@ -36,7 +36,7 @@ fn check(finding: &Finding, grade: Grade, what: &str) {
 async fn this_machine_can_be_looked_at() {
     let (_dir, mut request) = request();
     request.files = KernelFiles::default();
-    let found = probe(request).await;
+    let found = check_host(request).await;
     let names: Vec<_> = found.iter().map(|finding| finding.name.as_str()).collect();
     for name in ["user", "kernel", "hostname", "cgroups", "cgroup-controllers", "swap", "capabilities", "root-dir"] {
         assert!(names.contains(&name), "{name}");

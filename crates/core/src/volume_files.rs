@@ -1,15 +1,15 @@
-//! Which files a volume holds: from config maps, secrets and the pod's own fields. All of it pure.
+//! Which files a volume holds: from config maps, secrets and the pod's own fields (section 22.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, DownwardAPIVolumeFile, KeyToPath, Pod, Secret};
-use rubelet_core::env::{EnvSources, EnvView, Services, field_value, resource_value};
-use rubelet_core::pod::PodExt;
-use rubelet_core::resources::Amounts;
-use rubelet_engine::ports::{ApiError, ApiErrorKind, PayloadFile, VolumeError};
+
+use crate::env::{EnvSources, EnvView, Services, field_value, resource_value};
+use crate::pod::PodExt;
+use crate::resources::Amounts;
 
 /// Files by their path, as the spec writes it.
-pub(crate) type Files = BTreeMap<String, PayloadFile>;
+pub type Files = BTreeMap<String, PayloadFile>;
 
 /// What the API fills in where no mode is given.
 const DEFAULT_MODE: i32 = 0o644;
@@ -20,30 +20,72 @@ const NAME_MAX: usize = 255;
 
 /// The most that the files of one volume may hold together. An object has at most 1 MiB, and a volume that shows more than
 /// this shows some of them again and again: all of it would be in our memory at once, and then in the node's.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
+pub const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Why a volume cannot hold the files that the spec asks for. Upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FilesError {
+    /// Its files are larger together than [`MAX_BYTES`].
+    #[error("the files of the volume hold more than {MAX_BYTES} bytes together")]
+    TooLarge,
+    /// The config map lacks a key that an item names.
+    #[error("configmap references non-existent config key: {0}")]
+    NoConfigMapKey(String),
+    /// The secret lacks a key that an item names.
+    #[error("references non-existent secret key: {0}")]
+    NoSecretKey(String),
+    /// Fields of the pod that have no value: all of them.
+    #[error("{0}")]
+    Fields(String),
+    /// A path that leads out of the volume, or that no file can have.
+    #[error("invalid path: {0}")]
+    Path(String),
+    /// A container mounts another volume at a place that is not in this one.
+    #[error("invalid container mount point {0}")]
+    MountPoint(String),
+}
+
+/// One file of a volume. Its `Debug` hides the content: no log may hold a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PayloadFile {
+    /// The content.
+    pub data: Vec<u8>,
+    /// Permission bits, whatever the umask.
+    pub mode: u32,
+    /// User that it belongs to, if not ours.
+    pub owner: Option<u32>,
+}
+
+impl std::fmt::Debug for PayloadFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mode = format_args!("{:#o}", self.mode);
+        f.debug_struct("PayloadFile")
+            .field("bytes", &self.data.len())
+            .field("mode", &mode)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}
 
 /// How much the files of a volume hold so far.
-#[derive(Default)]
-pub(crate) struct Weight(usize);
+#[derive(Debug, Default)]
+pub struct Weight(usize);
 
 impl Weight {
     /// Counts a file, before it is copied.
-    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), VolumeError> {
+    pub fn add(&mut self, bytes: usize) -> Result<(), FilesError> {
         self.0 = self.0.saturating_add(bytes);
-        if self.0 <= MAX_BYTES {
-            return Ok(());
-        }
-        Err(VolumeError::Refused(format!("the files of the volume hold more than {MAX_BYTES} bytes together")))
+        if self.0 <= MAX_BYTES { Ok(()) } else { Err(FilesError::TooLarge) }
     }
 }
 
 /// A file of ours with these permissions.
-pub(crate) fn file(data: impl Into<Vec<u8>>, mode: u32) -> PayloadFile {
+pub fn file(data: impl Into<Vec<u8>>, mode: u32) -> PayloadFile {
     PayloadFile { data: data.into(), mode, owner: None }
 }
 
 /// The mode that files get which name none.
-pub(crate) fn default_mode(mode: Option<i32>) -> u32 {
+pub fn default_mode(mode: Option<i32>) -> u32 {
     bits(mode.unwrap_or(DEFAULT_MODE))
 }
 
@@ -52,9 +94,10 @@ fn bits(mode: i32) -> u32 {
     u32::try_from(mode).unwrap_or_default() & 0o7777
 }
 
-/// What an object that may be missing counts as.
+/// Whether a volume can do without an object or a key of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub enum Need {
+    /// The pod waits for it.
     Required,
     /// The object or a key of it may be missing.
     Optional,
@@ -67,29 +110,17 @@ impl From<Option<bool>> for Need {
 }
 
 /// Files of a config map: the items, or every key if there are none. upstream: configmap.go MakePayload (v1.36)
-pub(crate) fn of_config_map(
-    map: &ConfigMap,
-    items: Option<&[KeyToPath]>,
-    mode: u32,
-    need: Need,
-) -> Result<Files, VolumeError> {
+pub fn of_config_map(map: &ConfigMap, items: Option<&[KeyToPath]>, mode: u32, need: Need) -> Result<Files, FilesError> {
     let text = map.data.iter().flatten().map(|(key, value)| (key.as_str(), value.as_bytes()));
     let binary = map.binary_data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice()));
     // No key is in both; should one be, text wins for an item, as upstream has it.
-    of_keys(&binary.chain(text).collect(), items, mode, need, |key| {
-        format!("configmap references non-existent config key: {key}")
-    })
+    of_keys(&binary.chain(text).collect(), items, mode, need, FilesError::NoConfigMapKey)
 }
 
 /// Files of a secret. upstream: secret.go MakePayload (v1.36)
-pub(crate) fn of_secret(
-    secret: &Secret,
-    items: Option<&[KeyToPath]>,
-    mode: u32,
-    need: Need,
-) -> Result<Files, VolumeError> {
+pub fn of_secret(secret: &Secret, items: Option<&[KeyToPath]>, mode: u32, need: Need) -> Result<Files, FilesError> {
     let data = secret.data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice()));
-    of_keys(&data.collect(), items, mode, need, |key| format!("references non-existent secret key: {key}"))
+    of_keys(&data.collect(), items, mode, need, FilesError::NoSecretKey)
 }
 
 fn of_keys(
@@ -97,8 +128,8 @@ fn of_keys(
     items: Option<&[KeyToPath]>,
     mode: u32,
     need: Need,
-    missing: impl Fn(&str) -> String,
-) -> Result<Files, VolumeError> {
+    missing: fn(String) -> FilesError,
+) -> Result<Files, FilesError> {
     let Some(items) = items.filter(|items| !items.is_empty()) else {
         return Ok(data.iter().map(|(key, value)| ((*key).to_owned(), file(*value, mode))).collect());
     };
@@ -111,20 +142,20 @@ fn of_keys(
                 files.insert(item.path.clone(), file(*value, item.mode.map_or(mode, bits)));
             }
             None if need == Need::Optional => {}
-            None => return Err(VolumeError::Refused(missing(&item.key))),
+            None => return Err(missing(item.key.clone())),
         }
     }
     Ok(files)
 }
 
-/// Files that tell of the pod itself. Goes on after a failure and tells every one.
+/// Files with fields of the pod itself. Goes on after a failure; the error names every one.
 /// upstream: downwardapi.go CollectData (v1.36)
-pub(crate) fn of_pod(
+pub fn of_pod(
     pod: &Pod,
     items: Option<&[DownwardAPIVolumeFile]>,
     mode: u32,
     allocatable: &Amounts,
-) -> Result<Files, VolumeError> {
+) -> Result<Files, FilesError> {
     let mut files = Files::new();
     let mut problems = Vec::new();
     let mut weight = Weight::default();
@@ -134,10 +165,10 @@ pub(crate) fn of_pod(
                 weight.add(value.len())?;
                 files.insert(item.path.clone(), file(value, item.mode.map_or(mode, bits)));
             }
-            Err(problem) => problems.push(VolumeError::Refused(problem)),
+            Err(problem) => problems.push(problem),
         }
     }
-    all_or(files, problems)
+    if problems.is_empty() { Ok(files) } else { Err(FilesError::Fields(aggregate(problems))) }
 }
 
 fn value(pod: &Pod, item: &DownwardAPIVolumeFile, allocatable: &Amounts) -> Result<String, String> {
@@ -165,51 +196,27 @@ fn value(pod: &Pod, item: &DownwardAPIVolumeFile, allocatable: &Amounts) -> Resu
     resource_value(pod, &nobody, allocatable, field).map_err(|err| err.to_string())
 }
 
-/// Why the API server did not give an object; one that is away may be back soon.
-pub(crate) fn not_given(err: ApiError) -> VolumeError {
-    match err.kind {
-        ApiErrorKind::Unavailable
-        | ApiErrorKind::Timeout
-        | ApiErrorKind::Busy { .. }
-        | ApiErrorKind::Failed
-        | ApiErrorKind::Garbage => VolumeError::Away(err.detail),
-        ApiErrorKind::Unauthorized
-        | ApiErrorKind::Forbidden
-        | ApiErrorKind::NotFound
-        | ApiErrorKind::AlreadyExists
-        | ApiErrorKind::Conflict
-        | ApiErrorKind::Gone
-        | ApiErrorKind::Invalid => VolumeError::Refused(err.detail),
-    }
-}
-
-/// The files, unless there were problems. upstream: apimachinery errors.NewAggregate (v1.36)
-pub(crate) fn all_or(files: Files, problems: Vec<VolumeError>) -> Result<Files, VolumeError> {
-    if problems.is_empty() {
-        return Ok(files);
-    }
-    let away = problems.iter().all(|problem| matches!(problem, VolumeError::Away(_)));
+/// Several problems in one text, each once. upstream: apimachinery errors.NewAggregate (v1.36)
+pub fn aggregate(problems: impl IntoIterator<Item = String>) -> String {
     let mut texts: Vec<String> = Vec::new();
-    for problem in problems {
-        let text = problem.to_string();
+    for text in problems {
         if !texts.contains(&text) {
             texts.push(text);
         }
     }
-    let text = match texts.as_slice() {
+    match texts.as_slice() {
         [one] => one.clone(),
         more => format!("[{}]", more.join(", ")),
-    };
-    Err(if away { VolumeError::Away(text) } else { VolumeError::Refused(text) })
+    }
 }
 
 /// The files with their paths clean, or why one of them may not be. upstream: atomic_writer.go validatePath (v1.36)
-pub(crate) fn checked(files: Files) -> Result<Files, VolumeError> {
+pub fn checked(files: Files) -> Result<Files, FilesError> {
     files.into_iter().map(|(path, file)| clean(&path).map(|path| (path, file))).collect()
 }
 
-fn clean(path: &str) -> Result<String, VolumeError> {
-    let refuse = |why: String| Err(VolumeError::Refused(format!("invalid path: {why}")));
+fn clean(path: &str) -> Result<String, FilesError> {
+    let refuse = |why: String| Err(FilesError::Path(why));
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if path.starts_with('/') {
         return refuse(format!("must be relative path: {path}"));
@@ -236,14 +243,14 @@ fn clean(path: &str) -> Result<String, VolumeError> {
 /// Directories in the volume that a container has other volumes mounted on, outermost only.
 /// upstream: nested_volumes.go getNestedMountpoints (v1.36)
 #[doc(alias = "MakeNestedMountpoints")]
-pub(crate) fn mount_points(pod: &Pod, volume: &str) -> Result<Vec<String>, VolumeError> {
+pub fn mount_points(pod: &Pod, volume: &str) -> Result<Vec<String>, FilesError> {
     let mut found = BTreeSet::new();
     for mounts in containers_mounts(pod) {
         let mut all: Vec<Vec<&str>> = mounts.iter().map(|(_, path)| steps(path)).collect();
         all.sort();
         for (_, path) in mounts.iter().filter(|(name, _)| *name == volume) {
             if path.starts_with("../") {
-                return Err(VolumeError::Refused(format!("invalid container mount point {path}")));
+                return Err(FilesError::MountPoint((*path).to_owned()));
             }
             let root = steps(path);
             let mut outer: Vec<&[&str]> = Vec::new();
