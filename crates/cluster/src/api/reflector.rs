@@ -6,7 +6,6 @@
 //!
 //! upstream: client-go tools/cache/reflector.go (v1.36).
 
-use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,87 +17,22 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::client::Client;
-use super::lines::Lines;
-use super::link::Body;
 use super::pace::Pace;
 use super::query;
 
 mod event;
+mod list;
 mod set;
+mod watch;
+mod watched;
 
-use event::{Event, Item, Page};
+use event::Item;
 use set::Changed;
 pub use set::{Key, Set};
+pub use watched::{Extent, Watched};
 
-/// A watch that the server does not end in time is ended here.
-const OVERTIME: Duration = Duration::from_secs(30);
-/// Objects in one page of a list …
-const PAGE: u32 = 500;
-/// … which is divided by this where the page turns out to be larger than [`MAX_PAGE`].
-const SMALLER: u32 = 8;
-/// Largest page, in bytes.
-const MAX_PAGE: usize = 16 << 20;
-/// Most pages of a list: a server that always has another one is not believed.
-const MOST_PAGES: u32 = 10_000;
-/// A watch that the server ends earlier than it was asked to, by more than this, ends for others in the same moment.
-const EARLY: Duration = Duration::from_secs(5);
-/// Largest event. The API server takes no object above 3 MiB.
-const MAX_EVENT: usize = 10 << 20;
-/// What worked for so long was no failure.
-const HEALTHY: Duration = Duration::from_secs(10);
 /// Shortest pause between two attempts once it is known that something is wrong.
 const LEAST: Duration = Duration::from_secs(1);
-
-/// What is watched.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Watched {
-    /// The path of the list: `/api/v1/services`, `/api/v1/namespaces/NAME/secrets`.
-    pub path: String,
-    /// `spec.nodeName=NAME`, `metadata.name=NAME`.
-    pub field_selector: Option<String>,
-    /// By labels.
-    pub label_selector: Option<String>,
-    /// How much that is.
-    pub extent: Extent,
-}
-
-/// How much a watch shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
-    /// All objects of a kind, or a part of them: a node has a handful of such watches.
-    #[default]
-    Many,
-    /// One object: a node has hundreds of such watches.
-    One,
-}
-
-impl Extent {
-    /// The server ends a watch after this time or up to twice of it, at random, so that watches spread over servers.
-    ///
-    /// upstream: client-go reflector.go minWatchTimeout; kubelet watch_based_manager.go newReflector for one (v1.36)
-    const fn shortest(self) -> Duration {
-        match self {
-            Self::Many => Duration::from_secs(5 * 60),
-            Self::One => Duration::from_secs(30 * 60),
-        }
-    }
-
-    /// How far apart watches begin again that ended in the same moment.
-    const fn spread(self) -> Duration {
-        match self {
-            Self::Many => Duration::from_millis(700),
-            Self::One => Duration::from_secs(3),
-        }
-    }
-
-    /// Most that is held, in bytes of the objects' texts.
-    const fn most_bytes(self) -> usize {
-        match self {
-            Self::Many => 256 << 20,
-            Self::One => 16 << 20,
-        }
-    }
-}
 
 /// Is told the whole set whenever it changed. Must not wait.
 pub trait Sink<T>: Send {
@@ -148,15 +82,6 @@ enum Listing {
     /// In pages: the server does not know how to send lists as watches.
     Paged,
 }
-
-/// The end of a watch that nobody is to blame for.
-struct Ended {
-    /// How long it was.
-    after: Duration,
-    /// It was shorter than it was asked to be.
-    early: bool,
-}
-
 impl<T> Reflector<T>
 where
     T: DeserializeOwned + Metadata<Ty = ObjectMeta> + Send + Sync + 'static,
@@ -287,85 +212,6 @@ where
         }
     }
 
-    /// From the list, if one is needed, to the end of the watch.
-    async fn session(&mut self, sink: &mut impl Sink<T>) -> Result<Ended, ApiError> {
-        if self.version.is_none() && self.listing != Listing::Streamed {
-            self.list().await?;
-            self.tell(sink);
-            if self.listing == Listing::PagedOnce {
-                self.listing = Listing::Streamed;
-            }
-        }
-        let shortest = self.watched.extent.shortest();
-        let length = shortest.saturating_add(shortest.mul_f64(self.chance.fraction()));
-        let path = self.watch_path(length);
-        let since = self.client.clock().mono();
-        let body = self.client.stream(&path).await?;
-        let watch = self.follow(body, sink);
-        let ended = tokio::time::timeout(length.saturating_add(OVERTIME), watch).await;
-        let after = self.client.clock().mono().since(since);
-        if after >= HEALTHY {
-            self.pace.worked();
-        }
-        // One that the server should have ended, and did not, is over all the same.
-        ended.unwrap_or(Ok(()))?;
-        if self.version.is_none() {
-            return Err(failed("the watch ended before it had shown everything"));
-        }
-        Ok(Ended { after, early: after.saturating_add(EARLY) < length })
-    }
-
-    fn watch_path(&self, length: Duration) -> String {
-        let seconds = length.as_secs().to_string();
-        let listing = self.version.is_none().then_some(());
-        let version = self.version.as_deref().or(self.floor.as_deref().filter(|floor| *floor != "0"));
-        query::with(
-            &self.watched.path,
-            &[
-                ("watch", Some("true")),
-                ("allowWatchBookmarks", Some("true")),
-                ("timeoutSeconds", Some(&seconds)),
-                ("resourceVersion", version),
-                ("sendInitialEvents", listing.map(|()| "true")),
-                ("resourceVersionMatch", listing.map(|()| "NotOlderThan")),
-                ("fieldSelector", self.watched.field_selector.as_deref()),
-                ("labelSelector", self.watched.label_selector.as_deref()),
-            ],
-        )
-    }
-
-    /// Reads a watch to its end.
-    async fn follow(&mut self, mut body: Body, sink: &mut impl Sink<T>) -> Result<(), ApiError> {
-        let mut lines = Lines::new(MAX_EVENT);
-        // While everything is being told anew, what was known before stays.
-        let mut anew = self.version.is_none().then(Set::default);
-        loop {
-            // A list must come on: a server that falls silent in the middle of it is not waited for until the watch ends.
-            let silence = self.client.deadline();
-            let piece = tokio::select! {
-                biased;
-                // Safe to drop: a piece is either taken or still in the stream.
-                piece = body.piece() => piece,
-                () = tokio::time::sleep(silence), if anew.is_some() => {
-                    let detail = format!("the list that came as a watch stopped for {silence:?}");
-                    return Err(ApiError { kind: ApiErrorKind::Timeout, detail });
-                }
-                // Nothing more has arrived.
-                () = ready(()), if self.dirty => {
-                    self.tell(sink);
-                    continue;
-                }
-            };
-            let Some(piece) = piece else { return Ok(()) };
-            lines.add(&piece.map_err(|error| error.to_api())?);
-            while let Some(line) = lines.next().map_err(|error| too_long(&error))? {
-                let event = event::read(line)?;
-                self.apply(event, &mut anew);
-                self.check_size(anew.as_ref().unwrap_or(&self.set))?;
-            }
-        }
-    }
-
     /// A server that shows more than a node can hold is not believed: what was seen before stays.
     fn check_size(&self, set: &Set<T>) -> Result<(), ApiError> {
         let most = self.watched.extent.most_bytes();
@@ -374,45 +220,6 @@ where
         }
         let detail = format!("{} shows more than {most} bytes of objects", self.watched.path);
         Err(ApiError { kind: ApiErrorKind::Garbage, detail })
-    }
-
-    fn apply(&mut self, event: Option<Event<T>>, anew: &mut Option<Set<T>>) {
-        let Some(event) = event else { return };
-        let (changed, version) = match event {
-            Event::Put(item) => {
-                let version = item.version.clone();
-                if anew.is_none() && self.is_late(&item) {
-                    return;
-                }
-                let item = self.prepared_item(item);
-                let set = anew.as_mut().unwrap_or(&mut self.set);
-                (set.put(item), version)
-            }
-            Event::Gone(key, version) => {
-                let set = anew.as_mut().unwrap_or(&mut self.set);
-                (set.remove(&key, &version), version)
-            }
-            Event::Bookmark { version, listed } => {
-                let changed = match anew.take() {
-                    Some(all) if listed => self.all(all),
-                    unfinished => {
-                        *anew = unfinished;
-                        Changed::No
-                    }
-                };
-                (changed, version)
-            }
-        };
-        if anew.is_none() {
-            self.dirty |= changed == Changed::Yes;
-            self.went_on(version);
-        }
-    }
-
-    /// Tells of an object as it was before something that we know: it may be gone since.
-    fn is_late(&self, item: &Item<T>) -> bool {
-        let position = self.version.as_deref().unwrap_or_default();
-        set::older(&item.version, position) && self.set.of(&item.key).is_none()
     }
 
     fn prepared_item(&self, mut item: Item<T>) -> Item<T> {
@@ -455,64 +262,8 @@ where
             sink.changed(&self.set);
         }
     }
-
-    /// Reads everything, page by page.
-    async fn list(&mut self) -> Result<(), ApiError> {
-        let mut all = Set::default();
-        let mut next: Option<String> = None;
-        let mut limit = PAGE;
-        for _ in 0..MOST_PAGES {
-            let path = self.page_path(limit, next.as_deref());
-            let Some(body) = self.client.page(&path, MAX_PAGE).await? else {
-                if limit == 1 {
-                    let detail = format!("{} has an object of more than {MAX_PAGE} bytes", self.watched.path);
-                    return Err(ApiError { kind: ApiErrorKind::Garbage, detail });
-                }
-                limit = (limit / SMALLER).max(1);
-                continue;
-            };
-            let page: Page<'_> = serde_json::from_slice(&body).map_err(|error| ApiError {
-                kind: ApiErrorKind::Garbage,
-                detail: format!("the list cannot be read: {error}"),
-            })?;
-            for text in page.items.unwrap_or_default() {
-                all.put(self.prepared_item(event::item(text.get())?));
-            }
-            self.check_size(&all)?;
-            match page.metadata.next.filter(|next| !next.is_empty()) {
-                Some(more) => next = Some(more),
-                None => {
-                    self.dirty |= self.all(all) == Changed::Yes;
-                    self.version = None;
-                    self.went_on(page.metadata.resource_version);
-                    return Ok(());
-                }
-            }
-        }
-        let detail = format!("the list of {} does not end: {MOST_PAGES} pages were read", self.watched.path);
-        Err(ApiError { kind: ApiErrorKind::Garbage, detail })
-    }
-
-    fn page_path(&self, limit: u32, next: Option<&str>) -> String {
-        let floor = self.floor.as_deref().filter(|_| next.is_none());
-        query::with(
-            &self.watched.path,
-            &[
-                ("limit", Some(&limit.to_string())),
-                ("resourceVersion", floor),
-                ("resourceVersionMatch", floor.map(|_| "NotOlderThan")),
-                ("continue", next),
-                ("fieldSelector", self.watched.field_selector.as_deref()),
-                ("labelSelector", self.watched.label_selector.as_deref()),
-            ],
-        )
-    }
 }
 
 fn failed(detail: &str) -> ApiError {
     ApiError { kind: ApiErrorKind::Failed, detail: detail.to_owned() }
-}
-
-fn too_long(error: &super::lines::TooLong) -> ApiError {
-    ApiError { kind: ApiErrorKind::Garbage, detail: error.to_string() }
 }
