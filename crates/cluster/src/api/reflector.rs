@@ -1,8 +1,8 @@
-//! All objects of a kind, held up to date by list and watch.
+//! All objects of a kind, kept up to date by list and watch.
 //!
-//! The list comes as a watch that begins with all there is, so that no more than one object is in memory twice; a server
-//! that cannot do that is asked for a list in pages, and then for a watch. Whatever goes wrong, the set stays as it was
-//! and is brought up to date when the server is back: at the version where it was, or anew if that is too old.
+//! The list comes as a watch that begins with all objects (WatchList), so that at most one object is in memory twice. A
+//! server that does not support it is asked for a paged list and then for a watch. On failure the set stays as it was; it
+//! is brought up to date when the server is back, from the last resource version or, if that is too old, by a relist.
 //!
 //! upstream: client-go tools/cache/reflector.go (v1.36).
 
@@ -31,12 +31,12 @@ use set::Changed;
 pub use set::{Key, Set};
 pub use watched::{Extent, Watched};
 
-/// Shortest pause between two attempts once it is known that something is wrong.
-const LEAST: Duration = Duration::from_secs(1);
+/// Shortest pause between two attempts after the first failure.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
 
-/// Is told the whole set whenever it changed. Must not wait.
+/// Receives the whole set after every change. Must not block.
 pub trait Sink<T>: Send {
-    /// The set is this now. What has arrived together is told together.
+    /// The set has changed. Changes that arrived together are reported together.
     fn changed(&mut self, set: &Set<T>);
 }
 
@@ -46,7 +46,7 @@ impl<T, F: FnMut(&Set<T>) + Send> Sink<T> for F {
     }
 }
 
-/// Holds a set of objects up to date.
+/// Keeps a set of objects up to date.
 #[doc(alias = "Informer")]
 pub struct Reflector<T> {
     client: Client,
@@ -54,39 +54,39 @@ pub struct Reflector<T> {
     chance: Arc<dyn Chance>,
     prepare: Option<Prepare<T>>,
     set: Set<T>,
-    /// Where the watch goes on; `None` if a list is needed.
+    /// Resource version at which the watch resumes; `None` if a list is needed.
     version: Option<String>,
-    /// What a list must at least show: the world does not go back. `None` for the newest there is.
-    floor: Option<String>,
+    /// Lowest resource version that a list may have, so that the set never goes back in time. `None` for the newest.
+    min_version: Option<String>,
     listing: Listing,
     pace: Pace,
-    /// The sink has not been told yet.
+    /// The sink has not been notified of the last change.
     dirty: bool,
     /// The set has been complete once.
     complete: bool,
-    /// Failures have been logged.
-    trouble: bool,
+    /// A failure has been logged since the watch last worked.
+    failing: bool,
 }
 
-/// Changes an object on its way in; it is given the one that it replaces.
+/// Changes an object before it is stored; the second argument is the object that it replaces.
 type Prepare<T> = Box<dyn Fn(&mut T, Option<&T>) + Send + Sync>;
 
-/// How a list is asked for.
+/// How the list is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listing {
-    /// As a watch that begins with everything.
+    /// As a watch that begins with all objects.
     #[doc(alias = "WatchList")]
     Streamed,
-    /// In pages, this time: the server failed to send the list as a watch.
+    /// In pages, once: the server failed to send the list as a watch.
     PagedOnce,
-    /// In pages: the server does not know how to send lists as watches.
+    /// In pages: the server does not support lists as watches.
     Paged,
 }
 impl<T> Reflector<T>
 where
     T: DeserializeOwned + Metadata<Ty = ObjectMeta> + Send + Sync + 'static,
 {
-    /// Watches `watched` once [`run`](Self::run).
+    /// A reflector for `watched`; it does nothing until [`run`](Self::run).
     pub fn new(client: Client, watched: Watched, chance: Arc<dyn Chance>) -> Self {
         let pace = Pace::new(watched.extent.spread());
         Self {
@@ -96,31 +96,30 @@ where
             prepare: None,
             set: Set::default(),
             version: None,
-            floor: Some("0".to_owned()),
+            min_version: Some("0".to_owned()),
             listing: Listing::Streamed,
             pace,
             dirty: false,
             complete: false,
-            trouble: false,
+            failing: false,
         }
     }
 
-    /// Never asks for the list as a watch.
+    /// Always requests the list in pages.
     #[must_use]
     pub fn paged(mut self) -> Self {
         self.listing = Listing::Paged;
         self
     }
 
-    /// Changes each object before it is held, while nobody shares it yet; `prepare` is also given the one that it
-    /// replaces.
+    /// Changes each object before it is stored and shared; `prepare` also gets the object that it replaces.
     #[must_use]
     pub fn prepared(mut self, prepare: impl Fn(&mut T, Option<&T>) + Send + Sync + 'static) -> Self {
         self.prepare = Some(Box::new(prepare));
         self
     }
 
-    /// Tells `sink` of every change until cancelled. The first time it is told, it is told everything.
+    /// Notifies `sink` of every change until cancelled. The first notification comes when the set is complete.
     pub async fn run(mut self, mut sink: impl Sink<T>, cancel: CancellationToken) {
         tokio::select! {
             biased;
@@ -132,9 +131,9 @@ where
     async fn work(&mut self, sink: &mut impl Sink<T>) {
         loop {
             let ended = self.session(sink).await;
-            self.tell(sink);
+            self.notify(sink);
             let error = match ended {
-                Ok(ended) if ended.after >= LEAST => {
+                Ok(ended) if ended.after >= MIN_PAUSE => {
                     if ended.early {
                         tokio::time::sleep(self.pace.spread(self.chance.fraction())).await;
                     }
@@ -147,61 +146,62 @@ where
         }
     }
 
-    /// Decides where to go on after a failure, and waits.
+    /// Decides how to resume after a failure, and waits.
     async fn recover(&mut self, error: ApiError) {
-        if self.take_pages_instead(&error) {
+        if self.fall_back_to_pages(&error) {
             return;
         }
         let path = &self.watched.path;
         match error.kind {
-            // The version is too old, or the server is behind it or was set back: a list must show it, and if not even
-            // that can be, what the server has now is the truth. Nothing else costs the version: a connection that does
-            // not come about, or an answer that is late, says nothing of it.
+            // The resource version is too old, or the server is behind it or was restored from a backup. The list must
+            // be at least as new; if the server cannot serve that either, its current state counts. No other failure
+            // invalidates the version: a failed connection or a timeout does not concern it.
             ApiErrorKind::Gone => {
-                debug!(path, err = %error, "The version cannot be had any more; listing again");
-                self.floor = self.version.take();
+                debug!(path, err = %error, "The resource version is no longer available; relisting");
+                self.min_version = self.version.take();
             }
-            // Garbage twice in a row: perhaps the place is bad, not the line.
+            // Undecodable twice in a row: the data at this version may be bad, not the transfer.
             ApiErrorKind::Garbage | ApiErrorKind::Invalid if self.pace.failures() > 0 => self.version = None,
             _ => {}
         }
         let wait = self.pace.failed(&error, self.chance.fraction(), self.client.clock().mono());
-        if self.pace.failures() > 1 && !self.trouble {
-            warn!(path, err = %error, "Watching fails; what was seen last stays, and it is tried again");
-            self.trouble = true;
+        if self.pace.failures() > 1 && !self.failing {
+            warn!(path, err = %error, "Failed to watch; keeping the objects seen last and retrying");
+            self.failing = true;
         }
         let asked = matches!(error.kind, ApiErrorKind::Busy { .. });
-        if asked || wait <= LEAST {
+        if asked || wait <= MIN_PAUSE {
             tokio::time::sleep(wait).await;
             return;
         }
-        tokio::time::sleep(LEAST).await;
+        tokio::time::sleep(MIN_PAUSE).await;
         tokio::select! {
             biased;
-            // Somebody else got through: so do we, but not all of us at once.
+            // Another request has reconnected. The spread keeps the reflectors from resuming all at once.
             () = self.client.reconnected() => tokio::time::sleep(self.pace.spread(self.chance.fraction())).await,
-            () = tokio::time::sleep(wait.saturating_sub(LEAST)) => {}
+            () = tokio::time::sleep(wait.saturating_sub(MIN_PAUSE)) => {}
         }
     }
 
-    /// Whether the list is to be asked for in pages, because it does not come as a watch. A server that cannot do the one
-    /// may well do the other: with an old etcd, for example, each such watch ends with an error event of code 500.
+    /// Whether to request the list in pages because WatchList failed. A server that fails at one may manage the other: with
+    /// an old etcd, for example, every such watch ends with an error event of code 500.
     ///
-    /// upstream: client-go reflector.go ListAndWatch falls back whatever the error is, but for what it waits out (v1.36)
-    fn take_pages_instead(&mut self, error: &ApiError) -> bool {
-        let newest = self.floor.as_ref().is_none_or(|floor| floor == "0");
+    /// upstream: client-go reflector.go ListAndWatch falls back on every error that it does not retry (v1.36)
+    fn fall_back_to_pages(&mut self, error: &ApiError) -> bool {
+        let newest = self.min_version.as_ref().is_none_or(|min_version| min_version == "0");
         let next = match error.kind {
-            // Of the server's load and of the way to it: pages would fare no better.
+            // The server is overloaded or unreachable: pages would fail as well.
             ApiErrorKind::Busy { .. } | ApiErrorKind::Unavailable => return false,
-            // The list is first asked for without a floor.
+            // The next list is requested without a minimum version first.
             ApiErrorKind::Gone if !newest => return false,
             ApiErrorKind::Invalid => Listing::Paged,
             _ => Listing::PagedOnce,
         };
         match self.listing {
             Listing::Streamed if self.version.is_none() => {
-                debug!(path = self.watched.path, err = %error, "The list does not come as a watch; asking for pages");
-                (self.listing, self.floor) = (next, self.floor.take().filter(|_| error.kind != ApiErrorKind::Gone));
+                debug!(path = self.watched.path, err = %error, "WatchList failed; falling back to a paged list");
+                (self.listing, self.min_version) =
+                    (next, self.min_version.take().filter(|_| error.kind != ApiErrorKind::Gone));
                 true
             }
             Listing::PagedOnce => {
@@ -212,13 +212,13 @@ where
         }
     }
 
-    /// A server that shows more than a node can hold is not believed: what was seen before stays.
+    /// Bounds the memory of a set: a server that sends more than the bound is treated as faulty.
     fn check_size(&self, set: &Set<T>) -> Result<(), ApiError> {
         let most = self.watched.extent.most_bytes();
         if set.bytes() <= most {
             return Ok(());
         }
-        let detail = format!("{} shows more than {most} bytes of objects", self.watched.path);
+        let detail = format!("{} has more than {most} bytes of objects", self.watched.path);
         Err(ApiError { kind: ApiErrorKind::Garbage, detail })
     }
 
@@ -230,34 +230,34 @@ where
                 }
             }
             Err(problem) => {
-                warn!(namespace = item.key.namespace, name = item.key.name, problem, "An object cannot be read");
+                warn!(namespace = item.key.namespace, name = item.key.name, problem, "An object cannot be decoded");
             }
         }
         item
     }
 
-    /// The set is complete.
-    fn all(&mut self, all: Set<T>) -> Changed {
-        let changed = self.set.become_all(all);
-        // The first time, even nothing is news.
+    /// Replaces the set by a complete list.
+    fn replace_all(&mut self, all: Set<T>) -> Changed {
+        let changed = self.set.replace(all);
+        // The first list is reported even if it is empty.
         let first = !std::mem::replace(&mut self.complete, true);
         if first { Changed::Yes } else { changed }
     }
 
-    /// The watch is at `version`; it never goes back.
-    fn went_on(&mut self, version: String) {
+    /// Records that the watch has reached `version`; it never goes back.
+    fn advance_to(&mut self, version: String) {
         if version.is_empty() || self.version.as_deref().is_some_and(|known| set::older(&version, known)) {
             return;
         }
-        self.floor = Some(version.clone());
+        self.min_version = Some(version.clone());
         self.version = Some(version);
-        if self.trouble {
+        if self.failing {
             info!(path = self.watched.path, "Watching again");
-            self.trouble = false;
+            self.failing = false;
         }
     }
 
-    fn tell(&mut self, sink: &mut impl Sink<T>) {
+    fn notify(&mut self, sink: &mut impl Sink<T>) {
         if std::mem::take(&mut self.dirty) {
             sink.changed(&self.set);
         }

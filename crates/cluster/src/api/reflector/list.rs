@@ -1,4 +1,4 @@
-//! A list in pages.
+//! A paged list.
 
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,20 +9,20 @@ use super::event::{self, Page};
 use super::set::{Changed, Set};
 use super::{Reflector, query};
 
-/// Objects in one page of a list …
+/// Objects per page. …
 const PAGE: u32 = 500;
-/// … which is divided by this where the page turns out to be larger than [`MAX_PAGE`].
+/// … It is divided by this if a page is larger than [`MAX_PAGE`].
 const SMALLER: u32 = 8;
 /// Largest page, in bytes.
 const MAX_PAGE: usize = 16 << 20;
-/// Most pages of a list: a server that always has another one is not believed.
+/// Most pages of a list: bounds a server that always announces another page.
 const MOST_PAGES: u32 = 10_000;
 
 impl<T> Reflector<T>
 where
     T: DeserializeOwned + Metadata<Ty = ObjectMeta> + Send + Sync + 'static,
 {
-    /// Reads everything, page by page.
+    /// Lists all objects, page by page.
     pub(super) async fn list(&mut self) -> Result<(), ApiError> {
         let mut all = Set::default();
         let mut next: Option<String> = None;
@@ -39,7 +39,7 @@ where
             };
             let page: Page<'_> = serde_json::from_slice(&body).map_err(|error| ApiError {
                 kind: ApiErrorKind::Garbage,
-                detail: format!("the list cannot be read: {error}"),
+                detail: format!("the list cannot be decoded: {error}"),
             })?;
             for text in page.items.unwrap_or_default() {
                 all.put(self.prepared_item(event::item(text.get())?));
@@ -48,9 +48,9 @@ where
             match page.metadata.next.filter(|next| !next.is_empty()) {
                 Some(more) => next = Some(more),
                 None => {
-                    self.dirty |= self.all(all) == Changed::Yes;
+                    self.dirty |= self.replace_all(all) == Changed::Yes;
                     self.version = None;
-                    self.went_on(page.metadata.resource_version);
+                    self.advance_to(page.metadata.resource_version);
                     return Ok(());
                 }
             }
@@ -60,13 +60,13 @@ where
     }
 
     fn page_path(&self, limit: u32, next: Option<&str>) -> String {
-        let floor = self.floor.as_deref().filter(|_| next.is_none());
+        let min_version = self.min_version.as_deref().filter(|_| next.is_none());
         query::with(
             &self.watched.path,
             &[
                 ("limit", Some(&limit.to_string())),
-                ("resourceVersion", floor),
-                ("resourceVersionMatch", floor.map(|_| "NotOlderThan")),
+                ("resourceVersion", min_version),
+                ("resourceVersionMatch", min_version.map(|_| "NotOlderThan")),
                 ("continue", next),
                 ("fieldSelector", self.watched.field_selector.as_deref()),
                 ("labelSelector", self.watched.label_selector.as_deref()),

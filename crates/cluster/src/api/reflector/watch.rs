@@ -14,20 +14,20 @@ use super::{Listing, Reflector, Sink, failed, query};
 use crate::api::lines::{Lines, TooLong};
 use crate::api::link::Body;
 
-/// A watch that the server does not end in time is ended here.
+/// A watch that the server does not end within this time after its timeout is ended by the client.
 const OVERTIME: Duration = Duration::from_secs(30);
-/// A watch that the server ends earlier than it was asked to, by more than this, ends for others in the same moment.
+/// A watch that ends earlier than its timeout by more than this was probably ended together with other watches.
 const EARLY: Duration = Duration::from_secs(5);
-/// Largest event. The API server takes no object above 3 MiB.
+/// Largest event. The API server rejects objects above 3 MiB.
 const MAX_EVENT: usize = 10 << 20;
-/// What worked for so long was no failure.
+/// A watch that lasted this long resets the backoff.
 const HEALTHY: Duration = Duration::from_secs(10);
 
-/// The end of a watch that nobody is to blame for.
+/// A watch that ended without an error.
 pub(super) struct Ended {
-    /// How long it was.
+    /// How long the watch lasted.
     pub(super) after: Duration,
-    /// It was shorter than it was asked to be.
+    /// Whether the server ended it before its timeout.
     pub(super) early: bool,
 }
 
@@ -35,11 +35,11 @@ impl<T> Reflector<T>
 where
     T: DeserializeOwned + Metadata<Ty = ObjectMeta> + Send + Sync + 'static,
 {
-    /// From the list, if one is needed, to the end of the watch.
+    /// Lists if necessary, then watches until the watch ends.
     pub(super) async fn session(&mut self, sink: &mut impl Sink<T>) -> Result<Ended, ApiError> {
         if self.version.is_none() && self.listing != Listing::Streamed {
             self.list().await?;
-            self.tell(sink);
+            self.notify(sink);
             if self.listing == Listing::PagedOnce {
                 self.listing = Listing::Streamed;
             }
@@ -55,10 +55,10 @@ where
         if after >= HEALTHY {
             self.pace.worked();
         }
-        // One that the server should have ended, and did not, is over all the same.
+        // A watch that exceeded its timeout has ended without an error, too.
         ended.unwrap_or(Ok(()))?;
         if self.version.is_none() {
-            return Err(failed("the watch ended before it had shown everything"));
+            return Err(failed("the watch ended before all objects were sent"));
         }
         Ok(Ended { after, early: after.saturating_add(EARLY) < length })
     }
@@ -66,7 +66,7 @@ where
     fn watch_path(&self, length: Duration) -> String {
         let seconds = length.as_secs().to_string();
         let listing = self.version.is_none().then_some(());
-        let version = self.version.as_deref().or(self.floor.as_deref().filter(|floor| *floor != "0"));
+        let version = self.version.as_deref().or(self.min_version.as_deref().filter(|min_version| *min_version != "0"));
         query::with(
             &self.watched.path,
             &[
@@ -85,22 +85,22 @@ where
     /// Reads a watch to its end.
     async fn follow(&mut self, mut body: Body, sink: &mut impl Sink<T>) -> Result<(), ApiError> {
         let mut lines = Lines::new(MAX_EVENT);
-        // While everything is being told anew, what was known before stays.
-        let mut anew = self.version.is_none().then(Set::default);
+        // During a relist the old set stays in use until the new one is complete.
+        let mut relist = self.version.is_none().then(Set::default);
         loop {
-            // A list must come on: a server that falls silent in the middle of it is not waited for until the watch ends.
+            // A list must make progress: a server that falls silent in the middle of it is a failure before the watch's timeout.
             let silence = self.client.deadline();
             let piece = tokio::select! {
                 biased;
-                // Safe to drop: a piece is either taken or still in the stream.
+                // Cancel-safe: a piece is either returned or still in the stream.
                 piece = body.piece() => piece,
-                () = tokio::time::sleep(silence), if anew.is_some() => {
-                    let detail = format!("the list that came as a watch stopped for {silence:?}");
+                () = tokio::time::sleep(silence), if relist.is_some() => {
+                    let detail = format!("the list sent as a watch made no progress for {silence:?}");
                     return Err(ApiError { kind: ApiErrorKind::Timeout, detail });
                 }
-                // Nothing more has arrived.
+                // Everything that has arrived is applied.
                 () = ready(()), if self.dirty => {
-                    self.tell(sink);
+                    self.notify(sink);
                     continue;
                 }
             };
@@ -108,47 +108,47 @@ where
             lines.add(&piece.map_err(|error| error.to_api())?);
             while let Some(line) = lines.next().map_err(|error| too_long(&error))? {
                 let event = event::read(line)?;
-                self.apply(event, &mut anew);
-                self.check_size(anew.as_ref().unwrap_or(&self.set))?;
+                self.apply(event, &mut relist);
+                self.check_size(relist.as_ref().unwrap_or(&self.set))?;
             }
         }
     }
 
-    fn apply(&mut self, event: Option<Event<T>>, anew: &mut Option<Set<T>>) {
+    fn apply(&mut self, event: Option<Event<T>>, relist: &mut Option<Set<T>>) {
         let Some(event) = event else { return };
         let (changed, version) = match event {
             Event::Put(item) => {
                 let version = item.version.clone();
-                if anew.is_none() && self.is_late(&item) {
+                if relist.is_none() && self.is_stale(&item) {
                     return;
                 }
                 let item = self.prepared_item(item);
-                let set = anew.as_mut().unwrap_or(&mut self.set);
+                let set = relist.as_mut().unwrap_or(&mut self.set);
                 (set.put(item), version)
             }
             Event::Gone(key, version) => {
-                let set = anew.as_mut().unwrap_or(&mut self.set);
+                let set = relist.as_mut().unwrap_or(&mut self.set);
                 (set.remove(&key, &version), version)
             }
             Event::Bookmark { version, listed } => {
-                let changed = match anew.take() {
-                    Some(all) if listed => self.all(all),
+                let changed = match relist.take() {
+                    Some(all) if listed => self.replace_all(all),
                     unfinished => {
-                        *anew = unfinished;
+                        *relist = unfinished;
                         Changed::No
                     }
                 };
                 (changed, version)
             }
         };
-        if anew.is_none() {
+        if relist.is_none() {
             self.dirty |= changed == Changed::Yes;
-            self.went_on(version);
+            self.advance_to(version);
         }
     }
 
-    /// Tells of an object as it was before something that we know: it may be gone since.
-    fn is_late(&self, item: &Item<T>) -> bool {
+    /// Whether an event is older than the watch's position and its object is not held: the object may have been deleted since.
+    fn is_stale(&self, item: &Item<T>) -> bool {
         let position = self.version.as_deref().unwrap_or_default();
         set::older(&item.version, position) && self.set.of(&item.key).is_none()
     }

@@ -1,32 +1,33 @@
-//! What a reflector watches, and how much that is.
+//! What a reflector watches.
 
 use std::time::Duration;
 
-/// What is watched.
+/// A collection of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
     /// The path of the list: `/api/v1/services`, `/api/v1/namespaces/NAME/secrets`.
     pub path: String,
     /// `spec.nodeName=NAME`, `metadata.name=NAME`.
     pub field_selector: Option<String>,
-    /// By labels.
+    /// Selects by labels.
     pub label_selector: Option<String>,
-    /// How much that is.
+    /// Whether it is one object or many.
     pub extent: Extent,
 }
 
-/// How much a watch shows.
+/// The size of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// All objects of a kind, or a part of them: a node has a handful of such watches.
+    /// All objects of a kind, or those in a namespace: a node has a handful of such watches.
     #[default]
     Many,
-    /// One object: a node has hundreds of such watches.
+    /// A single object: a node has hundreds of such watches.
     One,
 }
 
 impl Extent {
-    /// The server ends a watch after this time or up to twice of it, at random, so that watches spread over servers.
+    /// Shortest time after which the server ends a watch. Up to twice of it is requested, at random, which spreads watches
+    /// over servers.
     ///
     /// upstream: client-go reflector.go minWatchTimeout; kubelet watch_based_manager.go newReflector for one (v1.36)
     pub(super) const fn shortest(self) -> Duration {
@@ -36,7 +37,7 @@ impl Extent {
         }
     }
 
-    /// How far apart watches begin again that ended in the same moment.
+    /// Time over which watches that ended together are restarted.
     pub(super) const fn spread(self) -> Duration {
         match self {
             Self::Many => Duration::from_millis(700),
@@ -44,7 +45,7 @@ impl Extent {
         }
     }
 
-    /// Most that is held, in bytes of the objects' texts.
+    /// Largest total size of the objects, in bytes of JSON.
     pub(super) const fn most_bytes(self) -> usize {
         match self {
             Self::Many => 256 << 20,
