@@ -9,6 +9,7 @@
 //!
 //! This module makes no decisions about pods or nodes: it passes objects through unchanged.
 
+mod body;
 mod client;
 mod connector;
 mod credentials;

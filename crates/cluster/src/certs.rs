@@ -16,6 +16,7 @@ mod request;
 mod self_signed;
 mod serving;
 mod store;
+mod wishes;
 mod written;
 
 pub use client::{ClientCertificate, ClientError, client};

@@ -11,13 +11,14 @@ use rubelet_engine::task::TaskGroup;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::body::Body;
 use super::connector::{Connector, Shared};
 use super::credentials::Credentials;
 use super::endpoint::Endpoint;
 use super::error::WireError;
 use super::heartbeat::Heartbeat;
 use super::limit::{Limiter, Rate, TooMany};
-use super::link::{Answer, Body, Call, CommonHeaders, Failure, Link, Processed, Purpose};
+use super::link::{Answer, Call, CommonHeaders, Failure, Link, Processed, Purpose};
 use super::resolver::Resolver;
 use super::status;
 use super::strip::without_managed_fields;

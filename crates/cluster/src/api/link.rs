@@ -3,24 +3,24 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use h2::Reason;
 use h2::client::SendRequest;
-use h2::{Reason, RecvStream};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc;
 use tokio_rustls::rustls;
 
+use super::body::{Body, Inner};
 use super::connector::Shared;
 use super::dial::{Dialled, HttpVersion};
 use super::error::WireError;
-use super::heartbeat::{Liveness, LivenessChange, OpenStream, stalled};
+use super::heartbeat::{Liveness, LivenessChange, stalled};
 
 /// Flow-control window of a stream: lists and large objects are transferred without waiting for window updates.
 const STREAM_WINDOW: u32 = 1 << 20;
@@ -114,20 +114,6 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Body,
-}
-
-/// The body of a response.
-pub(super) struct Body {
-    inner: Inner,
-    /// Set by the holder of the slot: the slot lives as long as the body.
-    pub(super) slot: Option<Slot>,
-    over: Arc<OnceLock<Over>>,
-    server: String,
-}
-
-enum Inner {
-    Http2 { stream: RecvStream, _open: OpenStream },
-    Http1 { body: Box<Incoming>, driver: Option<Driver> },
 }
 
 /// A failed exchange, and whether the server may have processed the request.
@@ -324,7 +310,7 @@ fn unmade(source: http::Error) -> Failure {
     Failure { error: WireError::Request(source), processed: Processed::No }
 }
 
-fn lost(over: &OnceLock<Over>, server: String, source: h2::Error) -> WireError {
+pub(super) fn lost(over: &OnceLock<Over>, server: String, source: h2::Error) -> WireError {
     match over.get() {
         Some(Over::Stalled(silence)) => WireError::Stalled { server, after: *silence },
         Some(Over::Refused(why)) => WireError::Tls { server, source: std::io::Error::other(why.clone()) },
@@ -343,59 +329,6 @@ fn cut(error: &h2::Error) -> bool {
 /// Whether the server states that it did not process this stream.
 fn never_processed(error: &h2::Error) -> bool {
     error.is_remote() && (error.reason() == Some(Reason::REFUSED_STREAM) || error.is_go_away())
-}
-
-impl Body {
-    /// The next chunk; `None` at the end.
-    pub(super) async fn piece(&mut self) -> Option<Result<Bytes, WireError>> {
-        match &mut self.inner {
-            Inner::Http2 { stream, .. } => match stream.data().await? {
-                Ok(piece) => {
-                    // Opens the flow-control window again. Fails only if the stream is closed.
-                    let _ = stream.flow_control().release_capacity(piece.len());
-                    Some(Ok(piece))
-                }
-                Err(source) => Some(Err(lost(&self.over, self.server.clone(), source))),
-            },
-            Inner::Http1 { body, driver } => {
-                let frame = driven(body, driver).await?;
-                let frame = frame.map_err(|source| WireError::Http1 { server: self.server.clone(), source });
-                Some(frame.map(|frame| frame.into_data().unwrap_or_default()))
-            }
-        }
-    }
-
-    /// The whole body, if it is not longer than `limit`.
-    pub(super) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, WireError> {
-        let mut all = Vec::new();
-        while let Some(piece) = self.piece().await {
-            let piece = piece?;
-            if all.len().saturating_add(piece.len()) > limit {
-                return Err(WireError::TooLarge { limit });
-            }
-            all.extend_from_slice(&piece);
-        }
-        Ok(all)
-    }
-}
-
-/// The next frame of `body`; its connection is driven meanwhile.
-async fn driven(
-    body: &mut Incoming,
-    driver: &mut Option<Driver>,
-) -> Option<Result<hyper::body::Frame<Bytes>, hyper::Error>> {
-    std::future::poll_fn(|context| {
-        if let Some(work) = driver
-            && work.as_mut().poll(context).is_ready()
-        {
-            *driver = None;
-        }
-        match Pin::new(&mut body.frame()).poll(context) {
-            Poll::Ready(frame) => Poll::Ready(frame),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
 
 impl std::fmt::Display for Over {

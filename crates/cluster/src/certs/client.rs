@@ -13,9 +13,10 @@ use rubelet_engine::task::TaskGroup;
 use tracing::{info, warn};
 
 use super::csr_api::ClientCsrApi;
-use super::keeper::{Keeper, Parts, Publish, Rotate, Wishes};
+use super::keeper::{Keeper, Parts, Publish, Rotate};
 use super::pair::{Pair, PairError, validities};
 use super::store::{self, Store, StoreError};
+use super::wishes::Wishes;
 use super::written::{self, WriteError};
 use crate::api::{BadServer, Credentials, Endpoint, Kubeconfig, KubeconfigError, Login, Pem, ProxyEnvironment, User};
 use crate::decode::explain;

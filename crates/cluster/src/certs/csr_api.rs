@@ -12,7 +12,6 @@ use rubelet_engine::task::TaskGroup;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::keeper::{CsrApi, Problem, SignedInAs};
 use super::request::Requests;
 use crate::api::{
     Client, Credentials, Endpoint, Kubeconfig, KubeconfigError, Options, ProxyEnvironment, Reflector, Set, Watched,
@@ -21,6 +20,29 @@ use crate::api::{
 /// A CSR is read this often, independent of the watch.
 const LOOK: Duration = Duration::from_secs(30);
 const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+/// Why there is no connection to the API server.
+pub(super) type Problem = Arc<dyn std::error::Error + Send + Sync>;
+
+/// Connects to the API server to send certificate signing requests.
+#[async_trait]
+pub(super) trait CsrApi: Send + Sync {
+    /// A connection with these credentials.
+    async fn open(&self, signed_in_as: SignedInAs) -> Result<Box<dyn Requests>, Problem>;
+    /// Whether there are bootstrap credentials.
+    fn has_bootstrap(&self) -> bool;
+    /// Closes the connection: it is not needed for a long time.
+    fn close(&self) {}
+}
+
+/// The credentials with which a CSR is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SignedInAs {
+    /// The node's certificate.
+    Node,
+    /// The bootstrap credentials.
+    Bootstrap,
+}
 
 /// Requests client certificates, with the node's credentials or those of the bootstrap kubeconfig.
 ///

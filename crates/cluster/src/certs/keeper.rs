@@ -11,21 +11,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::NodeAddress;
-use rubelet_core::certs::{DnsOnly, Phase, Purpose, Renewal, Why, Wish, renewal, retry_delay, rotation_deadline};
+use rubelet_core::certs::{Phase, Purpose, Renewal, Why, Wish, renewal, retry_delay, rotation_deadline};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::Chance;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::key::{KeyError, NodeKey};
+use super::csr_api::{CsrApi, SignedInAs};
 use super::pair::Pair;
-use super::request::{Asked, RequestError, Requests, obtain};
-use super::store::{self, Store, StoreError};
+use super::store::Store;
+use super::wishes::Wishes;
 use crate::decode::explain;
+
+mod attempt;
+
+use attempt::{AttemptError, blocking};
 
 /// Longest time between two readings of the clock, which may have been set.
 const LOOK: Duration = Duration::from_secs(60);
@@ -34,29 +36,6 @@ const LOOK: Duration = Duration::from_secs(60);
 /// upstream: cmd/kubelet/app/server.go buildKubeletClientConfig (v1.36): after five minutes without one it exits.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(5 * 60);
 
-/// Why there is no connection to the API server.
-pub(super) type Problem = Arc<dyn std::error::Error + Send + Sync>;
-
-/// Connects to the API server to send certificate signing requests.
-#[async_trait]
-pub(super) trait CsrApi: Send + Sync {
-    /// A connection with these credentials.
-    async fn open(&self, signed_in_as: SignedInAs) -> Result<Box<dyn Requests>, Problem>;
-    /// Whether there are bootstrap credentials.
-    fn has_bootstrap(&self) -> bool;
-    /// Closes the connection: it is not needed for a long time.
-    fn close(&self) {}
-}
-
-/// The credentials with which a CSR is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SignedInAs {
-    /// The node's certificate.
-    Node,
-    /// The bootstrap credentials.
-    Bootstrap,
-}
-
 /// Whether a certificate is rotated before it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rotate {
@@ -64,36 +43,6 @@ pub(super) enum Rotate {
     Yes,
     /// Only a first certificate is requested, and a replacement of an expired one.
     No,
-}
-
-/// The required content of the certificate.
-pub(super) enum Wishes {
-    /// A constant.
-    Fixed(Wish),
-    /// The node's addresses, which may change.
-    Addresses { node: String, addresses: watch::Receiver<Vec<NodeAddress>>, dns_only: DnsOnly },
-}
-
-impl Wishes {
-    fn now(&mut self) -> Option<Wish> {
-        match self {
-            Self::Fixed(wish) => Some(wish.clone()),
-            Self::Addresses { node, addresses, dns_only } => {
-                Wish::serving(node, &addresses.borrow_and_update(), *dns_only)
-            }
-        }
-    }
-
-    /// Waits until the content may have changed.
-    async fn changed(&mut self) {
-        let over = match self {
-            Self::Fixed(_) => true,
-            Self::Addresses { addresses, .. } => addresses.changed().await.is_err(),
-        };
-        if over {
-            std::future::pending().await
-        }
-    }
 }
 
 /// Receives each new certificate.
@@ -135,23 +84,6 @@ pub(super) struct Keeper {
 struct Held {
     pair: Pair,
     deadline: Timestamp,
-}
-
-/// Why an attempt failed.
-#[derive(Debug, thiserror::Error)]
-enum AttemptError {
-    #[error("connect to the API server")]
-    CsrApi(#[source] Problem),
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the issued certificate has expired already: check this machine's clock")]
-    Stale,
-    #[error("an internal task panicked")]
-    Panicked,
 }
 
 impl Keeper {
@@ -300,51 +232,6 @@ impl Keeper {
         }
     }
 
-    /// Requests a certificate for `wish`. `None` if the required content changes meanwhile.
-    async fn attempt(&mut self, wish: &Wish) -> Result<Option<Pair>, AttemptError> {
-        let signed_in_as = self.signed_in_as();
-        let kept = self.parts.kept_key.clone().filter(|_| signed_in_as == SignedInAs::Bootstrap);
-        let key = match &kept {
-            Some(path) => kept_key(path.clone()).await?,
-            None => NodeKey::generate()?,
-        };
-        let purpose = self.parts.purpose;
-        let name = kept.is_some().then(|| key.request_name(wish, purpose));
-        let asked = Asked { purpose, pem: key.request(wish)?, name };
-        let requests = self.parts.csr_api.open(signed_in_as).await.map_err(AttemptError::CsrApi)?;
-        let wishes = &mut self.parts.wishes;
-        let answer = tokio::select! {
-            biased;
-            () = changed_wish(wishes, wish) => return Ok(None),
-            answer = obtain(requests.as_ref(), &asked) => answer,
-        };
-        let result = match answer {
-            Ok(certificate) => self.take(certificate, &key).await,
-            Err(error) => Err(AttemptError::Request(error)),
-        };
-        if let Some(path) = kept
-            && result.as_ref().err().is_none_or(AttemptError::needs_a_new_key)
-        {
-            // If the file stays, the next first CSR is found again with this certificate.
-            let _ = blocking(move || std::fs::remove_file(path)).await;
-        }
-        result.map(Some)
-    }
-
-    async fn take(&self, certificate: Vec<u8>, key: &NodeKey) -> Result<Pair, AttemptError> {
-        let now = self.parts.clock.wall();
-        let pair = Pair::from_pem(&certificate, key.to_pem().as_bytes()).map_err(StoreError::Issued)?;
-        if pair.leaf.validity.at(now) == Phase::Expired {
-            return Err(AttemptError::Stale);
-        }
-        self.store(certificate, key.to_pem()).await
-    }
-
-    async fn store(&self, certificate: Vec<u8>, key: String) -> Result<Pair, AttemptError> {
-        let (store, now) = (self.parts.store.clone(), self.parts.clock.wall());
-        blocking(move || store.update(&certificate, &key, now)).await?.map_err(AttemptError::Store)
-    }
-
     /// Uses the certificate on disk if it is valid and not the one in use. Returns whether it did.
     async fn look_at_disk(&mut self) -> bool {
         let store = self.parts.store.clone();
@@ -421,30 +308,6 @@ impl Keeper {
     }
 }
 
-impl AttemptError {
-    fn is_unauthorized(&self) -> bool {
-        matches!(self, Self::Request(error) if error.is_unauthorized())
-    }
-
-    fn needs_a_new_key(&self) -> bool {
-        match self {
-            Self::Request(error) => error.needs_a_new_key(),
-            Self::Stale | Self::Store(StoreError::Issued(_)) => true,
-            Self::CsrApi(_) | Self::Key(_) | Self::Store(_) | Self::Panicked => false,
-        }
-    }
-}
-
-/// Waits until the required content differs from `wish`.
-async fn changed_wish(wishes: &mut Wishes, wish: &Wish) {
-    loop {
-        wishes.changed().await;
-        if wishes.now().as_ref() != Some(wish) {
-            return;
-        }
-    }
-}
-
 async fn changed(refusals: Option<&mut watch::Receiver<u64>>) {
     let over = match refusals {
         None => true,
@@ -453,32 +316,6 @@ async fn changed(refusals: Option<&mut watch::Receiver<u64>>) {
     if over {
         std::future::pending().await
     }
-}
-
-/// The key that an earlier run stored, or a new one, stored for the next run.
-///
-/// upstream: bootstrap.go LoadClientCert, tmpPrivateKeyFile (v1.36)
-async fn kept_key(path: PathBuf) -> Result<NodeKey, AttemptError> {
-    let work = move || {
-        if let Some(text) = store::read(&path)? {
-            match NodeKey::from_pem(&text) {
-                Ok(key) => return Ok(key),
-                Err(error) => warn!(path = %path.display(), err = explain(&error), "The stored key is replaced"),
-            }
-        }
-        let key = NodeKey::generate()?;
-        if let Some(dir) = path.parent() {
-            store::make_dir(dir)?;
-        }
-        store::write(&path, key.to_pem().as_bytes(), 0o600)?;
-        Ok(key)
-    };
-    blocking(work).await?
-}
-
-/// Runs blocking file operations off the async thread: a disk may hang.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, AttemptError> {
-    rubelet_engine::blocking::CREDENTIALS.spawn("certificate store", work).await.map_err(|_| AttemptError::Panicked)
 }
 
 fn left(now: Timestamp, due: Timestamp) -> Duration {

@@ -12,9 +12,10 @@ use tokio::sync::watch;
 
 use super::csr_api::ServingCsrApi;
 use super::files::Files;
-use super::keeper::{Keeper, Parts, Rotate, Wishes};
+use super::keeper::{Keeper, Parts, Rotate};
 use super::self_signed::{self, SelfSignError};
 use super::store::{Store, StoreError};
+use super::wishes::Wishes;
 use crate::api::Client;
 
 /// The origin of the serving certificate. As upstream, the first that is configured counts: `serverTLSBootstrap`, then

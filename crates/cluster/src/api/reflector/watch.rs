@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use super::event::{self, Event, Item};
 use super::set::{self, Changed, Set};
 use super::{Listing, Reflector, Sink, failed, query};
+use crate::api::body::Body;
 use crate::api::lines::{Lines, TooLong};
-use crate::api::link::Body;
 
 /// A watch that the server does not end within this time after its timeout is ended by the client.
 const OVERTIME: Duration = Duration::from_secs(30);

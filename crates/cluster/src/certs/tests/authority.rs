@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio_rustls::rustls::pki_types::CertificateSigningRequestDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
-use super::super::keeper::{CsrApi, Problem, SignedInAs};
+use super::super::csr_api::{CsrApi, Problem, SignedInAs};
 use super::super::pem;
 use super::super::request::Requests;
 

@@ -13,9 +13,11 @@ use rubelet_testkit::SeededChance;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::super::keeper::{Keeper, Parts, Rotate, SignedInAs, Wishes};
+use super::super::csr_api::SignedInAs;
+use super::super::keeper::{Keeper, Parts, Rotate};
 use super::super::key::NodeKey;
 use super::super::store::Store;
+use super::super::wishes::Wishes;
 use super::authority::{Authority, FakeCsrApi, Handling};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
