@@ -8,7 +8,6 @@
 //! threads: finding a path through many crafted certificates takes seconds.
 //! upstream: cmd/kubelet/app/server.go InitializeTLS, apiserver/pkg/authentication/request/x509/x509.go (v1.36)
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -20,35 +19,31 @@ use rubelet_core::time::Instant;
 use rubelet_engine::blocking::VERIFICATIONS;
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::ServingCert;
-use tokio::sync::watch;
 use tokio_rustls::rustls;
-use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use tokio_rustls::rustls::server::{
-    ClientHello, NoServerSessionStorage, ResolvesServerCert, VerifierBuilderError, WebPkiClientVerifier,
-};
-use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{
-    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion,
-};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tracing::{info, warn};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::TlsParts;
+
+mod chain;
+mod resolver;
+
+pub(super) use chain::PresentedChain;
+use chain::{AcceptAnyChain, Verification, expiry};
+#[cfg(test)]
+pub(super) use chain::{LARGEST_CHAIN, MOST_CERTIFICATES};
+use resolver::CertificateResolver;
 
 /// Shortest interval between checks of the file of authorities. It is checked only on connections and requests.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// Largest file of authorities, ten times a browser's bundle.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
-
-/// Limits of a client's chain, in certificates and in bytes. Real chains have one to three certificates.
-pub(super) const MOST_CERTIFICATES: usize = 8;
-pub(super) const LARGEST_CHAIN: usize = 32 * 1024;
 
 /// Go's TLS 1.0 and 1.1 are not supported.
 const ALL: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
@@ -108,37 +103,6 @@ pub(super) struct Tls {
     state: Mutex<State>,
 }
 
-/// The chain that a client presented, and the result of its verification.
-#[derive(Default)]
-pub(super) struct PresentedChain {
-    chain: Arc<Vec<CertificateDer<'static>>>,
-    verification: Mutex<Option<Verification>>,
-}
-
-#[derive(Clone)]
-struct Verification {
-    /// Version of the authorities that it was verified against.
-    authorities: u64,
-    /// Expiry of the result, in seconds since 1970.
-    until: u64,
-    outcome: Result<(), rustls::Error>,
-}
-
-impl PresentedChain {
-    pub(super) fn new(chain: Vec<CertificateDer<'static>>) -> Self {
-        Self { chain: Arc::new(chain), verification: Mutex::default() }
-    }
-
-    /// The client's own certificate.
-    pub(super) fn leaf(&self) -> Option<&CertificateDer<'static>> {
-        self.chain.first()
-    }
-
-    fn verification(&self) -> MutexGuard<'_, Option<Verification>> {
-        self.verification.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[derive(Clone)]
 struct State {
     config: Arc<ServerConfig>,
@@ -160,7 +124,7 @@ impl Tls {
     pub(super) fn new(parts: TlsParts, clock: Clock) -> Result<Self, TlsError> {
         let versions = if parts.min_version == "VersionTLS13" { NEW_ONLY } else { ALL };
         let provider = Arc::new(provider(&parts.cipher_suites));
-        let certificate = Arc::new(CertificateResolver { news: parts.certificate, converted: Mutex::default() });
+        let certificate = Arc::new(CertificateResolver::new(parts.certificate));
         let loaded = parts.client_ca.as_deref().map(|path| load(path, &provider)).transpose()?;
         let (verifier, stamp) = loaded.unzip();
         let config = server_config(&provider, versions, &certificate, verifier.as_ref())?;
@@ -245,16 +209,6 @@ impl Tls {
     }
 }
 
-/// When the first certificate of a chain expires, in seconds since 1970. Roots in the file of authorities do not expire.
-fn expiry(chain: &[CertificateDer<'static>]) -> u64 {
-    let end = |der: &CertificateDer<'static>| {
-        let (_, certificate) = X509Certificate::from_der(der).ok()?;
-        // The certificate is still valid in its last second.
-        u64::try_from(certificate.validity().not_after.timestamp()).ok().map(|last| last.saturating_add(1))
-    };
-    chain.iter().map(|der| end(der).unwrap_or_default()).min().unwrap_or_default()
-}
-
 /// Ring's algorithms, with only the named TLS 1.2 suites. As in Go, the TLS 1.3 suites cannot be configured.
 fn provider(names: &[String]) -> CryptoProvider {
     let mut provider = ring::default_provider();
@@ -324,97 +278,4 @@ fn load(path: &Path, provider: &Arc<CryptoProvider>) -> Result<(Arc<dyn ClientCe
 fn stamp_of(path: &Path) -> io::Result<Stamp> {
     let found = path.metadata()?;
     Ok((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
-}
-
-/// Resolves to the newest serving certificate.
-struct CertificateResolver {
-    news: watch::Receiver<Option<Arc<ServingCert>>>,
-    /// The last certificate, converted once: any client can trigger a conversion.
-    converted: Mutex<Option<Converted>>,
-}
-
-/// A certificate in rustls' form; `None` if it is unusable.
-struct Converted {
-    of: Arc<ServingCert>,
-    key: Option<Arc<CertifiedKey>>,
-}
-
-impl fmt::Debug for CertificateResolver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CertificateResolver").finish_non_exhaustive()
-    }
-}
-
-impl ResolvesServerCert for CertificateResolver {
-    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let newest = self.news.borrow().clone()?;
-        let mut converted = self.converted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(converted) = converted.as_ref().filter(|converted| Arc::ptr_eq(&converted.of, &newest)) {
-            return converted.key.clone();
-        }
-        let key = match certified(&newest) {
-            Ok(key) => Some(Arc::new(key)),
-            Err(err) => {
-                warn!(err = %Chain(&err), "The serving certificate is not usable: no client can connect");
-                None
-            }
-        };
-        *converted = Some(Converted { of: newest, key: key.clone() });
-        key
-    }
-}
-
-fn certified(cert: &ServingCert) -> Result<CertifiedKey, rustls::Error> {
-    let chain = cert.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
-    let key = PrivateKeyDer::try_from(cert.key.clone()).map_err(|why| rustls::Error::General(why.to_owned()))?;
-    CertifiedKey::from_der(chain, key, &ring::default_provider())
-}
-
-/// Requests a client certificate and accepts any: see the module. Only a chain that is too large is rejected at once.
-#[derive(Debug)]
-struct AcceptAnyChain(Arc<dyn ClientCertVerifier>);
-
-impl ClientCertVerifier for AcceptAnyChain {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        rest: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        let size: usize = rest.iter().map(|der| der.len()).sum::<usize>().saturating_add(leaf.len());
-        if rest.len() >= MOST_CERTIFICATES || size > LARGEST_CHAIN {
-            return Err(rustls::Error::General("the client presents too many certificates".to_owned()));
-        }
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, cert, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
 }
