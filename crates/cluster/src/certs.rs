@@ -1,12 +1,12 @@
-//! The node's certificates: the one we show to the API server and the one the node's own server shows.
+//! The node's certificates: the client certificate for the API server and the serving certificate of the node's API.
 //!
-//! A `keeper` keeps each of them good; what it decides is `core::certs`, what is on disk is as upstream has it
-//! (`store`). Nothing here ends the process: a certificate that cannot be had is asked for again and again, and said so.
+//! A `keeper` rotates each of them; `core::certs` decides when, and the files are upstream's (`store`). A failure never ends
+//! the process: requests are retried for ever, and failures are logged.
 //!
 //! upstream: kubelet/certificate, client-go util/certificate (v1.36)
 
 mod client;
-mod desk;
+mod csr_api;
 mod files;
 mod keeper;
 mod key;
@@ -16,6 +16,7 @@ mod request;
 mod self_signed;
 mod serving;
 mod store;
+mod wishes;
 mod written;
 
 pub use client::{ClientCertificate, ClientError, client};

@@ -1,4 +1,4 @@
-//! From a manifest's JSON to a pod.
+//! Decodes a manifest's JSON into a pod.
 
 use std::error::Error;
 
@@ -6,18 +6,18 @@ use k8s_openapi::api::core::v1::Pod;
 pub use rubelet_core::manifest::Origin;
 use serde_json::Value;
 
-/// A pod that this node can run, and what its author should know.
+/// A pod for this node, and warnings for its author.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// Valid, with defaults filled in, bound to this node.
+    /// Valid, defaulted, and bound to this node.
     pub pod: Pod,
-    /// Things that are hardly meant but stop nothing.
+    /// Likely mistakes that do not make the pod invalid.
     pub warnings: Vec<String>,
 }
 
-/// Turns the JSON of one pod into a pod of this node, or says what is wrong with it.
+/// Decodes the JSON of one pod.
 pub trait Decode: Send + Sync {
-    /// Turns `raw` into a pod.
+    /// Decodes `raw`, or returns why it is not a valid pod.
     fn decode(&self, raw: &Value, origin: &Origin) -> Result<Decoded, Box<dyn Error + Send + Sync>>;
 }
 
@@ -30,7 +30,7 @@ where
     }
 }
 
-/// An error with all its causes, for people.
+/// The text of an error and all its sources.
 pub(crate) fn explain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,8 +1,8 @@
-//! Events, told to the API server (section 29).
+//! Events, sent to the API server (section 29).
 //!
-//! Whoever records one never waits: it goes into a bounded queue, and what does not fit is dropped and counted. One task
-//! sends them in order. While the API server is away it holds the line and tries again; what piles up meanwhile is
-//! dropped from the end of the queue on.
+//! Recording an event never waits: the event goes into a bounded queue, and is dropped and counted if the queue is full.
+//! One task sends the events in order. While the API server does not respond, the task retries the first event, and new
+//! events fill the queue.
 
 mod send;
 #[cfg(test)]
@@ -23,13 +23,13 @@ use send::Recorded;
 
 use crate::requests::Requests;
 
-/// How many events may wait.
+/// Capacity of the queue.
 #[doc(alias = "maxQueuedEvents")]
 const QUEUE: usize = 1000;
-/// The first event that is dropped is told of, then every so many.
-const TELL_EVERY: u64 = 1000;
+/// The first dropped event is logged, then every so many.
+const LOG_EVERY: u64 = 1000;
 
-/// Takes events.
+/// Records events.
 #[doc(alias = "EventRecorder")]
 pub struct ApiEvents {
     node: String,
@@ -40,8 +40,8 @@ pub struct ApiEvents {
 }
 
 impl ApiEvents {
-    /// The place to record events, and the task that sends them through `api`, whose rate is the one of events
-    /// (`eventRecordQPS`, `eventBurst`).
+    /// The recorder, and the task that sends events through `api`, whose rate limit is that of events (`eventRecordQPS`,
+    /// `eventBurst`).
     #[doc(alias = "makeEventRecorder")]
     pub fn new<R: Requests>(api: R, node: &str, clock: Clock, rng: Arc<dyn Rng>) -> (Self, EventSender<R>) {
         let (queue, events) = mpsc::channel(QUEUE);
@@ -49,12 +49,12 @@ impl ApiEvents {
         (Self { node: node.to_owned(), clock, rng, queue, dropped: AtomicU64::new(0) }, sender)
     }
 
-    /// How many were dropped because too many waited.
+    /// Number of events that were dropped because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    fn tell(&self, subject: ObjectReference, kind: EventKind, reason: &str, message: &str) {
+    fn emit(&self, subject: ObjectReference, kind: EventKind, reason: &str, message: &str) {
         let kind = match kind {
             EventKind::Normal => "Normal",
             EventKind::Warning => "Warning",
@@ -65,8 +65,8 @@ impl ApiEvents {
         let event = new_event(&self.node, subject, &Words { kind, reason, message }, self.clock.wall(), random);
         if self.queue.try_send((self.clock.mono(), Box::new(event))).is_err() {
             let dropped = self.dropped.fetch_add(1, Ordering::Relaxed);
-            if dropped.is_multiple_of(TELL_EVERY) {
-                warn!(dropped = dropped + 1, reason, "Too many events wait to be sent: dropping new ones");
+            if dropped.is_multiple_of(LOG_EVERY) {
+                warn!(dropped = dropped + 1, reason, "Unable to record event: too many queued events, dropped event");
             }
         }
     }
@@ -75,10 +75,10 @@ impl ApiEvents {
 impl Events for ApiEvents {
     fn record(&self, event: PodEvent) {
         let subject = pod_reference(&event.pod, event.field_path);
-        self.tell(subject, event.kind, &event.reason, &event.message);
+        self.emit(subject, event.kind, &event.reason, &event.message);
     }
 
     fn record_node(&self, event: NodeEvent) {
-        self.tell(node_reference(&self.node), event.kind, &event.reason, &event.message);
+        self.emit(node_reference(&self.node), event.kind, &event.reason, &event.message);
     }
 }

@@ -1,11 +1,10 @@
-//! Pods from a manifest file or a directory of them (SRC-01, SRC-02).
+//! Static pods from a manifest file or a directory of manifests (SRC-01, SRC-02).
 //!
-//! The periodic list is the truth; inotify only says which file to look at sooner. A file that turns bad keeps the pod
-//! that it gave last: a slip of the pen in a manifest does not stop what runs. Only a file that is gone, or that has been
-//! bad since we started, gives no pod.
+//! The periodic scan is authoritative; inotify only triggers a scan of single files sooner. A file that becomes invalid keeps
+//! its last valid pod: an editing mistake in a manifest does not stop a running pod. The pod is removed when the file is
+//! deleted, or was invalid since start-up.
 //!
-//! upstream: kubelet/config/file.go, file_linux.go (v1.36), which goes on with the old pod until its next list and then
-//! removes it.
+//! upstream: kubelet/config/file.go, file_linux.go (v1.36), which keeps the old pod until its next list and then removes it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -29,7 +28,7 @@ mod watch;
 use scan::{Look, Manifests, Scan};
 use watch::{Seen, Watch, WatchError};
 
-/// Pauses before a failed watch is tried again. While the path does not exist it is the first of them each time (SRC-02).
+/// Pauses before a failed watch is retried. While the path does not exist, each is as long as the first (SRC-02).
 const RETRIES: Doubling = Doubling::new(Duration::from_secs(1), Duration::from_secs(20));
 
 /// Reads pods from a file or directory.
@@ -40,7 +39,7 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Reads `path`, fully each `every` (`fileCheckFrequency`) and in part whenever the kernel tells of a change.
+    /// Reads `path`: all of it every `every` (`fileCheckFrequency`), and changed files when inotify reports them.
     #[doc(alias = "NewSourceFile")]
     pub fn new(path: impl Into<PathBuf>, every: Duration, decode: Arc<dyn Decode>) -> Self {
         Self { path: scan::without_trailing_slashes(path.into()), every, decode }
@@ -75,14 +74,14 @@ struct Task {
     out: mpsc::Sender<Delivery>,
 }
 
-/// How changes are seen.
+/// The state of the inotify watch.
 enum Watching {
-    /// The kernel tells.
+    /// Working.
     On(Watch),
-    /// It cannot, and is asked again after this time.
+    /// Failed; retried after this time.
     Retry {
         failures: u32,
-        /// What was logged of it.
+        /// The last logged error.
         problem: Option<String>,
     },
 }
@@ -90,7 +89,7 @@ enum Watching {
 impl Task {
     async fn run(&mut self) {
         loop {
-            // The watch comes before the list: what changes in between is seen by one or the other.
+            // The watch is started before the scan: a change in between is seen by one of them.
             self.start_watch().await;
             if !self.look(Look::All).await {
                 return;
@@ -102,7 +101,7 @@ impl Task {
                 let seen = tokio::select! {
                     biased;
                     seen = self.seen() => seen,
-                    // A path that is not there is asked for again soon, and found by a list.
+                    // While the path does not exist, the retry rescans it.
                     () = tokio::time::sleep(retry), if matches!(self.watch, Watching::Retry { .. }) => Seen::Everything,
                     () = &mut next_list => Seen::Everything,
                 };
@@ -114,7 +113,7 @@ impl Task {
         }
     }
 
-    /// Waits for the kernel to tell of a change; for ever, if nothing is watched.
+    /// Waits for an inotify event; for ever, if there is no watch.
     async fn seen(&mut self) -> Seen {
         let Watching::On(watch) = &mut self.watch else { return std::future::pending().await };
         match watch.next().await {
@@ -126,7 +125,7 @@ impl Task {
         }
     }
 
-    /// Watches the path, unless that is done already and the path still leads to what is watched.
+    /// Starts the watch, unless it is running and the path still leads to the watched directory.
     async fn start_watch(&mut self) {
         let path = self.manifests.path().to_owned();
         let old = std::mem::replace(&mut self.watch, Watching::Retry { failures: 0, problem: None });
@@ -134,7 +133,7 @@ impl Task {
             Watching::On(watch) => (Some(watch), None),
             Watching::Retry { failures, problem } => (None, Some((failures, problem))),
         };
-        // File systems may hang: that must not hold up the runtime.
+        // A file system may hang: the call runs off the async thread.
         let started = rubelet_engine::blocking::MANIFESTS.spawn("watch", move || match watch {
             Some(watch) if watch.is_current() => Ok(watch),
             _ => Watch::start(&path),
@@ -146,12 +145,12 @@ impl Task {
         match started.await {
             Ok(Ok(watch)) => {
                 if had_problem {
-                    info!(path = %self.manifests.path().display(), "Manifests are watched again");
+                    info!(path = %self.manifests.path().display(), "Watching the config path again");
                 }
                 self.watch = Watching::On(watch);
             }
             Ok(Err(error)) => self.watch_failed(&error),
-            // It panicked, and will be tried again.
+            // The call panicked; it is retried.
             Err(_) => {}
         }
     }
@@ -165,7 +164,7 @@ impl Task {
         let failures = failures_after(failures, error);
         if known.as_ref() != Some(&text) {
             warn!(path = %self.manifests.path().display(), err = text, every = ?self.every,
-                "Manifests cannot be watched; changes are seen only when they are listed");
+                "Unable to watch the config path; changes are seen only by the periodic scan");
         }
         self.watch = Watching::Retry { failures, problem: Some(text) };
     }
@@ -177,15 +176,15 @@ impl Task {
         }
     }
 
-    /// Looks at manifests and delivers if that changed anything. Answers whether anyone still listens.
+    /// Scans and delivers if the set changed. Returns whether the receiver still exists.
     async fn look(&mut self, look: Look) -> bool {
         let mut manifests = self.manifests.take();
-        // File systems may hang, and files may be large: neither may hold up the runtime.
+        // A file system may hang, and files may be large: the scan runs off the async thread.
         let done = rubelet_engine::blocking::MANIFESTS.spawn("read", move || {
             let scan = manifests.look(&look);
             (manifests, scan)
         });
-        // A reader that panics starts over with nothing known: the next list finds everything again.
+        // After a panic the memory starts empty: the next scan reads every file again.
         let Ok((manifests, scan)) = done.await else { return true };
         self.manifests = manifests;
         match scan {
@@ -195,13 +194,13 @@ impl Task {
     }
 }
 
-/// How many failures count for the next pause. A path that is not there is asked for at an even pace, everything else less
-/// and less often (SRC-02).
+/// The number of failures in a row that the next pause is for. A missing path is retried at a fixed interval, other failures
+/// with a doubling pause (SRC-02).
 fn failures_after(before: u32, error: &WatchError) -> u32 {
     if error.is_missing() { 1 } else { before.saturating_add(1) }
 }
 
-/// Names of files in the directory.
+/// File names in the directory.
 type Names = BTreeSet<OsString>;
 
 #[cfg(test)]
@@ -212,7 +211,7 @@ mod tests {
     use super::{RETRIES, failures_after};
 
     #[test]
-    fn src_02_a_watch_that_fails_is_tried_less_and_less_often_but_a_missing_path_each_second() {
+    fn src_02_a_failed_watch_is_retried_with_backoff_but_a_missing_path_every_second() {
         let waits = |error: &WatchError| {
             let next = |failures: &u32| Some(failures_after(*failures, error));
             let failures = std::iter::successors(Some(0), next).skip(1).take(7);

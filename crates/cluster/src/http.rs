@@ -1,10 +1,10 @@
-//! Pods from a URL (SRC-03).
+//! Static pods from a URL (SRC-03).
 //!
-//! The URL gives one pod or a list of pods, read at an even pace. What cannot be fetched or read leaves the pods as they
-//! were; a bad pod in a list leaves that pod as it was and the others free to change.
+//! The URL serves a pod or a list of pods and is read at a fixed interval. A failed read leaves the pods as they were; an
+//! invalid pod in a list leaves that pod as it was and does not affect the others.
 //!
-//! upstream: kubelet/config/http.go (v1.36), where one bad pod refuses the whole list, and where a body that was empty
-//! for a while and then is the same as before is taken for unchanged.
+//! upstream: kubelet/config/http.go (v1.36), where one invalid pod rejects the whole list, and where a body that was empty
+//! for a while and then is the same as before counts as unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::api::{Names, Roots};
+use crate::api::{Resolver, Roots};
 use crate::decode::{Decode, Origin, explain};
 use crate::text::{self, TextError};
 
@@ -30,46 +30,46 @@ mod fetch;
 
 use fetch::FetchError;
 
-/// Failures that are logged loudly before the log falls silent.
+/// Number of failures in a row that are logged as warnings; later ones are logged at debug level.
 const LOUD_FAILURES: u32 = 3;
 
 /// Why a manifest URL cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UrlError {
-    /// It is no URL.
+    /// Not a URL.
     #[error("{url:?} is not a URL")]
     Malformed {
-        /// What was given.
+        /// The text.
         url: String,
         /// Why not.
         #[source]
         source: ::http::uri::InvalidUri,
     },
-    /// Its scheme is neither `http` nor `https`, or it names no host.
+    /// The scheme is neither `http` nor `https`, or there is no host.
     #[error("{url:?} is not of the form http://host[:port]/path or https://host[:port]/path")]
     NotHttp {
-        /// What was given.
+        /// The text.
         url: String,
     },
-    /// Credentials would show in logs and in pods' UIDs.
+    /// Credentials in the URL would show in logs and affect pod UIDs.
     #[error("the manifest URL holds credentials: put them in a header (staticPodURLHeader)")]
     Credentials,
     /// A header has a name or value that HTTP does not allow.
     #[error("{name:?} is not a valid header, or its value is not")]
     Header {
-        /// Its name.
+        /// The name of the header.
         name: String,
     },
 }
 
-/// Reads pods from a URL.
+/// Reads static pods from a URL.
 pub struct HttpSource {
     url: String,
     uri: Uri,
     headers: HeaderMap,
     every: Duration,
     roots: Roots,
-    names: Names,
+    resolver: Resolver,
     decode: Arc<dyn Decode>,
 }
 
@@ -77,7 +77,7 @@ impl HttpSource {
     /// Reads `url` each `every` (`httpCheckFrequency`), sending `headers` (`staticPodURLHeader`).
     ///
     /// # Errors
-    /// If the URL or a header cannot be used: better at start than in every round.
+    /// If the URL or a header is invalid. The check is at start-up, so that not every round fails.
     #[doc(alias = "NewSourceURL")]
     pub fn new(
         url: &str,
@@ -97,12 +97,12 @@ impl HttpSource {
             headers: header_map(headers)?,
             every,
             roots: Roots::System,
-            names: Names::default(),
+            resolver: Resolver::default(),
             decode,
         })
     }
 
-    /// Trusts these authorities instead of those that the machine trusts.
+    /// Trusts these certificate authorities instead of the system's.
     #[must_use]
     pub fn trusting(mut self, roots: Roots) -> Self {
         self.roots = roots;
@@ -140,9 +140,9 @@ impl PodSource for HttpSource {
 
 struct Task<'a> {
     source: &'a HttpSource,
-    /// The last body; empty before the first and after an empty one.
+    /// The last body; empty before the first one and after an empty one.
     body: Bytes,
-    /// What was last delivered, by namespace and name as the manifest gives them.
+    /// The pods last delivered, by namespace and name of the manifest.
     pods: BTreeMap<Key, Arc<Pod>>,
     failures: u32,
     out: mpsc::Sender<Delivery>,
@@ -157,7 +157,7 @@ enum Loudness {
 }
 
 impl Loudness {
-    /// After this many failures in a row.
+    /// The level after this many failures in a row.
     fn of(failures: u32) -> Self {
         match failures {
             ..LOUD_FAILURES => Self::Loud,
@@ -167,25 +167,25 @@ impl Loudness {
     }
 }
 
-/// What a pod is known by before it is decoded: its namespace and name in the manifest.
+/// Namespace and name of a pod in the manifest, before defaulting.
 type Key = (String, String);
 
-/// Why a round brought nothing.
+/// Why a round delivered nothing.
 #[derive(Debug, thiserror::Error)]
 enum RoundError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    #[error("the answer is empty")]
+    #[error("the response is empty")]
     Empty,
-    #[error("the answer cannot be used")]
+    #[error("the response cannot be parsed")]
     Text(#[from] TextError),
     #[error("items of the pod list is not a list")]
     NotAList,
-    #[error("the reader of the answer panicked")]
+    #[error("the decoder panicked")]
     Panicked(#[source] tokio::task::JoinError),
 }
 
-/// What a body comes to.
+/// A decoded body.
 struct Read {
     pods: Vec<Arc<Pod>>,
     bad: Vec<BadPod>,
@@ -205,7 +205,8 @@ impl Task<'_> {
     }
 
     async fn round(&mut self) -> Result<(), RoundError> {
-        let body = fetch::fetch(&self.source.uri, &self.source.headers, &self.source.roots, &self.source.names).await?;
+        let body =
+            fetch::fetch(&self.source.uri, &self.source.headers, &self.source.roots, &self.source.resolver).await?;
         if body.is_empty() {
             self.body = body;
             self.pods.clear();
@@ -217,7 +218,7 @@ impl Task<'_> {
         }
         let (text, known) = (body.clone(), self.pods.clone());
         let (url, decode) = (self.source.url.clone(), Arc::clone(&self.source.decode));
-        // To parse and to validate megabytes takes seconds, in which nothing else would happen on this thread.
+        // Parsing and validating megabytes takes seconds: it runs off the async thread.
         let read = MANIFESTS.spawn("url", move || read(&text, known, url, &*decode));
         let read = read.await.map_err(RoundError::Panicked)??;
         self.body = body;
@@ -227,7 +228,7 @@ impl Task<'_> {
     }
 
     async fn deliver(&self, pods: Vec<Arc<Pod>>, bad: Vec<BadPod>) {
-        // If nobody listens any more, the loop ends by itself.
+        // An error means that the receiver is gone; the task is cancelled then.
         let _ = self.out.send(Delivery { source: Source::Http, pods, bad }).await;
     }
 
@@ -252,7 +253,7 @@ impl Task<'_> {
     }
 }
 
-/// Reads the pods of a new body. One that is bad stays as it is in `before`. Computes for long if the body is large.
+/// Decodes the pods of a new body. An invalid pod stays as it is in `before`. Slow for a large body.
 fn read(
     body: &[u8],
     mut before: BTreeMap<Key, Arc<Pod>>,
@@ -286,7 +287,7 @@ fn read(
     Ok(read)
 }
 
-/// The pods of a body: itself, or the items of a list.
+/// The pods of a body: the body itself, or the items of a list.
 fn items(value: Value) -> Result<Vec<Value>, RoundError> {
     if value.get("kind").and_then(Value::as_str) != Some("PodList") {
         return Ok(vec![value]);
@@ -301,7 +302,7 @@ fn items(value: Value) -> Result<Vec<Value>, RoundError> {
     Ok(items.into_iter().map(|item| typed(item, &version)).collect())
 }
 
-/// Items of a list need not say what they are: the list does.
+/// Items of a list may omit `kind` and `apiVersion`: those of the list apply.
 fn typed(mut item: Value, version: &Value) -> Value {
     if let Value::Object(item) = &mut item {
         item.entry("apiVersion").or_insert_with(|| version.clone());
@@ -328,7 +329,7 @@ mod tests {
     use super::Loudness::{self, LastLoud, Loud, Quiet};
 
     #[test]
-    fn src_03_the_first_failures_are_logged_loudly_and_the_rest_quietly() {
+    fn src_03_the_first_failures_are_logged_as_warnings_and_the_rest_at_debug_level() {
         assert_eq!([0, 1, 2, 3, 4, 5].map(Loudness::of), [Loud, Loud, Loud, LastLoud, Quiet, Quiet]);
     }
 }

@@ -1,8 +1,8 @@
-//! Pods and objects from outside the node.
+//! Pods, objects and certificates from outside the node.
 //!
-//! [`FileSource`] reads manifests from a file or a directory, [`HttpSource`] from a URL. Both deliver whole sets; what changed
-//! is `core::desired`'s business. Neither decides what a valid pod is: they turn text into JSON and hand it to a [`Decode`].
-//! [`api`] is the way to the API server: a client, and pods as it has them; [`certs`] keeps the certificates that it takes.
+//! [`FileSource`] reads manifests from a file or a directory, [`HttpSource`] from a URL. Both deliver whole sets of pods;
+//! `core::desired` computes the differences. Both turn text into JSON and leave validation to a [`Decode`].
+//! [`api`] is the client for the API server and the pod source on top of it; [`certs`] requests and rotates certificates.
 
 pub mod api;
 pub mod certs;
@@ -29,7 +29,7 @@ pub use node_api::ApiNode;
 pub use pod_api::ApiPods;
 pub use pod_cache::{CachedSource, CachedView};
 
-/// Largest manifest, in bytes, that a file or URL may give.
+/// Largest manifest, in bytes, that a file or URL may hold.
 ///
 /// upstream: kubelet/config/common.go maxConfigLength (v1.36).
 pub const MAX_MANIFEST: usize = 10 << 20;

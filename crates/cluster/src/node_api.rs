@@ -1,4 +1,4 @@
-//! This node's object and its lease in the API server.
+//! Ports for the Node object and its lease in the API server.
 
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -10,14 +10,14 @@ use crate::api::{Client, PatchKind};
 
 const NODES: &str = "/api/v1/nodes";
 
-/// Nodes and leases over one client. The lease wants a client of its own: make two of these.
+/// Node and lease requests over one client. The lease needs a client of its own: make two of these.
 #[derive(Clone)]
 pub struct ApiNode {
     client: Client,
 }
 
 impl ApiNode {
-    /// Through this client. Its deadline should be no longer than the period of reports or renewals (NODE-31).
+    /// Uses this client. Its deadline should not exceed the period of status reports or lease renewals (NODE-31).
     pub fn new(client: Client) -> Self {
         Self { client }
     }
@@ -34,7 +34,7 @@ fn leases_path() -> String {
 #[async_trait]
 impl NodeApi for ApiNode {
     async fn get(&self, name: &str, fresh: bool) -> Result<Node, ApiError> {
-        // Version 0 lets the server answer from its cache.
+        // Resource version 0 allows the server to answer from its cache.
         let query = if fresh { "" } else { "?resourceVersion=0" };
         self.client.get(&format!("{}{query}", node_path(name))).await
     }

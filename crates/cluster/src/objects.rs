@@ -1,15 +1,15 @@
-//! Config maps and secrets that pods on this node use (SEC-01, SEC-02).
+//! The config maps and secrets that pods on this node use (SEC-01, SEC-02).
 //!
-//! By default each of them has a watch of its own, for the node may see no others: begun with the first pod that uses it,
-//! ended with the last. What is mounted is watched all the time, so that a change reaches its pods at once; what is only
-//! read when a container starts is no longer watched once nobody has asked for a while. What was seen last is kept, and
-//! serves while the API server is away.
+//! By default each object has a watch of its own, because the node authorizer grants access to single objects only. The watch
+//! starts with the first pod that uses the object and ends with the last. Mounted objects are watched all the time, so
+//! that a change reaches their pods at once; the watch of an object that is only read at container start ends when nothing
+//! has read it for a while. The last known object is kept and served while the API server does not respond.
 //!
-//! Watches are bounded, for each pod and for all of them: what is beyond the bound is asked for again after a while.
+//! The number of watches is bounded, per pod and in total. Objects beyond the bound are fetched again after their TTL.
 
 mod cached;
 mod connections;
-mod shelf;
+mod store;
 #[cfg(test)]
 mod tests;
 mod watcher;
@@ -30,30 +30,30 @@ use tokio::sync::{Notify, mpsc};
 use crate::api::{Extent, encode};
 use crate::requests::{Collection, Follow, Followed, Requests};
 pub use connections::Connect;
-use shelf::{Name, Shelf, Sight, Use};
+use store::{Name, ReadFrom, Store, Use};
 pub use watcher::ObjectWatcher;
 
-/// How long what was fetched holds, unless the node's annotation says otherwise.
+/// TTL of a fetched object, unless the node's annotation sets another.
 #[doc(alias = "defaultTTL")]
 const DEFAULT_TTL: Duration = Duration::from_secs(60);
-/// The annotation of the node that says how long, in seconds.
+/// Annotation of the Node object with the TTL in seconds.
 #[doc(alias = "ObjectTTLAnnotationKey")]
 const TTL_ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
-/// How many pods may wait to be told that an object of theirs changed; the rest is remembered here.
+/// Capacity of the channel of pods whose objects changed; further pods wait in `Shared::changed`.
 const CHANGES: usize = 64;
 
-/// Most objects of a kind that are watched for one pod. Few pods use more than ten.
+/// Most watched objects of a kind per pod. Few pods use more than ten.
 const MOST_OF_A_POD: usize = 200;
 
 /// How objects are kept up to date: `configMapAndSecretChangeDetectionStrategy`.
 #[doc(alias = "ResourceChangeDetectionStrategy")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// By watching each.
+    /// A watch per object.
     Watch,
-    /// By asking again after a while.
+    /// Fetched again after a TTL.
     Cache,
-    /// By asking every time.
+    /// Fetched at every use.
     Get,
 }
 
@@ -63,11 +63,11 @@ pub trait Kind: Followed {
     const PLURAL: &'static str;
     /// Singular, as in messages.
     const SINGULAR: &'static str;
-    /// It will never change.
+    /// Whether the object can never change.
     fn is_immutable(&self) -> bool;
 }
 
-/// Objects that pods use. Clones are the same.
+/// The objects that pods use. Clones share them.
 #[doc(alias = "secretManager")]
 #[doc(alias = "configMapManager")]
 pub struct WatchedObjects<R> {
@@ -77,16 +77,16 @@ pub struct WatchedObjects<R> {
     shared: Arc<Shared>,
 }
 
-/// What the handle and the task share.
+/// State shared by the handle and the task.
 struct Shared {
     clock: Clock,
-    config_maps: Shelf<ConfigMap>,
-    secrets: Shelf<Secret>,
-    /// What each pod was last said to use.
+    config_maps: Store<ConfigMap>,
+    secrets: Store<Secret>,
+    /// The objects of each pod, as last registered.
     pods: Mutex<BTreeMap<PodUid, (Arc<str>, ObjectNames)>>,
-    /// Pods that are yet to be told of a change.
+    /// Pods with changed objects that have not been sent to the receiver yet.
     changed: Mutex<BTreeSet<PodUid>>,
-    /// There is something for the task to do.
+    /// Wakes the task.
     wake: Notify,
 }
 
@@ -95,18 +95,18 @@ impl Shared {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, pods: impl IntoIterator<Item = PodUid>) {
+    fn notify(&self, pods: impl IntoIterator<Item = PodUid>) {
         self.changed().extend(pods);
         self.wake.notify_one();
     }
 }
 
 impl<R: Requests + Follow> WatchedObjects<R> {
-    /// Objects by way of `api`, the task that watches them, and the pods whose objects changed, each as often as it
-    /// happens but never twice in a row while it waits to be read.
+    /// Returns the objects, the task that watches them through `api`, and the channel of pods whose objects changed. A pod
+    /// that is still waiting in the channel is not added again.
     ///
-    /// A server allows so many watches on one connection: `connect` makes further ones. `view` tells how long what is
-    /// cached holds.
+    /// `connect` makes further connections when one has as many watches as the API server allows. `view` has the node's
+    /// annotation with the TTL.
     pub fn new(
         api: R,
         connect: Connect<R>,
@@ -116,26 +116,26 @@ impl<R: Requests + Follow> WatchedObjects<R> {
     ) -> (Self, ObjectWatcher<R>, mpsc::Receiver<PodUid>) {
         let shared = Arc::new(Shared {
             clock,
-            config_maps: Shelf::default(),
-            secrets: Shelf::default(),
+            config_maps: Store::default(),
+            secrets: Store::default(),
             pods: Mutex::default(),
             changed: Mutex::default(),
             wake: Notify::new(),
         });
-        let (tell, changes) = mpsc::channel(CHANGES);
-        let watcher = ObjectWatcher::new(Arc::clone(&shared), api.clone(), connect, tell);
+        let (sender, changes) = mpsc::channel(CHANGES);
+        let watcher = ObjectWatcher::new(Arc::clone(&shared), api.clone(), connect, sender);
         (Self { api, strategy, view, shared }, watcher, changes)
     }
 
-    async fn object<T: Kind>(&self, shelf: &Shelf<T>, namespace: &str, name: &str) -> Result<Arc<T>, ApiError> {
+    async fn object<T: Kind>(&self, store: &Store<T>, namespace: &str, name: &str) -> Result<Arc<T>, ApiError> {
         let name = Name::new(namespace, name);
         match self.strategy {
             Strategy::Get => self.fetch(&name, "").await.map(Arc::new),
-            Strategy::Cache => self.cached(shelf, &name).await,
-            Strategy::Watch => match shelf.wanted(&name, self.shared.clock.mono(), &self.shared.wake) {
-                Some(Sight::Watched(slot)) => slot.read::<T>(&name).await,
-                Some(Sight::Polled) => self.cached(shelf, &name).await,
-                // Nobody said that it is used.
+            Strategy::Cache => self.cached(store, &name).await,
+            Strategy::Watch => match store.wanted(&name, self.shared.clock.mono(), &self.shared.wake) {
+                Some(ReadFrom::Watched(slot)) => slot.read::<T>(&name).await,
+                Some(ReadFrom::Polled) => self.cached(store, &name).await,
+                // No pod uses the object.
                 None => self.fetch(&name, "").await.map(Arc::new),
             },
         }
@@ -148,7 +148,7 @@ impl<R: Requests + Follow> WatchedObjects<R> {
         Ok(object)
     }
 
-    /// How long what was fetched holds.
+    /// TTL of a fetched object.
     #[doc(alias = "GetObjectTTLFromNodeFunc")]
     fn ttl(&self) -> Duration {
         let node = self.view.node();
@@ -193,12 +193,12 @@ impl<R: Requests + Follow> Objects for WatchedObjects<R> {
         self.shared.config_maps.change_user(&namespace, uid, &names.config_maps, &none, read);
         self.shared.secrets.change_user(&namespace, uid, &names.secrets, &none, read);
         self.shared.changed().remove(uid);
-        // There may be room for others now.
+        // Other objects may be watched now.
         self.shared.wake.notify_one();
     }
 }
 
-/// What a pod does with each of the objects that it names. Those that it mounts are watched before the others.
+/// How a pod uses each of its objects. Mounted objects are watched first.
 fn uses<'a>(all: &'a BTreeSet<String>, mounted: &'a BTreeSet<String>) -> impl Fn(&str) -> Use + 'a {
     let first = mounted.intersection(all);
     let watched: BTreeSet<&str> =
@@ -211,7 +211,7 @@ fn uses<'a>(all: &'a BTreeSet<String>, mounted: &'a BTreeSet<String>) -> impl Fn
 }
 
 impl Name {
-    /// The list that it alone is in.
+    /// The collection that holds this object alone.
     fn collection<T: Kind>(&self) -> Collection {
         Collection {
             path: format!("/api/v1/namespaces/{}/{}", encode(&self.namespace), T::PLURAL),
@@ -221,7 +221,7 @@ impl Name {
     }
 }
 
-/// A value of a field selector: whoever writes a pod chooses the name, and must not choose another selector by it.
+/// A value in a field selector. The author of a pod chooses the name, and must not be able to change the selector with it.
 ///
 /// upstream: apimachinery fields/selector.go EscapeValue (v1.36)
 fn escaped(value: &str) -> String {
@@ -235,7 +235,7 @@ fn escaped(value: &str) -> String {
     escaped
 }
 
-/// Of an object's metadata, who it is and which version; the rest can be as large as the object itself.
+/// Reduces the metadata to identity and version; the rest can be as large as the object itself.
 fn slim(meta: &mut ObjectMeta) {
     let whole = std::mem::take(meta);
     meta.name = whole.name;

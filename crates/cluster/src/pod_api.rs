@@ -1,4 +1,4 @@
-//! Pods in the API server: their status, and their end.
+//! Port `PodApi`: pods in the API server.
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
@@ -7,14 +7,14 @@ use rubelet_engine::ports::{ApiError, PodApi};
 
 use crate::api::{Client, DeleteOptions, PatchKind, encode};
 
-/// Reads and writes pods.
+/// Reads, writes and deletes pods.
 #[derive(Clone)]
 pub struct ApiPods {
     client: Client,
 }
 
 impl ApiPods {
-    /// Over the connection of `client`, under no rate: who writes statuses listens to what the server says of its load.
+    /// Uses the connection of `client` without its rate limit: the status writer adapts to the server's load itself.
     pub fn new(client: &Client) -> Self {
         Self { client: client.with_rate(None) }
     }

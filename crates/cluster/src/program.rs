@@ -1,8 +1,8 @@
-//! Programs that are asked for credentials: of registries, of the API server.
+//! Runs credential plugins, for registries and for the API server.
 //!
-//! A program is foreign: it may hang, print without end, or be on a disk that does not answer, so that even to start it
-//! blocks. It is started on a thread where that may be, has a deadline and a bound on what it prints, and only so many
-//! run at a time. One whose start hangs keeps its place, so that those places are all it can take.
+//! A plugin may hang, print without end, or be on a disk that does not respond, so that even starting it blocks. It is
+//! started on a blocking thread, with a deadline and a limit on its output, and the number of concurrent plugins is bounded.
+//! A plugin whose start hangs keeps its permit, so hanging plugins take at most that many threads.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -14,22 +14,22 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a program may take, with the wait for its place.
+/// Deadline of a plugin, including the wait for a permit.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
-/// Most that it may print.
+/// Longest output.
 pub(crate) const MAX_OUTPUT: u64 = 1 << 20;
-/// Most of its complaints that are shown.
+/// How many bytes of standard error are shown.
 const MAX_SHOWN: usize = 256;
 
-/// Runs programs, so many at a time.
+/// Runs plugins, up to a number at a time.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// What they are asked for: those of one kind that hang keep no thread from another kind.
+    /// The kind of plugin. Hanging plugins of one kind do not block another kind.
     kind: &'static str,
     places: Arc<Semaphore>,
 }
 
-/// A program that came to its end.
+/// A plugin that has exited.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
@@ -38,13 +38,13 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// The beginning of what it complained about.
+    /// The beginning of its standard error.
     pub(crate) fn complaint(&self) -> String {
         String::from_utf8_lossy(&self.complaint).trim().chars().take(MAX_SHOWN).collect()
     }
 }
 
-/// Why a program came to no end of its own.
+/// Why a plugin did not exit by itself.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
     #[error("run the program")]
@@ -60,7 +60,7 @@ impl Programs {
         Self { kind, places: Arc::new(Semaphore::new(at_once)) }
     }
 
-    /// Runs `command` with `question` on its standard input, and ends it if it takes too long or prints too much.
+    /// Runs `command` with `question` on its standard input. It is killed at its deadline, or if it prints too much.
     pub(crate) async fn run(&self, mut command: Command, question: Option<String>) -> Result<Finished, ProgramError> {
         let input = if question.is_some() { Stdio::piped() } else { Stdio::null() };
         command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -71,8 +71,8 @@ impl Programs {
         tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(ProgramError::Timeout))
     }
 
-    /// Starts a program where that may block. The place is taken until both are dropped: the thread that starts the
-    /// program, and what is returned.
+    /// Starts a plugin on a blocking thread. The permit is held until both the starting thread and the returned value are
+    /// dropped.
     async fn started(
         &self,
         start: impl FnOnce() -> io::Result<Child> + Send + 'static,
@@ -87,7 +87,7 @@ async fn finished(mut child: Child, question: Option<String>) -> Result<Finished
     let input = child.stdin.take();
     let asked = async {
         if let (Some(mut input), Some(question)) = (input, question) {
-            // A program that does not read its question may know the answer all the same.
+            // A plugin may answer without reading its input.
             let _unread = input.write_all(question.as_bytes()).await;
         }
         Ok::<_, ProgramError>(())
@@ -97,7 +97,7 @@ async fn finished(mut child: Child, question: Option<String>) -> Result<Finished
     Ok(Finished { status: child.wait().await?, output, complaint })
 }
 
-/// All that comes, unless it is too much.
+/// Reads to the end, or fails if there is too much.
 async fn bounded(from: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, ProgramError> {
     let mut all = Vec::new();
     if let Some(from) = from {
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_answers_what_it_is_asked() {
+    async fn a_plugins_exit_status_and_output_are_returned() {
         let programs = Programs::new("test", 1);
         let finished = programs.run(shell("cat; echo no >&2; exit 3"), Some("question".to_owned())).await.unwrap();
         assert_eq!((finished.status.code(), finished.output.as_slice()), (Some(3), &b"question"[..]));
         assert_eq!(finished.complaint(), "no");
-        // One that does not read, or has nothing to read, is no failure.
+        // A plugin that does not read its input, or gets none, does not fail.
         for question in [Some("x".repeat(100_000)), None] {
             assert!(programs.run(shell("exec 0<&-; echo yes"), question).await.unwrap().status.success());
         }
@@ -138,25 +138,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_prints_without_end_is_ended() {
+    async fn a_plugin_that_prints_without_end_is_killed() {
         let programs = Programs::new("test", 1);
         for script in ["exec yes", "exec yes >&2"] {
             let endless = programs.run(shell(script), None).await;
             assert!(matches!(endless, Err(ProgramError::TooMuch)), "{endless:?}");
         }
-        assert!(programs.run(shell("exit 0"), None).await.unwrap().status.success(), "its place is free again");
+        assert!(programs.run(shell("exit 0"), None).await.unwrap().status.success(), "its permit is free again");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_program_that_does_not_end_is_ended_at_its_deadline() {
+    async fn a_plugin_that_does_not_exit_is_killed_at_its_deadline() {
         let programs = Programs::new("test", 1);
         let endless = programs.run(shell("exec sleep 1000"), None).await;
         assert!(matches!(endless, Err(ProgramError::Timeout)), "{endless:?}");
     }
 
-    /// As on a disk that does not answer: the start blocks its thread.
+    /// As on a disk that does not respond: the start blocks its thread.
     #[tokio::test]
-    async fn starts_that_hang_take_their_places_and_nothing_else() {
+    async fn hanging_starts_keep_their_permits_and_block_nothing_else() {
         let programs = Arc::new(Programs::new("test", 2));
         let (began, begins) = mpsc::channel();
         let (release, hang) = mpsc::channel::<()>();
@@ -167,9 +167,9 @@ mod tests {
             let (programs, began, hang) = (Arc::clone(&programs), began.clone(), Arc::clone(&hang));
             starts.spawn(async move {
                 let start = move || {
-                    assert_ne!(std::thread::current().id(), own, "a start that hangs would hold up the async thread");
+                    assert_ne!(std::thread::current().id(), own, "a hanging start must not block the async thread");
                     began.send(()).unwrap();
-                    // Fails when the test lets go.
+                    // Returns an error when the test drops the sender.
                     let _ = hang.lock().unwrap().recv();
                     Err(io::Error::other("given up"))
                 };
@@ -177,7 +177,7 @@ mod tests {
             });
         }
         drop(began);
-        // This thread, the only one of the runtime, goes on meanwhile.
+        // This thread, the only one of the runtime, is not blocked.
         let taken = async {
             while programs.places.available_permits() > 0 {
                 tokio::task::yield_now().await;
@@ -186,7 +186,7 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), taken).await.expect("the starts hang on other threads");
         starts.abort_all();
         while starts.join_next().await.is_some() {}
-        assert_eq!(programs.places.available_permits(), 0, "whoever gave up waiting, the thread still hangs");
+        assert_eq!(programs.places.available_permits(), 0, "the threads hang although the callers gave up");
         drop(release);
         assert_eq!(begins.iter().count(), 2);
     }

@@ -1,4 +1,4 @@
-//! What the adapters here ask of the API server. [`Server`] answers it; in tests a fake does.
+//! The API server as the adapters of this crate use it: [`Server`], and a fake in tests.
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -33,38 +33,38 @@ pub trait Requests: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<R, ApiError>> + Send;
 }
 
-/// What is to be followed.
+/// A collection to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
     /// Path of the list, such as `/api/v1/services`.
     pub path: String,
-    /// Field selector; empty for everything.
+    /// Field selector; empty for all objects.
     pub field_selector: String,
-    /// How much that is.
+    /// Whether it is one object or many.
     pub extent: Extent,
 }
 
-/// Lists that are kept up to date.
+/// Collections kept up to date by list and watch.
 pub trait Follow: Clone + Send + Sync + 'static {
-    /// Tells `told` what is there: all of it once it has been read, and again after every change, until cancelled.
-    /// Outages are waited out; what was told last still holds then.
+    /// Calls `on_change` with all objects, once they have been listed and after every change, until cancelled. During an
+    /// outage the last objects stay valid.
     fn follow<T>(
         &self,
         what: Collection,
-        told: impl FnMut(Vec<Arc<T>>) + Send + 'static,
+        on_change: impl FnMut(Vec<Arc<T>>) + Send + 'static,
         cancel: CancellationToken,
     ) -> impl Future<Output = ()> + Send
     where
         T: Followed;
 }
 
-/// A kind of object that can be followed.
+/// A kind that can be followed.
 pub trait Followed: Metadata<Ty = ObjectMeta> + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// Drops what nobody here reads, so that it takes no memory.
+    /// Drops fields that rubelet does not read, to save memory.
     fn trim(&mut self);
 }
 
-/// The API server itself.
+/// The real API server.
 #[derive(Clone)]
 pub struct Server {
     client: Client,
@@ -72,7 +72,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// By way of `client`.
+    /// Uses `client`.
     pub fn new(client: Client, rng: Arc<dyn Rng>) -> Self {
         Self { client, rng }
     }
@@ -100,18 +100,18 @@ impl Follow for Server {
     async fn follow<T: Followed>(
         &self,
         what: Collection,
-        mut told: impl FnMut(Vec<Arc<T>>) + Send + 'static,
+        mut on_change: impl FnMut(Vec<Arc<T>>) + Send + 'static,
         cancel: CancellationToken,
     ) {
         let field_selector = Some(what.field_selector).filter(|selector| !selector.is_empty());
         let watched = Watched { path: what.path, field_selector, extent: what.extent, ..Watched::default() };
         let reflector = Reflector::<Trimmed<T>>::new(self.client.clone(), watched, Arc::clone(&self.rng));
-        let sink = move |set: &Set<Trimmed<T>>| told(set.objects().map(|item| Arc::clone(&item.0)).collect());
+        let sink = move |set: &Set<Trimmed<T>>| on_change(set.objects().map(|item| Arc::clone(&item.0)).collect());
         reflector.run(sink, cancel).await;
     }
 }
 
-/// An object without what nobody reads, from the moment it is decoded.
+/// An object that is trimmed when it is decoded.
 struct Trimmed<T>(Arc<T>);
 
 impl<'de, T: Followed> Deserialize<'de> for Trimmed<T> {

@@ -1,15 +1,14 @@
-//! Asks the API server who somebody is and what they may do, and remembers the answers for a while (section 27.2).
+//! TokenReviews and SubjectAccessReviews for the node's API, with a cache (section 27.2).
 //!
-//! Anybody who reaches the node's server can make it ask, without being known to it: a random bearer token is enough. So
-//! reviews have a connection of their own, a limit of requests per second of their own, and a bound on how many are asked
-//! and wait at a time; whatever callers do, no other request of the node waits for a review. Token reviews and access
-//! reviews are bounded apart: random tokens do not keep those from being served whose certificate is known. Equal
-//! questions are asked once.
+//! Any caller of the node's API can cause a review without being authenticated: a random bearer token is enough. Reviews
+//! therefore have a connection and a rate limit of their own, and a bound on how many are in flight and waiting; no other
+//! request of the node ever waits for a review. TokenReviews and SubjectAccessReviews are bounded separately: random
+//! tokens do not delay callers with a certificate. Equal reviews are sent once.
 
-mod flights;
-mod memory;
+mod in_flight;
 #[cfg(test)]
 mod tests;
+mod ttl_cache;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -28,24 +27,24 @@ use tokio::sync::Semaphore;
 
 use crate::api::{Client, Credentials, Endpoint, Options};
 use crate::requests::{Requests, Server};
-use flights::{Flights, Full};
-use memory::Memory;
+use in_flight::{Full, InFlight};
+use ttl_cache::TtlCache;
 
-/// How many answers of each kind are remembered.
+/// Cached results of each kind.
 #[doc(alias = "NewLRUExpireCache")]
 const REMEMBERED: usize = 8192;
-/// Questions whose words are longer than this are not remembered: whoever asks chooses them.
+/// Longest key that is cached, because callers choose its length.
 #[doc(alias = "maxControlledAttrCacheSize")]
 const LONGEST: usize = 10_000;
-/// How many reviews of a kind are with the API server at a time, …
+/// Concurrent requests for reviews of a kind, …
 const AT_ONCE: usize = 16;
-/// … and how many different ones may be open, those included. Further ones are refused at once.
+/// … and different reviews of a kind, in flight or waiting. Further ones are rejected at once.
 const MOST_OPEN: usize = 256;
-/// How long a review may take, with all its tries: a caller waits meanwhile.
+/// Deadline of a review including its retries: a caller waits for it.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How often a question is asked if the API server does not answer, …
+/// Attempts of a review, …
 const TRIES: u32 = 5;
-/// … and the pause after the first try, which grows by half each time.
+/// … and the pause after the first one, which grows by half each time.
 ///
 /// upstream: apiserver options DefaultAuthWebhookRetryBackoff (v1.36)
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -53,45 +52,45 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// How long answers are remembered.
+/// How long results are cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReviewTimes {
-    /// Whose a token is, and that it is nobody's: `authentication.webhook.cacheTTL`.
+    /// Authenticated and unauthenticated tokens: `authentication.webhook.cacheTTL`.
     ///
-    /// upstream: apiserver authenticatorfactory/delegating.go gives one time for both (v1.36)
+    /// upstream: apiserver authenticatorfactory/delegating.go has one TTL for both (v1.36)
     pub identity: Duration,
-    /// That somebody may: `authorization.webhook.cacheAuthorizedTTL`.
+    /// Allowed access: `authorization.webhook.cacheAuthorizedTTL`.
     pub allowed: Duration,
-    /// That they may not: `authorization.webhook.cacheUnauthorizedTTL`.
+    /// Denied access: `authorization.webhook.cacheUnauthorizedTTL`.
     pub refused: Duration,
 }
 
-/// Two keyed hashes stand for a token, so that none is held in memory.
+/// Two keyed hashes of a token: the cache holds no tokens.
 type TokenKey = [u64; 2];
 type AccessKey = (Caller, NodeAccess);
 
-/// Asks, and remembers.
+/// Sends reviews and caches their results.
 pub struct ApiReviews<R> {
     clock: Clock,
     times: ReviewTimes,
     keys: [RandomState; 2],
-    tokens: Line<R, TokenKey, Option<Caller>>,
-    rights: Line<R, AccessKey, bool>,
-    callers: Mutex<Memory<TokenKey, Caller>>,
-    /// Tokens that are nobody's, apart from those that are somebody's: random ones never push out a good one.
-    nobodys: Mutex<Memory<TokenKey, ()>>,
-    known_rights: Mutex<Memory<AccessKey, bool>>,
+    tokens: Reviewer<R, TokenKey, Option<Caller>>,
+    rights: Reviewer<R, AccessKey, bool>,
+    callers: Mutex<TtlCache<TokenKey, Caller>>,
+    /// Tokens that are not authenticated, apart from the good ones: random tokens never evict a good one.
+    unauthenticated: Mutex<TtlCache<TokenKey, ()>>,
+    known_rights: Mutex<TtlCache<AccessKey, bool>>,
 }
 
-/// The way to the API server for reviews of one kind.
-struct Line<R, K: Ord + Clone, V> {
+/// Sends the reviews of one kind.
+struct Reviewer<R, K: Ord + Clone, V> {
     api: R,
     slots: Semaphore,
-    open: Flights<K, Result<V, ApiError>>,
+    open: InFlight<K, Result<V, ApiError>>,
 }
 
 impl ApiReviews<Server> {
-    /// Over a connection of its own, under limits of its own: `options` say of which rate.
+    /// Uses a connection of its own, with the rate limit of `options`.
     pub fn connect(
         (endpoint, credentials): (Endpoint, Credentials),
         options: &Options,
@@ -107,18 +106,18 @@ impl ApiReviews<Server> {
 }
 
 impl<R: Requests> ApiReviews<R> {
-    /// Asks about tokens by way of the first, about rights by way of the second. Remembers nothing yet. For this module
-    /// alone: others have no way to make reviews share a client with the node's own requests.
+    /// Sends TokenReviews through the first client and SubjectAccessReviews through the second. Private, so that reviews
+    /// cannot share a client with the node's other requests.
     fn new([tokens, rights]: [R; 2], clock: Clock, times: ReviewTimes) -> Self {
         Self {
             clock,
             times,
             keys: [RandomState::new(), RandomState::new()],
-            tokens: Line::new(tokens),
-            rights: Line::new(rights),
-            callers: Mutex::new(Memory::new(REMEMBERED)),
-            nobodys: Mutex::new(Memory::new(REMEMBERED)),
-            known_rights: Mutex::new(Memory::new(REMEMBERED)),
+            tokens: Reviewer::new(tokens),
+            rights: Reviewer::new(rights),
+            callers: Mutex::new(TtlCache::new(REMEMBERED)),
+            unauthenticated: Mutex::new(TtlCache::new(REMEMBERED)),
+            known_rights: Mutex::new(TtlCache::new(REMEMBERED)),
         }
     }
 
@@ -129,10 +128,10 @@ impl<R: Requests> ApiReviews<R> {
         let status = answer.status.unwrap_or_default();
         let now = self.clock.mono();
         if !status.authenticated.unwrap_or_default() {
-            // An error of whoever checked the token is told as "nobody's", and not remembered.
+            // An error of the authenticator counts as not authenticated, and is not cached.
             match status.error.filter(|why| !why.is_empty()) {
-                Some(why) => tracing::debug!(%why, "A token was refused"),
-                None => lock(&self.nobodys).put(key, (), self.times.identity, now),
+                Some(why) => tracing::debug!(%why, "The TokenReview returned an error"),
+                None => lock(&self.unauthenticated).put(key, (), self.times.identity, now),
             }
             return Ok(None);
         }
@@ -164,12 +163,12 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<R: Requests, K: Ord + Clone, V: Clone> Line<R, K, V> {
+impl<R: Requests, K: Ord + Clone, V: Clone> Reviewer<R, K, V> {
     const fn new(api: R) -> Self {
-        Self { api, slots: Semaphore::const_new(AT_ONCE), open: Flights::new(MOST_OPEN) }
+        Self { api, slots: Semaphore::const_new(AT_ONCE), open: InFlight::new(MOST_OPEN) }
     }
 
-    /// The answer to `key`, which `review` asks for unless it is being asked for already.
+    /// The result for `key`: of a review in flight, or of `review`.
     async fn join<F>(&self, key: K, review: impl Fn() -> F) -> Result<V, ApiError>
     where
         F: Future<Output = Result<V, ApiError>>,
@@ -177,12 +176,12 @@ impl<R: Requests, K: Ord + Clone, V: Clone> Line<R, K, V> {
         let answer = self.open.join(key, || async {
             let late = |_| ApiError {
                 kind: ApiErrorKind::Timeout,
-                detail: format!("the API server did not answer a review within {DEADLINE:?}"),
+                detail: format!("the API server did not respond to a review within {DEADLINE:?}"),
             };
             tokio::time::timeout(DEADLINE, review()).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
         });
         answer.await.unwrap_or_else(|Full| {
-            let detail = format!("{MOST_OPEN} reviews wait for the API server already; this one is not asked for");
+            let detail = format!("{MOST_OPEN} reviews are waiting for the API server already; this one was not sent");
             Err(ApiError { kind: ApiErrorKind::Busy { retry_after: None }, detail })
         })
     }
@@ -209,13 +208,13 @@ impl<R: Requests, K: Ord + Clone, V: Clone> Line<R, K, V> {
         path: &str,
         question: &T,
     ) -> Result<A, ApiError> {
-        // Never closed, so a slot always comes.
+        // The semaphore is never closed.
         let _slot = self.slots.acquire().await;
         self.api.create(path, question).await
     }
 }
 
-/// Asking again may help.
+/// Whether a retry may succeed.
 const fn may_pass(kind: ApiErrorKind) -> bool {
     match kind {
         ApiErrorKind::Unavailable | ApiErrorKind::Timeout | ApiErrorKind::Busy { .. } | ApiErrorKind::Failed => true,
@@ -238,7 +237,7 @@ impl<R: Requests> Reviews for ApiReviews<R> {
         if let Some(caller) = lock(&self.callers).get(&key, now) {
             return Ok(Some(caller));
         }
-        if lock(&self.nobodys).get(&key, now).is_some() {
+        if lock(&self.unauthenticated).get(&key, now).is_some() {
             return Ok(None);
         }
         self.tokens.join(key, || self.review_token(key, token)).await
@@ -272,7 +271,7 @@ fn question(caller: &Caller, access: &NodeAccess) -> SubjectAccessReviewSpec {
     }
 }
 
-/// How long the words are that whoever asks has chosen.
+/// Total length of the parts of a key that a caller chooses.
 fn length((caller, access): &(Caller, NodeAccess)) -> usize {
     let groups: usize = caller.groups.iter().map(String::len).sum();
     let extra: usize = caller.extra.iter().map(|(k, v)| k.len() + v.iter().map(String::len).sum::<usize>()).sum();

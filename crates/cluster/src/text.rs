@@ -1,13 +1,13 @@
-//! From the text of a manifest, YAML or JSON, to JSON.
+//! Parses a manifest, YAML or JSON, into JSON.
 //!
-//! What upstream's reader takes is taken here, so that a manifest that works there works here: YAML 1.1's booleans and
-//! octal numbers, repeated keys (the last one counts), and more than one document (the first one counts).
+//! Accepts what upstream's parser accepts: YAML 1.1 booleans and octal numbers, duplicate keys (the last one counts), and
+//! several documents (the first one counts).
 //! upstream: apimachinery/pkg/util/yaml ToJSON, by way of sigs.k8s.io/yaml (v1.36).
 
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
-/// Why a text is not JSON or YAML.
+/// Why a text is neither JSON nor YAML.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum TextError {
     #[error("it is empty")]
@@ -20,11 +20,11 @@ pub(crate) enum TextError {
     Unreadable { problem: String },
 }
 
-/// What a text holds.
+/// A parsed text.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Text {
     pub(crate) value: Value,
-    /// Documents after the first, which are not used.
+    /// Number of documents after the first, which are not used.
     pub(crate) ignored: usize,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Text, TextError> {
     let text = std::str::from_utf8(bytes).map_err(not_text)?;
     let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with('{') {
-        // What begins like JSON is read as JSON alone, as upstream does.
+        // As upstream, a text that begins like JSON is parsed as JSON only.
         let value = serde_json::from_str(text).map_err(|error| not_json(&error))?;
         return Ok(Text { value, ignored: 0 });
     }
@@ -45,11 +45,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Text, TextError> {
     Ok(Text { value, ignored })
 }
 
-/// A number without a fraction is an integer, however it is written: `1e3` may stand where an integer is wanted.
+/// Turns whole floats into integers: `1e3` is allowed where an integer is expected.
 fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
-            // Up to here every whole f64 is exactly one integer, and prints as it.
+            // Up to here every whole f64 is exactly one integer.
             const EXACT: f64 = 9_007_199_254_740_992.0;
             let float = number.as_f64().unwrap_or_default();
             if float.fract() == 0.0
@@ -77,7 +77,7 @@ fn malformed(error: &serde_saphyr::Error) -> TextError {
     let problem = error.to_string();
     match error.location() {
         Some(at) => {
-            // The reader's own words end with the place, which we put first.
+            // The parser's message ends with the position, which our message puts first.
             let place = format!(" at line {}, column {}", at.line(), at.column());
             let problem = problem.replace(&place, "");
             TextError::Malformed { line: at.line(), column: at.column(), problem }

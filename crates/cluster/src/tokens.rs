@@ -1,4 +1,4 @@
-//! Tokens of service accounts, made for one pod and kept until they are to be replaced (TOK-01, TOK-02).
+//! Service account tokens, requested for one pod and cached until they need a refresh (TOK-01, TOK-02).
 
 #[cfg(test)]
 mod tests;
@@ -18,11 +18,11 @@ use tracing::warn;
 use crate::api::encode;
 use crate::requests::Requests;
 
-/// Pauses before a request that was refused is made again. What the server lacks, it mostly has a few milliseconds later.
+/// Pauses before a rejected request is repeated: the API server may see the pod's binding a few milliseconds later.
 const AFTER_REFUSAL: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(90), Duration::from_millis(400)];
 
-/// Asks for tokens and remembers them. A node keeps as many as its pods ask for; those that expired go when a new one
-/// comes, those of a pod when it goes.
+/// Requests and caches tokens. Expired tokens are removed when a new one is cached, the tokens of a pod when the pod is
+/// forgotten.
 #[doc(alias = "tokenManager")]
 pub struct ApiTokens<R> {
     api: R,
@@ -32,7 +32,7 @@ pub struct ApiTokens<R> {
 }
 
 impl<R: Requests> ApiTokens<R> {
-    /// Remembers none.
+    /// An empty cache.
     pub fn new(api: R, clock: Clock, rng: Arc<dyn Rng>) -> Self {
         Self { api, clock, rng, kept: Mutex::default() }
     }
@@ -41,7 +41,7 @@ impl<R: Requests> ApiTokens<R> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A pod that was bound a moment ago may be known here before the server's admission knows that it is ours.
+    /// Repeats rejected requests: a pod may be known here before the server's node authorizer knows that it is bound here.
     async fn post(&self, path: &str, request: &TokenRequest) -> Result<TokenRequest, ApiError> {
         for pause in AFTER_REFUSAL {
             match self.api.create(path, request).await {
@@ -70,11 +70,11 @@ impl<R: Requests> ApiTokens<R> {
             ..TokenRequest::default()
         };
         let answer = self.post(&path, &request).await?;
-        // The server may give it a shorter or a longer life than was asked for.
+        // The server may grant a shorter or longer lifetime than requested.
         let seconds = answer.spec.and_then(|spec| spec.expiration_seconds).unwrap_or(wish.expiration_seconds);
         let status = answer.status.unwrap_or_default();
         let (Some(token), Some(expires)) = (status.token, status.expiration_timestamp.map(|time| time.0)) else {
-            let detail = "the answer holds no token".to_owned();
+            let detail = "the response has no token".to_owned();
             return Err(ApiError { kind: ApiErrorKind::Garbage, detail });
         };
         let jitter = max_jitter(seconds).mul_f64(self.rng.fraction());
@@ -100,7 +100,7 @@ impl<R: Requests> Tokens for ApiTokens<R> {
             }
             Err(err) => match kept.filter(|token| self.clock.wall() < token.expires) {
                 Some(token) => {
-                    warn!(%pod, %err, account = %wish.service_account, "Could not replace a token: it is used until it expires");
+                    warn!(%pod, %err, account = %wish.service_account, "Couldn't update token; using the cached one until it expires");
                     Ok(token)
                 }
                 None => Err(ApiError { detail: format!("failed to fetch token: {}", err.detail), ..err }),

@@ -1,4 +1,4 @@
-//! What is watched as a whole: services, this node, runtime classes (BOOT-17, ENV-03, RTC-01).
+//! Objects that are watched as a whole: services, the node, RuntimeClasses (BOOT-17, ENV-03, RTC-01).
 
 #[cfg(test)]
 mod tests;
@@ -18,23 +18,23 @@ use crate::api::{Extent, encode};
 use crate::requests::{Collection, Follow, Followed, Requests};
 
 const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
-/// How long a pod that names a RuntimeClass waits for the first list of them.
+/// How long a pod with a RuntimeClass waits for the first list of RuntimeClasses.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Handlers by the name of their class.
+/// Runtime handlers by the name of their RuntimeClass.
 type Handlers = BTreeMap<String, String>;
 
-/// The view that others hold. Clones are the same view.
+/// The watched objects, for readers. Clones share them.
 pub struct WatchedCluster<R> {
     api: R,
     services: watch::Receiver<Option<Arc<Vec<Service>>>>,
     node: watch::Receiver<Option<Arc<Node>>>,
     classes: watch::Receiver<Option<Arc<Handlers>>>,
-    /// Classes are followed from the first question on: most nodes never have one.
+    /// RuntimeClasses are watched once a pod needs one: most nodes never do.
     first_question: Arc<Notify>,
 }
 
-/// The task that keeps it up to date.
+/// The task that runs the watches.
 pub struct ClusterFollower<R> {
     api: R,
     node_name: String,
@@ -45,18 +45,18 @@ pub struct ClusterFollower<R> {
 }
 
 impl<R: Requests + Follow> WatchedCluster<R> {
-    /// A view that knows nothing yet, and the task that fills it.
+    /// An empty view, and the task that fills it.
     pub fn new(api: R, node_name: &str) -> (Self, ClusterFollower<R>) {
-        let (tell_services, services) = watch::channel(None);
-        let (tell_node, node) = watch::channel(None);
-        let (tell_classes, classes) = watch::channel(None);
+        let (services_sender, services) = watch::channel(None);
+        let (node_sender, node) = watch::channel(None);
+        let (classes_sender, classes) = watch::channel(None);
         let first_question = Arc::new(Notify::new());
         let follower = ClusterFollower {
             api: api.clone(),
             node_name: node_name.to_owned(),
-            services: tell_services,
-            node: tell_node,
-            classes: tell_classes,
+            services: services_sender,
+            node: node_sender,
+            classes: classes_sender,
             first_question: Arc::clone(&first_question),
         };
         (Self { api, services, node, classes, first_question }, follower)
@@ -67,7 +67,7 @@ impl<R: Requests + Follow> ClusterFollower<R> {
     /// Runs until cancelled.
     pub async fn run(self, cancel: CancellationToken) {
         let Self { api, node_name, services, node, classes, first_question } = self;
-        // Headless services have no address to tell of.
+        // Headless services have no environment variables.
         let with_address = Collection {
             path: "/api/v1/services".into(),
             field_selector: "spec.clusterIP!=None".into(),
@@ -98,11 +98,11 @@ impl<R: Requests + Follow> ClusterFollower<R> {
                 return;
             }
             let all = Collection { path: CLASSES.into(), field_selector: String::new(), extent: Extent::Many };
-            let told = move |all: Vec<Arc<RuntimeClass>>| {
+            let publish = move |all: Vec<Arc<RuntimeClass>>| {
                 let handlers = all.iter().map(|c| (c.metadata.name.clone().unwrap_or_default(), c.handler.clone()));
                 classes.send_replace(Some(Arc::new(handlers.collect())));
             };
-            api.follow(all, told, cancel.clone()).await;
+            api.follow(all, publish, cancel.clone()).await;
         };
         tokio::join!(services, node, classes);
     }
@@ -128,14 +128,14 @@ impl<R: Requests + Follow> ClusterView for WatchedCluster<R> {
         };
         match known.and_then(|known| known.get(class).cloned()) {
             Some(handler) => Ok(handler),
-            // It may have been made a moment ago, with the pod right after it.
+            // The class may have been created just before the pod.
             None => Ok(self.api.get::<RuntimeClass>(&format!("{CLASSES}/{}", encode(class))).await?.handler),
         }
     }
 }
 
 impl Followed for Service {
-    /// A pod's environment needs the address and the ports.
+    /// Keeps what a pod's environment needs: address and ports.
     fn trim(&mut self) {
         self.status = None;
         let meta = std::mem::take(&mut self.metadata);

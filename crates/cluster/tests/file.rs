@@ -11,23 +11,23 @@ use tempfile::TempDir;
 
 mod support;
 
-/// Never within a test: what is seen was told by the kernel.
+/// Never within a test: changes are seen by inotify alone.
 const RARELY: Duration = Duration::from_secs(3600);
-/// Soon: what is seen may have been found by a list.
+/// Soon: changes may be found by a relist of the directory.
 const OFTEN: Duration = Duration::from_millis(20);
 
 fn source(path: &Path, every: Duration) -> Running {
     Running::start(FileSource::new(path, every, node()))
 }
 
-/// Puts a file into place in one step.
+/// Moves a complete file into place.
 fn place(dir: &Path, name: &str, content: &str) {
     let hidden = dir.join(format!(".{name}.new"));
     fs::write(&hidden, content).expect("a file can be written");
     fs::rename(hidden, dir.join(name)).expect("a file can be moved");
 }
 
-/// What a directory, made by `fill`, is read as at start.
+/// The first delivery for a directory that `fill` has filled.
 async fn check(fill: impl FnOnce(&Path), want: Expect) {
     let dir = TempDir::new().expect("a directory can be made");
     fill(dir.path());
@@ -55,7 +55,7 @@ async fn src_01_a_directory_is_read_in_order_without_dot_files() {
 }
 
 #[tokio::test]
-async fn each_bad_manifest_is_named_with_its_fault_and_stops_no_other() {
+async fn a_bad_manifest_is_reported_and_does_not_block_the_others() {
     let with_good = |fill: fn(&Path)| {
         move |dir: &Path| {
             fill(dir);
@@ -134,7 +134,7 @@ async fn each_bad_manifest_is_named_with_its_fault_and_stops_no_other() {
 }
 
 #[tokio::test]
-async fn a_manifest_of_the_greatest_size_is_read() {
+async fn a_manifest_of_the_maximum_size_is_read() {
     check(
         |dir| {
             let mut text = manifest("big", "1");
@@ -155,13 +155,13 @@ async fn links_are_followed() {
 }
 
 #[tokio::test]
-async fn the_kernel_tells_of_files_that_come_change_and_go() {
+async fn inotify_reports_created_changed_and_deleted_files() {
     let dir = TempDir::new().unwrap();
     let mut running = source(dir.path(), RARELY);
     assert_eq!(running.next().await, "[]");
     place(dir.path(), "web.yaml", &manifest("web", "1"));
     assert_eq!(running.next().await, "[web=1]");
-    // Written in place: it counts when its writer closes it.
+    // Written in place: read when its writer closes it.
     fs::write(dir.path().join("web.yaml"), manifest("web", "2")).unwrap();
     running.until("[web=2]").await;
     fs::write(dir.path().join("db.yaml"), manifest("db", "1")).unwrap();
@@ -179,7 +179,7 @@ async fn the_kernel_tells_of_files_that_come_change_and_go() {
     running.stop().await;
 }
 
-/// Half a manifest may be valid: it is not read before it is closed.
+/// Half a manifest may be valid: a file is not read before its writer closes it.
 #[tokio::test]
 async fn a_file_that_is_being_written_is_not_read() {
     use std::io::Write as _;
@@ -189,7 +189,7 @@ async fn a_file_that_is_being_written_is_not_read() {
     let mut file = fs::File::create(dir.path().join("web.yaml")).unwrap();
     file.write_all(manifest("half", "1").as_bytes()).unwrap();
     file.flush().unwrap();
-    // Another file, so that the events of the first one have been seen by then.
+    // Another file, which orders the test after the events of the first one.
     place(dir.path(), "other.yaml", &manifest("other", "1"));
     assert_eq!(running.next().await, "[other=1]");
     drop(file);
@@ -197,7 +197,7 @@ async fn a_file_that_is_being_written_is_not_read() {
     running.stop().await;
 }
 
-/// Our difference: upstream removes the pod at its next list.
+/// Difference: upstream removes the pod at its next list.
 #[tokio::test]
 async fn a_manifest_that_turns_bad_keeps_its_pod_until_the_file_is_gone() {
     for every in [RARELY, OFTEN] {
@@ -221,7 +221,7 @@ async fn a_manifest_that_turns_bad_keeps_its_pod_until_the_file_is_gone() {
 }
 
 #[tokio::test]
-async fn src_02_a_path_that_does_not_exist_is_empty_and_found_when_it_comes() {
+async fn src_02_a_path_that_does_not_exist_is_empty_and_is_read_once_it_exists() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("later");
     let mut running = source(&path, RARELY);
@@ -229,7 +229,7 @@ async fn src_02_a_path_that_does_not_exist_is_empty_and_found_when_it_comes() {
     fs::create_dir(&path).unwrap();
     place(&path, "web.yaml", &manifest("web", "1"));
     running.until("[web=1]").await;
-    // And gone again, with all in it: so it is with upstream.
+    // Removed again with its content: the pods go, as with upstream.
     fs::remove_dir_all(&path).unwrap();
     running.until("[]").await;
     fs::create_dir(&path).unwrap();
@@ -256,7 +256,7 @@ async fn a_single_file_is_read_and_watched() {
 }
 
 #[tokio::test]
-async fn a_list_finds_what_the_kernel_does_not_tell() {
+async fn a_relist_finds_changes_that_inotify_does_not_report() {
     let elsewhere = TempDir::new().unwrap();
     let target = elsewhere.path().join("real");
     fs::write(&target, manifest("web", "1")).unwrap();
@@ -269,9 +269,9 @@ async fn a_list_finds_what_the_kernel_does_not_tell() {
     running.stop().await;
 }
 
-/// A ConfigMap volume changes all its files by moving one link.
+/// A ConfigMap volume changes all its files by renaming one link.
 #[tokio::test]
-async fn a_volume_of_manifests_is_followed_at_once() {
+async fn a_manifest_directory_on_a_configmap_volume_is_followed_at_once() {
     use std::os::unix::fs::symlink;
     let dir = TempDir::new().unwrap();
     let version = |name: &str, image: &str| {
@@ -295,7 +295,7 @@ async fn nothing_is_delivered_when_nothing_changed() {
     place(dir.path(), "web.yaml", &manifest("web", "1"));
     let mut running = source(dir.path(), OFTEN);
     assert_eq!(running.next().await, "[web=1]");
-    // The same content again, then something else: only the latter is told.
+    // The same content again, then another file: only the latter is delivered.
     place(dir.path(), "web.yaml", &manifest("web", "1"));
     place(dir.path(), "db.yaml", &manifest("db", "1"));
     assert_eq!(running.next().await, "[db=1 web=1]");

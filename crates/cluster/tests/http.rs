@@ -1,4 +1,4 @@
-//! Pods from a URL (SRC-03), on a server of our own on loopback.
+//! Pods from a URL (SRC-03), from a server on loopback.
 #![expect(clippy::unwrap_used, reason = "a test whose server cannot be set up has failed")]
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ mod support;
 
 const OFTEN: Duration = Duration::from_millis(10);
 
-/// What the server answers, and what it was asked.
+/// A scripted manifest server that records its requests.
 #[derive(Clone)]
 struct Server {
     address: SocketAddr,
@@ -47,7 +47,7 @@ impl Server {
                 let service = service_fn(|request| std::future::ready(Ok::<_, Infallible>(shared.handle(&request))));
                 let connection =
                     hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                // A client that leaves early is no fault of the server.
+                // A client may close early.
                 connection.await.ok();
             }
         });
@@ -70,7 +70,7 @@ impl Server {
         self.answer.lock().unwrap().clone().map(Full::new)
     }
 
-    fn says(&self, body: impl Into<Bytes>) {
+    fn serves(&self, body: impl Into<Bytes>) {
         *self.answer.lock().unwrap() = Response::new(body.into());
     }
 
@@ -78,7 +78,7 @@ impl Server {
         *self.answer.lock().unwrap() = Response::builder().status(status).body("no".into()).unwrap();
     }
 
-    /// Waits until it has been asked `more` times from now on.
+    /// Waits for `more` further requests.
     async fn rounds(&self, more: usize) {
         let mut asked = self.asked.subscribe();
         let goal = asked.borrow().len() + more;
@@ -96,7 +96,7 @@ impl Server {
     }
 }
 
-/// A pod in a list, which need not say what it is.
+/// A pod in a list, without `kind` and `apiVersion`.
 fn item(name: &str, image: &str) -> String {
     format!("{{metadata: {{name: {name}}}, spec: {{containers: [{{name: app, image: 'i:{image}'}}]}}}}")
 }
@@ -106,72 +106,72 @@ fn list(items: &[String]) -> String {
 }
 
 #[tokio::test]
-async fn src_03_a_pod_or_a_list_of_pods_is_taken_and_only_changes_are_told() {
+async fn src_03_a_pod_or_a_pod_list_is_read_and_only_changes_are_delivered() {
     let mut tasks = JoinSet::new();
     let server = Server::start(&mut tasks).await;
-    server.says(manifest("web", "1"));
+    server.serves(manifest("web", "1"));
     let mut running = server.source("/pods", &[]);
     assert_eq!(running.next().await, "[web=1]");
     server.rounds(3).await;
-    assert!(running.nothing_waits(), "an unchanged body is not told again");
-    server.says(list(&[item("a", "1"), item("b", "2")]));
+    assert!(running.nothing_waits(), "an unchanged body is not delivered again");
+    server.serves(list(&[item("a", "1"), item("b", "2")]));
     assert_eq!(running.next().await, "[a=1 b=2]");
-    server.says("apiVersion: v1\nkind: PodList\n");
+    server.serves("apiVersion: v1\nkind: PodList\n");
     assert_eq!(running.next().await, "[]");
     running.stop().await;
 }
 
 #[tokio::test]
-async fn an_empty_body_is_an_empty_set_and_the_old_body_is_news_again() {
+async fn an_empty_body_is_an_empty_set_and_the_old_body_is_delivered_again() {
     let mut tasks = JoinSet::new();
     let server = Server::start(&mut tasks).await;
     let mut running = server.source("/pods", &[]);
     assert_eq!(running.next().await, "[]", "the source is ready");
-    server.says(manifest("web", "1"));
+    server.serves(manifest("web", "1"));
     running.until("[web=1]").await;
-    server.says("");
+    server.serves("");
     running.until("[]").await;
-    server.says(manifest("web", "1"));
+    server.serves(manifest("web", "1"));
     running.until("[web=1]").await;
     running.stop().await;
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_leaves_the_pods_as_they_were() {
+async fn a_failed_read_leaves_the_pods_as_they_were() {
     let mut tasks = JoinSet::new();
     let server = Server::start(&mut tasks).await;
     server.fails(StatusCode::NOT_FOUND);
     let mut running = server.source("/pods", &[]);
     server.rounds(5).await;
     assert!(running.nothing_waits(), "a source that was never read is not ready");
-    server.says(manifest("web", "1"));
+    server.serves(manifest("web", "1"));
     assert_eq!(running.next().await, "[web=1]");
     server.fails(StatusCode::INTERNAL_SERVER_ERROR);
     server.rounds(3).await;
-    server.says("kind: [");
+    server.serves("kind: [");
     server.rounds(3).await;
-    server.says(vec![b'#'; MAX_MANIFEST + 1]);
+    server.serves(vec![b'#'; MAX_MANIFEST + 1]);
     server.rounds(3).await;
     assert!(running.nothing_waits());
-    server.says(manifest("web", "2"));
+    server.serves(manifest("web", "2"));
     assert_eq!(running.next().await, "[web=2]");
     running.stop().await;
 }
 
-/// Our difference: upstream refuses the whole list.
+/// Difference: upstream rejects the whole list.
 #[tokio::test]
-async fn a_bad_pod_of_a_list_stays_as_it_was_and_stops_no_other() {
+async fn a_bad_pod_of_a_list_stays_as_it_was_and_does_not_block_others() {
     let bad = |name: &str| format!("{{kind: Service, metadata: {{name: {name}, namespace: ns}}}}");
     let mut tasks = JoinSet::new();
     let server = Server::start(&mut tasks).await;
     let text = |seen: String| seen.replace(&server.address.to_string(), "SERVER");
-    server.says(list(&[item("a", "1"), bad("b")]));
+    server.serves(list(&[item("a", "1"), bad("b")]));
     let mut running = server.source("/pods", &[]);
     expect![[r#"
         [a=1]
         http://SERVER/pods: pod b of namespace ns: expected apiVersion: v1, kind: Pod, found apiVersion: v1, kind: Service"#]]
     .assert_eq(&text(running.next().await));
-    server.says(list(&["{kind: Service, metadata: {name: a}}".to_owned(), item("c", "1"), "{}".to_owned()]));
+    server.serves(list(&["{kind: Service, metadata: {name: a}}".to_owned(), item("c", "1"), "{}".to_owned()]));
     expect![[r#"
         [a=1 c=1]
         http://SERVER/pods: pod a: expected apiVersion: v1, kind: Pod, found apiVersion: v1, kind: Service; it goes on as it was last read
@@ -184,7 +184,7 @@ async fn a_bad_pod_of_a_list_stays_as_it_was_and_stops_no_other() {
 async fn headers_are_sent_and_redirects_followed() {
     let mut tasks = JoinSet::new();
     let server = Server::start(&mut tasks).await;
-    server.says(manifest("web", "1"));
+    server.serves(manifest("web", "1"));
     let headers = [("X-Token", "one"), ("X-Token", "two"), ("Authorization", "Bearer t")];
     let mut running = server.source("/old", &headers);
     assert_eq!(running.next().await, "[web=1]");
@@ -195,7 +195,7 @@ async fn headers_are_sent_and_redirects_followed() {
 }
 
 #[tokio::test]
-async fn a_redirect_without_end_is_given_up() {
+async fn endless_redirects_are_given_up() {
     let mut tasks = JoinSet::new();
     let server = Server::start(&mut tasks).await;
     let mut running = server.source("/loop", &[]);
@@ -204,12 +204,12 @@ async fn a_redirect_without_end_is_given_up() {
     running.stop().await;
 }
 
-/// All tasks of this test share its thread: a manifest that is read on it would hold all of them up.
+/// All tasks of this test share its thread: decoding a manifest on it would block all of them.
 #[tokio::test]
-async fn hostile_manifests_of_megabytes_are_read_off_the_async_thread() {
+async fn large_manifests_are_decoded_off_the_async_thread() {
     let mut tasks = JoinSet::new();
     let server = Server::start(&mut tasks).await;
-    server.says(manifest("web", "1"));
+    server.serves(manifest("web", "1"));
     let (reads, read) = std::sync::mpsc::channel();
     let decode = move |raw: &Value, origin: &Origin| {
         reads.send(std::thread::current().id())?;
@@ -226,10 +226,10 @@ async fn hostile_manifests_of_megabytes_are_read_off_the_async_thread() {
 
 /// The next round reads the body again.
 #[tokio::test]
-async fn a_reader_that_panics_leaves_the_pods_as_they_were() {
+async fn a_decoder_that_panics_leaves_the_pods_as_they_were() {
     let mut tasks = JoinSet::new();
     let server = Server::start(&mut tasks).await;
-    server.says(manifest("web", "1"));
+    server.serves(manifest("web", "1"));
     let decode = |raw: &Value, origin: &Origin| {
         let decoded = node().decode(raw, origin)?;
         assert_ne!(decoded.pod.metadata.name.as_deref(), Some("panics-n"), "on purpose");
@@ -238,16 +238,16 @@ async fn a_reader_that_panics_leaves_the_pods_as_they_were() {
     let url = format!("http://{}/pods", server.address);
     let mut running = Running::start(HttpSource::new(&url, &BTreeMap::new(), OFTEN, Arc::new(decode)).unwrap());
     assert_eq!(running.next().await, "[web=1]");
-    server.says(manifest("panics", "1"));
+    server.serves(manifest("panics", "1"));
     server.rounds(3).await;
     assert!(running.nothing_waits());
-    server.says(manifest("web", "2"));
+    server.serves(manifest("web", "2"));
     assert_eq!(running.next().await, "[web=2]");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_given_up_after_ten_seconds() {
+async fn a_server_that_does_not_respond_times_out_after_ten_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let mut running = Running::start(HttpSource::new(&url, &BTreeMap::new(), OFTEN, node()).unwrap());
@@ -260,7 +260,7 @@ async fn a_server_that_does_not_answer_is_given_up_after_ten_seconds() {
 }
 
 #[tokio::test]
-async fn a_url_that_cannot_work_is_refused_at_start() {
+async fn an_unusable_url_is_rejected_at_startup() {
     let check = |url: &str, header: &str| {
         let headers = BTreeMap::from([(header.to_owned(), vec!["x".to_owned()])]);
         match HttpSource::new(url, &headers, OFTEN, node()) {

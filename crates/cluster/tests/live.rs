@@ -1,5 +1,5 @@
-//! The client against a real control plane: `RUBELET_NODE_TESTS=1 RUBELET_CLUSTER=DIR`, where DIR is one that
-//! `tests/env/k8s.sh start DIR` was given. The fast tier leaves this out (`.config/nextest.toml`); without them it fails.
+//! The client against a real control plane: `RUBELET_NODE_TESTS=1 RUBELET_CLUSTER=DIR`, with the DIR of
+//! `tests/env/k8s.sh start DIR`. The fast tier leaves this out (`.config/nextest.toml`); without the variables it fails.
 #![expect(clippy::unwrap_used, reason = "a test whose cluster does not answer has failed")]
 
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// A control plane takes its time to come back.
+/// A control plane needs some time to restart.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 fn cluster() -> PathBuf {
@@ -59,14 +59,14 @@ fn pod(name: &str, node: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_real_server_is_as_the_fake_one() {
-    // One after the other: the second takes the server down.
+async fn the_real_server_behaves_as_the_fake_one() {
+    // One after the other: the second stops the control plane.
     let cluster = cluster();
-    verbs_refusals_and_watches(&cluster).await;
-    pods_come_and_go_and_outlive_a_control_plane_that_does_not(&cluster).await;
+    verbs_errors_and_watches(&cluster).await;
+    pods_come_and_go_and_survive_a_restart_of_the_control_plane(&cluster).await;
 }
 
-async fn verbs_refusals_and_watches(cluster: &Path) {
+async fn verbs_errors_and_watches(cluster: &Path) {
     let mut tasks = TaskGroup::new(&CancellationToken::new());
     let client = client(&cluster.join("admin.conf"), &mut tasks);
     let path = "/api/v1/namespaces/default/configmaps";
@@ -101,7 +101,7 @@ async fn verbs_refusals_and_watches(cluster: &Path) {
     tasks.stop().await;
 }
 
-async fn pods_come_and_go_and_outlive_a_control_plane_that_does_not(cluster: &Path) {
+async fn pods_come_and_go_and_survive_a_restart_of_the_control_plane(cluster: &Path) {
     let mut tasks = TaskGroup::new(&CancellationToken::new());
     let admin = client(&cluster.join("admin.conf"), &mut tasks);
     let node = client(&cluster.join("node.conf"), &mut tasks);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 use rubelet_cluster::CachedSource;
 use rubelet_cluster::api::{
-    ApiSource, Client, Credentials, Endpoint, Names, Options, ProxyEnvironment, Rate, user_agent,
+    ApiSource, Client, Credentials, Endpoint, Options, ProxyEnvironment, Rate, Resolver, user_agent,
 };
 use rubelet_cluster::certs::{self, ClientCertificate, ClusterServing, Reload, ServingSource};
 use rubelet_cluster::events::ApiEvents;
@@ -58,7 +58,7 @@ struct Connector {
     credentials: Credentials,
     clock: Clock,
     rate: Rate,
-    names: Names,
+    names: Resolver,
 }
 
 impl Connector {
@@ -67,7 +67,7 @@ impl Connector {
         Options {
             user_agent: user_agent(KUBERNETES_VERSION, program),
             rate: Some(self.rate),
-            names: self.names.clone(),
+            resolver: self.names.clone(),
             ..Options::default()
         }
     }
@@ -100,7 +100,7 @@ pub(crate) async fn join(
         credentials,
         clock: clock.clone(),
         rate: rate(config.kube_api_qps, config.kube_api_burst),
-        names: Names::default(),
+        names: Resolver::default(),
     };
     let client = connector.connect(None, tasks);
     let server = Server::new(client.clone(), Arc::clone(rng));

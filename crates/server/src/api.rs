@@ -1,13 +1,12 @@
-//! The node's HTTPS API on port 10250, which the API server, `kubectl` through it, and monitoring talk to; and the
-//! read-only port, if there is one (section 27).
+//! The node's HTTPS API on port 10250, for the API server, `kubectl` through it, and monitoring; and the read-only port, if
+//! it is configured (section 27).
 //!
-//! Who asks is told by a client certificate or a token (`authn`); what they may do is asked of the API server
-//! (`access`); only then is a request carried out. Nothing of a request becomes a path on this node: names are looked
-//! up among the pods that the node knows, and what is opened is what the runtime says. This module decides nothing about
-//! pods and changes none.
+//! A request is authenticated by a client certificate or a token (`authn`), authorized by the API server (`access`), and
+//! then served. No part of a request becomes a path on this node: names are looked up among the node's pods, and log paths
+//! come from the runtime. This module makes no decisions about pods and changes none.
 //!
-//! A client that is slow or silent costs a place for some seconds, and gives way to others (`connection`, `table`). What
-//! clients can cause before it is known who they are is bounded: reviews (`attempts`), certificates (`tls`), warnings.
+//! A slow or silent client holds a connection for some seconds and may be disconnected in favour of others (`connection`,
+//! `table`). What an unauthenticated client can cause is bounded: reviews (`attempts`), certificates (`tls`), warnings.
 
 mod access;
 mod answers;
@@ -18,14 +17,14 @@ mod handler;
 mod log_options;
 mod logs;
 mod metrics;
-mod patient;
 mod pods;
 mod routes;
 mod sessions;
-mod side;
+mod side_tasks;
 mod table;
 mod tls;
 mod upgrade;
+mod write_timeout;
 
 #[cfg(test)]
 mod tests;
@@ -55,69 +54,69 @@ use tls::Tls;
 pub use metrics::{EnginePage, MetricsPage, ProbePage};
 pub use tls::TlsError;
 
-/// When the port cannot be had, how long before the next try.
+/// Pause after a failed bind.
 const BIND_PAUSE: Duration = Duration::from_secs(5);
-/// The most threads for what blocks while the API is served, started when needed. The pools of `engine::blocking` bound
-/// reads of logs and searches of certificate chains below this number; the blocking work of pods has threads of its own.
+/// Most threads for blocking calls of the API, started on demand. The pools of `engine::blocking` limit log reads and
+/// certificate verification to fewer; the blocking calls for pods have threads of their own.
 const BLOCKING_THREADS: usize = logs::MOST_READERS + 16;
 
-/// What the node's API is made from.
+/// The parts of the node's API.
 #[derive(Clone)]
 pub struct ApiParts {
     /// The node's pods.
     pub node: Arc<dyn WatchedNode>,
     /// The runtime.
     pub runtime: Arc<dyn Runtime>,
-    /// Logs of containers.
+    /// Container logs.
     pub logs: Arc<dyn LogReader>,
-    /// What `/healthz` says.
+    /// `/healthz`.
     pub health: Health,
-    /// Who asks and what they may do; `None` for a node without an API server.
+    /// Authentication and authorization reviews; `None` for a node without an API server.
     pub reviews: Option<Arc<dyn Reviews>>,
-    /// Time.
+    /// The clock.
     pub clock: Clock,
     /// Name of the node.
     pub node_name: String,
-    /// What `/configz` answers: the configuration in effect, as JSON.
+    /// The document of `/configz`: the configuration in force, as JSON.
     pub configz: Bytes,
-    /// What others have for `/metrics`.
+    /// Further pages for `/metrics`.
     pub metrics: Vec<Arc<dyn MetricsPage>>,
-    /// What `/metrics/probes` has.
+    /// `/metrics/probes`.
     pub probe_metrics: Arc<dyn MetricsPage>,
-    /// How it is configured.
+    /// Settings.
     pub settings: ApiSettings,
 }
 
-/// What configuration and gates come down to for the API.
+/// The settings of the API, from configuration and feature gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiSettings {
-    /// Whoever shows nothing is let in as `system:anonymous`.
+    /// Requests without credentials are `system:anonymous`.
     pub anonymous: bool,
     /// Tokens are reviewed by the API server.
     pub tokens: bool,
-    /// Who decides what callers may do.
+    /// The authorization mode.
     pub authorization: AuthorizationMode,
-    /// Logs, commands and forwarded ports are served at all.
+    /// Logs, exec and port-forward are served.
     #[doc(alias = "enableDebuggingHandlers")]
     pub debugging: bool,
-    /// Files of `/var/log` are to be served. They are not; this says which words are true.
+    /// `enableSystemLogHandler`. Not supported; selects the error text.
     #[doc(alias = "enableSystemLogHandler")]
     pub system_logs: bool,
-    /// Profiles are to be served. They are not, either.
+    /// `enableProfilingHandler`. Not supported; selects the error text.
     #[doc(alias = "enableProfilingHandler")]
     pub profiling: bool,
-    /// The log level is to be changed by requests. It is not, either.
+    /// `enableDebugFlagsHandler`. Not supported; selects the error text.
     #[doc(alias = "enableDebugFlagsHandler")]
     pub debug_flags: bool,
-    /// `streamingConnectionIdleTimeout`: a session in which nothing moves for so long is ended.
+    /// `streamingConnectionIdleTimeout`: a session without traffic for this time is ended.
     pub idle: Duration,
-    /// A log can be had of one stream alone.
+    /// Logs can be restricted to one stream (gate `PodLogsQuerySplitStreams`).
     #[doc(alias = "PodLogsQuerySplitStreams")]
     pub split_streams: bool,
 }
 
 impl ApiSettings {
-    /// As configured.
+    /// From the configuration.
     pub fn new(config: &KubeletConfiguration, gates: &FeatureGates) -> Self {
         Self {
             anonymous: config.authentication.anonymous.enabled,
@@ -133,12 +132,12 @@ impl ApiSettings {
     }
 }
 
-/// How the API is encrypted.
+/// The TLS settings of the API.
 #[derive(Clone)]
 pub struct TlsParts {
-    /// The certificate that is shown; it may change at any time. Without one, handshakes fail (TLS-02).
+    /// The serving certificate, which may be rotated at any time. Without one, handshakes fail (TLS-02).
     pub certificate: watch::Receiver<Option<Arc<ServingCert>>>,
-    /// `authentication.x509.clientCAFile`: whose client certificates are believed. Read again when it has changed.
+    /// `authentication.x509.clientCAFile`: signs the client certificates. Read again when it has changed.
     pub client_ca: Option<PathBuf>,
     /// `tlsCipherSuites`; empty for all.
     pub cipher_suites: Vec<String>,
@@ -153,10 +152,10 @@ pub struct NodeServer {
 }
 
 impl NodeServer {
-    /// Takes the port of the HTTPS API.
+    /// Binds the port of the HTTPS API.
     ///
     /// # Errors
-    /// It cannot be had, or TLS is configured in a way that cannot be.
+    /// The port cannot be bound, or TLS cannot be set up as configured.
     pub async fn bind(address: SocketAddr, parts: ApiParts, tls: TlsParts) -> Result<Self, ServeError> {
         let tls = Arc::new(Tls::new(tls, parts.clock.clone())?);
         let listener = listen(address).await?;
@@ -166,10 +165,10 @@ impl NodeServer {
         Ok(Self { listener, port: Port::new(Arc::new(handler), Some(tls), stall, clock) })
     }
 
-    /// Takes the port of the read-only API, which is plain HTTP and open to whoever reaches it.
+    /// Binds the port of the read-only API, which is plain HTTP without authentication.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// The port cannot be bound.
     pub async fn bind_read_only(address: SocketAddr, parts: ApiParts) -> Result<Self, ServeError> {
         let listener = listen(address).await?;
         let (stall, clock) = (parts.settings.idle, parts.clock.clone());
@@ -177,24 +176,24 @@ impl NodeServer {
         Ok(Self { listener, port: Port::new(Arc::new(handler), None, stall, clock) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not return the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until cancelled; what goes on then is cut off.
+    /// Serves until cancelled; open connections are closed then.
     pub async fn run(self, cancel: CancellationToken) {
         connection::serve(self.listener, self.port, &cancel).await;
     }
 }
 
-/// Answers on `address` until cancelled: with `tls` the whole API, else what is read-only. A port that cannot be had is
-/// logged and tried again: the pods are worth more than it.
+/// Serves on `address` until cancelled: with `tls` the whole API, else the read-only one. A failed bind is logged and
+/// retried: pods are run without the API.
 ///
-/// With `tls` it runs on a thread of its own, so that handshakes hold up no pod (ADR 15).
+/// With `tls` it runs on a thread of its own, so that handshakes do not delay pods (ADR 15).
 #[doc(alias = "ListenAndServeKubeletServer")]
 pub async fn run(address: SocketAddr, parts: ApiParts, tls: Option<TlsParts>, cancel: CancellationToken) {
     if tls.is_none() {
@@ -205,7 +204,7 @@ pub async fn run(address: SocketAddr, parts: ApiParts, tls: Option<TlsParts>, ca
     let work = {
         let (parts, tls, cancel) = (parts.clone(), tls.clone(), cancel.clone());
         move || {
-            // Dropped when the thread ends, however that happens.
+            // Dropped when the thread ends, even by a panic.
             let _ended = ended;
             let _entered = span.enter();
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -214,7 +213,7 @@ pub async fn run(address: SocketAddr, parts: ApiParts, tls: Option<TlsParts>, ca
                 .max_blocking_threads(BLOCKING_THREADS)
                 .build()?;
             runtime.block_on(serve(address, parts, tls, cancel));
-            // A read of a log that hangs must not keep the process.
+            // A hanging log read must not keep the process alive.
             runtime.shutdown_background();
             io::Result::Ok(())
         }
@@ -222,19 +221,19 @@ pub async fn run(address: SocketAddr, parts: ApiParts, tls: Option<TlsParts>, ca
     let outcome = match std::thread::Builder::new().name("node-api".to_owned()).spawn(work) {
         Ok(thread) => {
             let _dropped = end.await;
-            // It has ended, or is about to.
+            // The thread has ended, or is about to.
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         }
         Err(err) => Err(err),
     };
     if let Err(err) = outcome {
-        error!(%err, "Cannot start a thread for the node's API: serving it beside the pods");
+        error!(%err, "Failed to start a thread for the node's API; serving it on the thread of the pods");
         serve(address, parts, tls, cancel).await;
     }
 }
 
 async fn serve(address: SocketAddr, parts: ApiParts, tls: Option<TlsParts>, cancel: CancellationToken) {
-    let mut told = false;
+    let mut logged = false;
     loop {
         let bound = match tls.clone() {
             Some(tls) => NodeServer::bind(address, parts.clone(), tls).await,
@@ -245,9 +244,9 @@ async fn serve(address: SocketAddr, parts: ApiParts, tls: Option<TlsParts>, canc
                 info!(%address, read_only = tls.is_none(), "Serving the node's API");
                 return server.run(cancel).await;
             }
-            Err(err) if !std::mem::replace(&mut told, true) => {
+            Err(err) if !std::mem::replace(&mut logged, true) => {
                 let err = rubelet_engine::chain::Chain(&err).to_string();
-                error!(%address, err, "Cannot serve the node's API: trying again");
+                error!(%address, err, "Failed to listen and serve the node's API; retrying");
             }
             Err(_) => {}
         }
@@ -263,13 +262,13 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })
 }
 
-/// The API cannot be served.
+/// Why the API cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The port cannot be had.
+    /// The port cannot be bound.
     #[error("listen on {address}")]
     Bind {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// Why not.
         #[source]

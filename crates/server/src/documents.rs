@@ -1,8 +1,8 @@
-//! What `rubelet pods` and `rubelet explain` are told, as plain data.
+//! The data that `rubelet pods` and `rubelet explain` show.
 //!
-//! Made by pure functions from the sync loop's view; nothing here waits or reads a clock. The documents travel as JSON
-//! and are also what `-o json` prints, so a field that has once been there keeps its name. Times that passed are told in
-//! seconds, so that a reader needs no clock of its own; times at which something happened are told as such.
+//! Made by pure functions from the sync loop's view, without waiting and without a clock. The documents travel as JSON and
+//! are also the output of `-o json`, so fields are never renamed. Durations are in seconds, so that a reader needs no clock
+//! of its own; points in time are timestamps.
 
 mod container;
 mod find;
@@ -24,93 +24,93 @@ pub use find::Miss;
 /// The node, and one line per pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeDocument {
-    /// How the runtime fares.
+    /// State of the container runtime.
     pub runtime: RuntimeDocument,
     /// Sources of pods that have not been read yet: `file`, `http`, `api`.
     pub unread_sources: Vec<String>,
-    /// How many jobs on pods panicked since the start. Each is a bug.
+    /// Pod jobs that panicked since the start. Each is a bug.
     pub job_panics: u64,
-    /// What held up the agent for the longest time since its start; `None` before anything did.
+    /// The longest poll of a task since the start; `None` before there was one.
     #[serde(default)]
     pub longest_hold_up: Option<HoldUpDocument>,
-    /// The pods, by namespace and name; what is no pod comes last.
+    /// The pods, by namespace and name; invalid manifests come last.
     pub pods: Vec<PodLine>,
 }
 
-/// One task that kept the agent's only thread from all others.
+/// A task that blocked the agent's only thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldUpDocument {
     /// The kind of task.
     pub task: String,
-    /// For how long.
+    /// The duration of the poll.
     pub millis: u64,
 }
 
-/// How the runtime fares.
+/// State of the container runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeDocument {
-    /// Pods can be worked on.
+    /// The runtime responds.
     pub up: bool,
-    /// Why not, or what was wrong lately.
+    /// Why it does not, or its most recent problem.
     pub problem: Option<String>,
-    /// Why pods that need a network of their own can't be started.
+    /// Why pods with a network of their own cannot be started.
     pub network_problem: Option<String>,
 }
 
 /// One pod in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodLine {
-    /// Namespace; empty for what is no pod.
+    /// Namespace; empty for an invalid manifest.
     pub namespace: String,
-    /// Name; for what is no pod, the file or URL that it came from.
+    /// Name; for an invalid manifest, its file or URL.
     pub name: String,
-    /// UID; empty for what is no pod.
+    /// UID; empty for an invalid manifest.
     pub uid: String,
-    /// How it fares, in one word.
+    /// Summary state.
     pub state: PodState,
-    /// Where it is in its life on this node; `None` for a pod that has none.
+    /// Stage of the pod's life cycle on this node; `None` if it has none.
     pub stage: Option<String>,
-    /// Why it is in this state, in one word.
+    /// Reason of the state, in one word.
     pub reason: Option<String>,
-    /// The same in a sentence.
+    /// The reason in a sentence.
     pub message: Option<String>,
-    /// Containers that are ready, of those that stay.
+    /// Ready containers, of `total`.
     pub ready: u32,
-    /// Containers that stay: the regular ones and sidecars.
+    /// Regular containers and sidecars.
     pub total: u32,
-    /// How often its containers were restarted.
+    /// Restarts of its containers.
     pub restarts: u32,
-    /// How long it has been known, as far back as anything here tells.
+    /// Age of the pod, as far back as it is known.
     pub age_seconds: Option<u64>,
-    /// Its address.
+    /// IP address.
     pub ip: Option<String>,
 }
 
-/// How a pod fares.
+/// Summary state of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PodState {
-    /// An older pod of the same name has not left yet.
+    /// An older pod of the same name has not finished yet.
     Waiting,
-    /// Something has yet to start.
+    /// Not all containers have started.
     Pending,
-    /// Something runs, or will run again.
+    /// A container runs, or will be restarted.
     Running,
-    /// All ended well.
+    /// All containers have succeeded.
     Succeeded,
-    /// All ended, something badly; or the pod was put to an end.
+    /// All containers have ended and one has failed; or the pod was ended, for example by its deadline.
     Failed,
-    /// It is being ended.
+    /// The pod is being terminated.
     Terminating,
-    /// It was ended, and is forgotten when its source lets it go.
+    /// The pod was terminated, and is forgotten when its source drops it.
     Terminated,
-    /// It was refused at the door.
+    /// The pod was rejected by admission.
     Rejected,
-    /// What was given is no pod that can be run.
+    /// The manifest is not a valid pod.
     Invalid,
 }
 
 impl PodState {
-    /// The word.
+    /// The name of the state.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -127,42 +127,42 @@ impl PodState {
     }
 }
 
-/// All that is known of a pod.
+/// The details of one pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PodStory {
-    /// What a list says of it.
+    /// The line of the list.
     #[serde(flatten)]
     pub line: PodLine,
-    /// Where it came from: `file`, `http`, `api`.
+    /// Its source: `file`, `http`, `api`.
     pub source: Option<String>,
-    /// How long it has been in its stage.
+    /// Time in its stage.
     pub stage_seconds: Option<u64>,
-    /// What its containers are given to end by themselves, once it is being ended.
+    /// Grace period of a terminating pod.
     pub grace_seconds: Option<u64>,
-    /// What went wrong last, until it goes right.
+    /// The last failure, until a sync succeeds.
     pub problem: Option<String>,
-    /// How many tries in a row failed.
+    /// Failed syncs in a row.
     pub failures: u32,
-    /// What it waits for.
+    /// What the pod waits for.
     pub waiting: Option<WaitingDocument>,
-    /// How a change of its resources stands, while one does: why it waits, what is being changed.
+    /// State of a resize, while there is one: why it is pending, and what is in progress.
     pub resize: Vec<String>,
     /// Its containers: init containers and sidecars in order, then the others.
     pub containers: Vec<ContainerStory>,
-    /// What happened to it here, by when each thing happened last.
+    /// The pod's events and steps, ordered by their last occurrence.
     pub timeline: Vec<Step>,
-    /// How many older steps were let go.
+    /// Number of older steps that were dropped.
     pub steps_dropped: u64,
 }
 
 /// What a pod waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingDocument {
-    /// What for.
+    /// Description.
     pub what: String,
-    /// For how long it has.
+    /// Time since it began to wait.
     pub since_seconds: Option<u64>,
-    /// In how long it is tried again, where that is known.
+    /// Time to the next attempt, if known.
     pub until_in_seconds: Option<u64>,
 }
 
@@ -171,70 +171,70 @@ pub struct WaitingDocument {
 pub struct ContainerStory {
     /// Name.
     pub name: String,
-    /// The part it plays: `init`, `sidecar`, `regular`, `ephemeral`.
+    /// `init`, `sidecar`, `regular` or `ephemeral`.
     pub role: String,
     /// Image.
     pub image: String,
     /// `Waiting`, `Running` or `Terminated`.
     pub state: String,
-    /// Why, in one word.
+    /// Reason, in one word.
     pub reason: Option<String>,
-    /// Why, in a sentence.
+    /// The reason in a sentence.
     pub message: Option<String>,
-    /// It is ready.
+    /// Whether it is ready.
     pub ready: bool,
-    /// How often it was restarted.
+    /// Number of restarts.
     pub restarts: u32,
-    /// How long it has been in this state, where that is known.
+    /// Time in this state, if known.
     pub since_seconds: Option<u64>,
-    /// With what it exited, if it has ended.
+    /// Exit code, if it has terminated.
     pub exit_code: Option<i32>,
-    /// In how long it is started again, if that is waited for.
+    /// Time to the next start, while it is in back-off.
     pub next_start_in_seconds: Option<u64>,
-    /// How its last instance ended.
+    /// Termination of the previous instance.
     pub last_end: Option<EndDocument>,
-    /// Its probes that do not pass now.
+    /// Its probes that fail now.
     pub failing_probes: Vec<ProbeDocument>,
 }
 
-/// A probe that does not pass.
+/// A failing probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeDocument {
     /// `startup`, `readiness` or `liveness`.
     pub kind: String,
-    /// What it said last.
+    /// The last result.
     pub said: String,
-    /// How often in a row it failed; 0 if it could not be asked.
+    /// Failures in a row; 0 if the probe could not be run.
     pub times: u32,
 }
 
-/// How an instance of a container ended.
+/// Termination of a container instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndDocument {
-    /// With what it exited.
+    /// Exit code.
     pub exit_code: i32,
-    /// Why, in one word.
+    /// Reason, in one word.
     pub reason: Option<String>,
-    /// Its last words.
+    /// Termination message.
     pub message: Option<String>,
-    /// How long ago.
+    /// Time since the termination.
     pub seconds_ago: Option<u64>,
 }
 
-/// One thing that happened.
+/// One entry of the timeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// When it happened last.
+    /// Last occurrence.
     pub at: Timestamp,
-    /// When it happened first.
+    /// First occurrence.
     pub first: Timestamp,
-    /// What.
+    /// Description.
     pub what: String,
-    /// How often.
+    /// Number of occurrences.
     pub times: u32,
-    /// How long it took, where that is known.
+    /// Duration, if known.
     pub took_seconds: Option<f64>,
-    /// It went wrong.
+    /// Whether it was a failure.
     pub bad: bool,
 }
 
@@ -257,11 +257,11 @@ pub fn node_document(view: &NodeView) -> NodeDocument {
     }
 }
 
-/// All that is known of the pod that `word` names: its name, `namespace/name`, UID, or enough of one to be unique; for
-/// what is no pod, the file or URL.
+/// The details of the pod that `word` names: its name, `namespace/name`, UID, or a unique prefix of one; for an invalid
+/// manifest, its file or URL.
 ///
 /// # Errors
-/// No pod is meant by `word`, or more than one.
+/// No pod matches `word`, or several do.
 pub fn pod_story(view: &NodeView, word: &str) -> Result<PodStory, Miss> {
     let entries = entries(view);
     let lines: Vec<&PodLine> = entries.iter().map(|(_, line)| line).collect();
@@ -275,7 +275,7 @@ pub fn pod_story(view: &NodeView, word: &str) -> Result<PodStory, Miss> {
     })
 }
 
-/// Anything that has a line.
+/// Everything that has a line.
 enum Entry<'a> {
     Pod(&'a WorkerView),
     Rejected(&'a Rejected),
@@ -294,7 +294,7 @@ fn entries(view: &NodeView) -> Vec<(Entry<'_>, PodLine)> {
     all
 }
 
-/// Whole seconds from `earlier` to `now`; none if the clock was set back in between.
+/// Whole seconds from `earlier` to `now`; `None` if the clock was set back in between.
 fn seconds_since(now: Timestamp, earlier: Timestamp) -> Option<u64> {
     u64::try_from(now.duration_since(earlier).as_secs()).ok()
 }

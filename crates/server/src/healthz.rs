@@ -1,10 +1,9 @@
 //! `/healthz` on a port of its own, for systemd units, `kubeadm` and node problem detectors.
 //!
-//! Paths, words and status codes are upstream's; nothing else is served on this port, for it is open to whoever reaches
-//! it (CVE-2019-11248 served a profiler here). One thing differs: upstream's port only says that the process is there
-//! (TRAP-16), while this one also has the check `syncloop`, which upstream has on the authenticated port alone. It fails
-//! when the loop hangs, and only then: a loop that was quiet because nothing happened, or because the runtime is away, is
-//! asked and answers.
+//! Paths, texts and status codes are upstream's. Nothing else is served on this port, because it needs no authentication
+//! (CVE-2019-11248 was a profiler on it). One difference: upstream's port only shows that the process is alive (TRAP-16);
+//! this one also has the check `syncloop`, which upstream has on the authenticated port only. The check fails only when
+//! the sync loop hangs: a loop that was idle, or waits for the runtime, is queried and responds.
 //! upstream: cmd/kubelet/app/server.go run, apiserver/pkg/server/healthz/healthz.go InstallHandler (v1.36)
 
 #[cfg(test)]
@@ -26,20 +25,20 @@ use crate::http1::{Answer, serve, text};
 use crate::url::query_values;
 use crate::watched::WatchedNode;
 
-/// Health checkers at a time.
+/// Concurrent connections.
 const SLOTS: usize = 32;
-/// When the port cannot be had, how long before the next try. upstream: cmd/kubelet/app/server.go run (v1.36)
+/// Pause after a failed bind. upstream: cmd/kubelet/app/server.go run (v1.36)
 const BIND_PAUSE: Duration = Duration::from_secs(5);
-/// The loop counts as hanging after twice its resync period without a sign of life, but not before this (LOOP-03).
+/// The sync loop is queried after twice its resync period without activity, but not before this (LOOP-03).
 const LEAST_PATIENCE: Duration = Duration::from_secs(5 * 60);
-/// A loop that was quiet for so long has to answer within this.
+/// Deadline for the response of an inactive sync loop.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Every check on this port, in the order in which they are told.
+/// The checks on this port, in the order of the verbose response.
 const CHECKS: &[&str] = &["ping", "syncloop"];
-/// Every check on the node's API: `log` is that logging does not block, which ours cannot.
+/// The checks on the node's API. `log` is that logging does not block, which rubelet's cannot.
 pub(crate) const API_CHECKS: &[&str] = &["ping", "log", "syncloop"];
 
-/// What is checked.
+/// The health of the node.
 #[derive(Clone)]
 pub struct Health {
     node: Arc<dyn WatchedNode>,
@@ -47,7 +46,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Of a node whose loop acts at least every `sync_frequency`.
+    /// The health of a node whose sync loop acts at least every `sync_frequency`.
     #[doc(alias = "SyncLoopHealthCheck")]
     pub fn new(node: Arc<dyn WatchedNode>, sync_frequency: Duration) -> Self {
         Self { node, patience: LEAST_PATIENCE.max(sync_frequency.saturating_mul(2)) }
@@ -80,16 +79,16 @@ impl Health {
     #[doc(alias = "handleRootHealth")]
     async fn all(&self, checks: &[&str], query: Option<&str>) -> Answer {
         let excluded = query_values(query, "exclude");
-        let (mut told, mut failed) = (String::new(), false);
+        let (mut report, mut failed) = (String::new(), false);
         // Writing to a string cannot fail.
         for check in checks.iter().copied() {
             if excluded.iter().any(|name| name == check) {
-                let _ = writeln!(told, "[+]{check} excluded: ok");
+                let _ = writeln!(report, "[+]{check} excluded: ok");
             } else if self.problem(check).await.is_some() {
-                let _ = writeln!(told, "[-]{check} failed: reason withheld");
+                let _ = writeln!(report, "[-]{check} failed: reason withheld");
                 failed = true;
             } else {
-                let _ = writeln!(told, "[+]{check} ok");
+                let _ = writeln!(report, "[+]{check} ok");
             }
         }
         let mut unknown: Vec<String> =
@@ -98,12 +97,12 @@ impl Health {
         unknown.dedup();
         if !unknown.is_empty() {
             let names = unknown.join(",");
-            let _ = writeln!(told, "warn: some health checks cannot be excluded: no matches for {names}");
+            let _ = writeln!(report, "warn: some health checks cannot be excluded: no matches for {names}");
         }
         match (failed, query_values(query, "verbose").is_empty()) {
-            (true, _) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{told}healthz check failed\n")),
+            (true, _) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{report}healthz check failed\n")),
             (false, true) => text(StatusCode::OK, "ok"),
-            (false, false) => text(StatusCode::OK, format!("{told}healthz check passed\n")),
+            (false, false) => text(StatusCode::OK, format!("{report}healthz check passed\n")),
         }
     }
 }
@@ -115,23 +114,23 @@ pub struct Healthz {
 }
 
 impl Healthz {
-    /// Takes the port.
+    /// Binds the port.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// The port cannot be bound.
     pub async fn bind(address: SocketAddr, health: Health) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(address).await?, health })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not return the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until cancelled.
+    /// Serves until cancelled.
     pub async fn run(self, cancel: CancellationToken) {
         let health = self.health;
         let handler = move |(), request: Request<Incoming>| {
@@ -142,19 +141,18 @@ impl Healthz {
     }
 }
 
-/// Answers on `address` until cancelled. A port that cannot be had is told and tried again: the node is worth more than
-/// its health port.
+/// Serves on `address` until cancelled. A failed bind is logged and retried: pods are run without the health port.
 pub async fn run(address: SocketAddr, health: Health, cancel: CancellationToken) {
-    let mut told = false;
+    let mut logged = false;
     loop {
         match Healthz::bind(address, health.clone()).await {
             Ok(server) => {
                 info!(%address, "Serving /healthz");
                 return server.run(cancel).await;
             }
-            Err(err) if !told => {
-                error!(%address, %err, "Cannot serve /healthz: is another kubelet running? Trying again");
-                told = true;
+            Err(err) if !logged => {
+                error!(%address, %err, "Failed to start healthz server: is another kubelet running? Retrying");
+                logged = true;
             }
             Err(_) => {}
         }

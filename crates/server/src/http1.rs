@@ -1,8 +1,8 @@
-//! HTTP/1 for few, short requests: one request per connection, and nobody can hold one for long.
+//! HTTP/1 for few, short requests: one request per connection, with short timeouts.
 //!
-//! A peer that is slow, silent or sends without end costs one slot for a few seconds, and no memory. When every slot is
-//! taken, the oldest connection whose request has not come yet is closed for the next peer: silent peers keep no request
-//! from being answered, however many they are.
+//! A client that is slow, silent or sends without end takes one slot for a few seconds, and no memory. When all slots are
+//! taken, the oldest connection without a request is closed for the next one: silent clients never keep a request from
+//! being served.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -27,20 +27,20 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-/// A request's head has to come within this. Upstream has no such limit, and any peer can hold a connection for ever.
-/// Its clients are on this machine and send a request at once.
+/// Deadline of a request's head. Upstream has none, and any client can hold a connection for ever. Clients of this server
+/// are on this machine and send their request at once.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// A connection, with its answer, has to be over within this.
+/// Deadline of a connection including its response.
 const WHOLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Headers of a request, in number and in bytes. A health checker sends three.
+/// Most headers of a request, and largest head in bytes. A health checker sends three headers.
 const MOST_HEADERS: usize = 64;
 const LARGEST_HEAD: usize = 8 * 1024;
-/// After a failure to accept (no file descriptor left), how long before the next try.
+/// Pause after a failed accept, such as for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// A socket that peers connect to.
+/// A listening socket.
 pub(crate) trait Listener: Send + Sync {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
@@ -62,12 +62,12 @@ impl Listener for UnixListener {
     }
 }
 
-/// Answers every request on `listener` with `handler`, at most `slots` at a time, until cancelled. The handler also gets
-/// what `greet` made of the connection.
+/// Serves every request on `listener` with `handler`, at most `slots` at a time, until cancelled. The handler also gets the
+/// result of `identify` for its connection.
 pub(crate) async fn serve<L, G, H, F>(
     listener: &L,
     slots: usize,
-    greet: fn(&L::Stream) -> G,
+    identify: fn(&L::Stream) -> G,
     handler: Arc<H>,
     cancel: &CancellationToken,
 ) where
@@ -78,7 +78,7 @@ pub(crate) async fn serve<L, G, H, F>(
 {
     let slots = Arc::new(Semaphore::new(slots));
     let mut silent = VecDeque::new();
-    // Dropped, and with it every connection, when this returns.
+    // Dropping the set closes every connection.
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -87,13 +87,13 @@ pub(crate) async fn serve<L, G, H, F>(
             () = cancel.cancelled() => return,
             next = next(listener, &slots, &mut silent) => next,
         };
-        let greeting = greet(&stream);
+        let greeting = identify(&stream);
         let (handler, peer) = (Arc::clone(&handler), Arc::new(Peer::default()));
         silent.push_back(Arc::clone(&peer));
         let serve = async move {
             let asking = Arc::clone(&peer);
             let service = service_fn(move |request| {
-                asking.has_asked.store(true, Ordering::Relaxed);
+                asking.has_request.store(true, Ordering::Relaxed);
                 let answer = handler(greeting.clone(), request);
                 async move { Ok::<_, Infallible>(answer.await) }
             });
@@ -101,16 +101,16 @@ pub(crate) async fn serve<L, G, H, F>(
             let served = async {
                 tokio::select! {
                     biased;
-                    // First, so that a request that has come is answered.
+                    // First, so that a request that has arrived is served.
                     outcome = connection => match outcome {
                         Ok(()) => {}
-                        Err(err) => debug!(%err, "A peer went away or sent no request"),
+                        Err(err) => debug!(%err, "The connection failed"),
                     },
-                    () = peer.gives_way.cancelled() => debug!("A connection without a request gave way to another"),
+                    () = peer.evicted.cancelled() => debug!("Closed a connection without a request in favour of a new one"),
                 }
             };
             if tokio::time::timeout(WHOLE_TIMEOUT, served).await.is_err() {
-                debug!("A peer took too long");
+                debug!("The connection timed out");
             }
             drop(slot);
         };
@@ -118,33 +118,33 @@ pub(crate) async fn serve<L, G, H, F>(
     }
 }
 
-/// A connection, as far as it matters to others.
+/// The state of a connection.
 #[derive(Default)]
 struct Peer {
-    /// Its request has come.
-    has_asked: AtomicBool,
-    /// It is to be closed for another peer.
-    gives_way: CancellationToken,
+    /// Its request has arrived.
+    has_request: AtomicBool,
+    /// Cancelled when the connection is to be closed in favour of another.
+    evicted: CancellationToken,
 }
 
-/// The next peer, with a slot for it. A peer not accepted yet stays queued if this is dropped; one that is accepted and
-/// waits for a slot is closed.
+/// The next connection, with a slot. If this is dropped, a connection that is not accepted stays queued; one that is accepted
+/// and waits for a slot is closed.
 async fn next<L: Listener>(
     listener: &L,
     slots: &Arc<Semaphore>,
     silent: &mut VecDeque<Arc<Peer>>,
 ) -> (OwnedSemaphorePermit, L::Stream) {
     let stream = accepted(listener).await;
-    // Those that have ended hold their last reference here.
-    silent.retain(|peer| Arc::strong_count(peer) > 1 && !peer.has_asked.load(Ordering::Relaxed));
+    // The task of a connection that has ended has dropped its reference.
+    silent.retain(|peer| Arc::strong_count(peer) > 1 && !peer.has_request.load(Ordering::Relaxed));
     if slots.available_permits() == 0 {
-        // Requests that are in the sockets' buffers already are read before anybody is judged silent.
+        // Requests in the sockets' buffers are read before a connection counts as silent.
         tokio::task::yield_now().await;
-        silent.retain(|peer| !peer.has_asked.load(Ordering::Relaxed));
+        silent.retain(|peer| !peer.has_request.load(Ordering::Relaxed));
         if slots.available_permits() == 0
             && let Some(oldest) = silent.pop_front()
         {
-            oldest.gives_way.cancel();
+            oldest.evicted.cancel();
         }
     }
     match Arc::clone(slots).acquire_owned().await {
@@ -155,13 +155,13 @@ async fn next<L: Listener>(
 }
 
 async fn accepted<L: Listener>(listener: &L) -> L::Stream {
-    let mut told = false;
+    let mut logged = false;
     loop {
         match listener.accept().await {
             Ok(stream) => return stream,
             Err(err) => {
-                if !std::mem::replace(&mut told, true) {
-                    warn!(%err, "Cannot accept a connection: trying again");
+                if !std::mem::replace(&mut logged, true) {
+                    warn!(%err, "Failed to accept a connection; retrying");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -181,7 +181,7 @@ fn builder() -> Builder {
     builder
 }
 
-/// A text, marked as nothing else.
+/// A plain text.
 pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     answer(status, "text/plain; charset=utf-8", body.into())
 }

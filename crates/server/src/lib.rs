@@ -1,16 +1,16 @@
-//! What a person and a health checker see of the node.
+//! The HTTP servers of the node.
 //!
-//! [`healthz`] answers health checkers on a port of its own; [`local`] answers `rubelet pods` and `rubelet explain` on a
-//! socket that only root may open, and is their client; [`documents`] is what travels between the two. Both only
-//! read: they ask the sync loop for a view and never change anything. [`api`] is the node's HTTPS API: logs, commands in
-//! containers, forwarded ports, for those whom the cluster allows.
+//! [`healthz`] serves health checks on a port of its own; [`local`] serves `rubelet pods` and `rubelet explain` on a socket
+//! that only root may open, and contains their client; [`documents`] are the data that they exchange. Both are read-only:
+//! they take a view of the sync loop and change nothing. [`api`] is the node's HTTPS API: logs, exec, port-forward, for
+//! callers that the cluster authorizes.
 
 pub mod api;
 pub mod documents;
 pub mod healthz;
 mod http1;
 pub mod local;
-mod rarely;
+mod log_limiter;
 #[cfg(test)]
 mod testing;
 mod url;

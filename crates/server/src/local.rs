@@ -1,8 +1,8 @@
-//! The socket in the root directory over which `rubelet pods` and `rubelet explain` ask the running rubelet.
+//! The socket in the root directory through which `rubelet pods` and `rubelet explain` query the running rubelet.
 //!
-//! HTTP/1 and JSON: `GET /v1/pods` answers a [`NodeDocument`](crate::documents::NodeDocument), `GET /v1/pods/POD` a
-//! [`PodStory`](crate::documents::PodStory), anything else a refusal with its status. Two locks guard it: the mode of
-//! the socket, and the user that the kernel says is at the other end.
+//! HTTP/1 and JSON: `GET /v1/pods` returns a [`NodeDocument`](crate::documents::NodeDocument), `GET /v1/pods/POD` a
+//! [`PodStory`](crate::documents::PodStory), other requests an error status. Access is limited twice: by the mode of the
+//! socket, and by the peer's user as the kernel reports it.
 
 mod client;
 mod server;
@@ -19,14 +19,14 @@ pub use client::{AskError, Client};
 pub use server::{LocalServer, ROOT};
 pub use socket::BindError;
 
-/// Every pod, or one.
+/// The path of all pods; a pod's path is below it.
 const PODS: &str = "/v1/pods";
 
-/// Why there is no answer.
+/// The body of an error response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Refusal {
     error: String,
-    /// The pod that was asked for is not there.
+    /// Set if the requested pod was not found.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     miss: Option<Miss>,
 }

@@ -1,4 +1,4 @@
-//! Views of a node that never was, for tests.
+//! Views of fictitious nodes, for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use crate::watched::WatchedNode;
 
-/// The node has run for an hour.
+/// An hour after start-up.
 pub(crate) const NOW: Instant = Instant::from_secs(3600);
 
 /// Wall time, `secs` before now.
@@ -46,7 +46,7 @@ pub(crate) fn node(pods: Vec<WorkerView>) -> NodeView {
     }
 }
 
-/// A pod that came ten minutes ago.
+/// A pod that was added ten minutes ago.
 pub(crate) fn worker(pod: Arc<Pod>, status: PodStatus) -> WorkerView {
     let since = Instant::from_secs(3000);
     WorkerView {
@@ -107,7 +107,7 @@ pub(crate) fn end(code: i32, reason: &str, since: i64) -> ContainerState {
     ContainerState { terminated: Some(ended), ..ContainerState::default() }
 }
 
-/// A node that answers always the same; or, without a view, never.
+/// A node that always returns the same view, or none at all.
 pub(crate) struct FakeNode {
     pub(crate) view: Option<NodeView>,
     pub(crate) quiet_for: Duration,
@@ -139,7 +139,7 @@ impl WatchedNode for FakeNode {
     }
 }
 
-/// The first pod of a view that is meant.
+/// The first pod of a view that satisfies `meant`.
 pub(crate) fn find(view: &NodeView, meant: impl Fn(&PodRef) -> bool) -> Option<KnownPod> {
     let found = view.pods.iter().find(|worker| meant(&worker.pod))?;
     let (reference, status) = (found.pod.clone(), found.status.clone());

@@ -1,6 +1,6 @@
-//! Percent signs in a URL, as far as names of pods and checks need them.
+//! Percent-encoding of pod names and health check names in URLs.
 
-/// Writes `text` so that it can be part of a path; `/` stays.
+/// Encodes `text` as part of a path; `/` is kept.
 pub(crate) fn encode(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -13,7 +13,7 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
-/// Reads what [`encode`] wrote. What is no escape stays as it is; what is no text is marked.
+/// Decodes a path. Invalid escapes are kept, invalid UTF-8 is replaced.
 pub(crate) fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -28,11 +28,10 @@ pub(crate) fn decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The values of `key` in a query; a key without a value has an empty one. In a query, unlike in a path, a plus sign
-/// is a blank.
+/// The values of `key` in a query; a key without a value has an empty one. In a query, unlike in a path, `+` is a space.
 pub(crate) fn query_values(query: Option<&str>, key: &str) -> Vec<String> {
     let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-    // Who asks chooses how many pairs there are: a name without an escape is compared as it is.
+    // The client chooses the number of pairs: a name without an escape is compared without decoding it.
     let is = |name: &str| name == key || name.contains(['%', '+']) && decode(&name.replace('+', " ")) == key;
     pairs
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -46,7 +45,7 @@ mod tests {
     use super::{decode, encode, query_values};
 
     #[test]
-    fn what_is_encoded_is_read_back() {
+    fn decoding_reverses_encoding() {
         for text in ["", "default/web", "/etc/kubernetes/manifests/a b%.yaml", "ümlaut?&=#", "%", "%4", "%zz", "%+1"] {
             assert_eq!(decode(&encode(text)), text);
         }

@@ -1,4 +1,4 @@
-//! What the servers need of the node: a view, and a sign of life.
+//! The node as the servers see it: its pods, and the liveness of its sync loop.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use rubelet_engine::clock::Clock;
 use rubelet_engine::sync_loop::{KnownPod, NodeView, SyncLoopHandle};
 use tokio::sync::watch;
 
-/// A node that can be looked at.
+/// Read access to the node.
 #[async_trait]
 pub trait WatchedNode: Send + Sync {
-    /// All that the node knows of its pods; `None` if its loop has ended. May wait as long as the loop hangs.
+    /// A view of all pods; `None` if the sync loop has ended. Waits as long as the sync loop hangs.
     async fn view(&self) -> Option<NodeView>;
-    /// The pod of this UID, and its newest status. Much cheaper than a view; waits and ends as it does.
+    /// The pod with this UID, and its newest status. Much cheaper than a view; otherwise as [`Self::view`].
     async fn pod(&self, uid: &PodUid) -> Option<Option<KnownPod>>;
-    /// The pod of this name; of two the newer one. As [`Self::pod`].
+    /// The pod with this name; of two, the newer one. As [`Self::pod`].
     async fn pod_named(&self, namespace: &str, name: &str) -> Option<Option<KnownPod>>;
-    /// How long ago the loop last did something.
+    /// The time since the sync loop last did something.
     fn quiet_for(&self) -> Duration;
-    /// Changes whenever the loop has done something: a reason to look again.
+    /// Changes whenever the sync loop has done something.
     fn news(&self) -> watch::Receiver<Instant>;
 }
 
 /// The node of this process.
 #[derive(Clone, Debug)]
 pub struct LiveNode {
-    /// Its loop.
+    /// Its sync loop.
     pub sync_loop: SyncLoopHandle,
-    /// The clock that its loop goes by.
+    /// The clock of the sync loop.
     pub clock: Clock,
 }
 

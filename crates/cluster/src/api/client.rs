@@ -11,26 +11,27 @@ use rubelet_engine::task::TaskGroup;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::body::Body;
 use super::connector::{Connector, Shared};
 use super::credentials::Credentials;
 use super::endpoint::Endpoint;
 use super::error::WireError;
+use super::heartbeat::Heartbeat;
 use super::limit::{Limiter, Rate, TooMany};
-use super::link::{Answer, Ask, Body, Failure, Link, Manners, Processed, Purpose};
-use super::names::Names;
-use super::pulse::Heartbeat;
+use super::link::{Answer, Call, CommonHeaders, Failure, Link, Processed, Purpose};
+use super::resolver::Resolver;
 use super::status;
 use super::strip::without_managed_fields;
 
-/// How long a request may take, unless said otherwise.
+/// Default deadline of a request.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Largest answer to a request about one object. The API server takes no object above 3 MiB.
+/// Largest response with one object. The API server rejects objects above 3 MiB.
 const MAX_ANSWER: usize = 16 << 20;
-/// Largest answer that says why not.
+/// Largest error response.
 const MAX_REFUSAL: usize = 1 << 20;
-/// How often a request that certainly had no effect is sent before its failure is told.
+/// Attempts for a request that certainly had no effect, before its failure is returned.
 const ATTEMPTS: u32 = 3;
-/// A connection older than this that is answered 401 is replaced: newer credentials may have come meanwhile.
+/// After a 401, a connection older than this is replaced: newer credentials may have arrived since it was made.
 const TRUSTED_FOR: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
 
@@ -43,19 +44,19 @@ pub struct Client {
     deadline: Duration,
 }
 
-/// How a client behaves.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `User-Agent`: see [`user_agent`].
     pub user_agent: String,
-    /// Requests per second; `None` for as many as there are.
+    /// Rate limit; `None` for no limit.
     pub rate: Option<Rate>,
-    /// How long a request may take.
+    /// Deadline of a request.
     pub deadline: Duration,
-    /// How a stalled connection is found.
+    /// How a stalled connection is detected.
     pub heartbeat: Heartbeat,
-    /// Who looks up the server's name.
-    pub names: Names,
+    /// Resolves the server's host name.
+    pub resolver: Resolver,
 }
 
 impl Default for Options {
@@ -65,12 +66,12 @@ impl Default for Options {
             rate: None,
             deadline: DEADLINE,
             heartbeat: Heartbeat::default(),
-            names: Names::default(),
+            resolver: Resolver::default(),
         }
     }
 }
 
-/// What upstream's kubelet calls itself, with `program` where it has a commit.
+/// The kubelet's `User-Agent`, with `program` in the place of the commit.
 ///
 /// upstream: client-go rest.DefaultKubernetesUserAgent (v1.36).
 pub fn user_agent(kubernetes: &str, program: &str) -> String {
@@ -82,10 +83,10 @@ pub fn user_agent(kubernetes: &str, program: &str) -> String {
     format!("kubelet/{kubernetes} (linux/{arch}) kubernetes/{program}")
 }
 
-/// What kind of patch it is.
+/// The type of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {
-    /// Lists are merged by the keys that their type names.
+    /// Lists are merged by the merge keys of their type.
     Strategic,
     /// RFC 7386: lists are replaced.
     Merge,
@@ -103,32 +104,32 @@ impl PatchKind {
     }
 }
 
-/// How an object is deleted.
+/// Body of a DELETE.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// Zero removes the object at once; `None` leaves it to the server.
+    /// Zero removes the object at once; `None` leaves the grace period to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// What must be true of the object.
+    /// Conditions under which the object is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
 }
 
-/// What must be true of an object for it to be deleted.
+/// Conditions under which an object is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
-    /// Its UID.
+    /// Expected UID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Its version.
+    /// Expected resource version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
 
 impl DeleteOptions {
-    /// At once, and only the object with this UID.
+    /// Grace period zero, with the UID as precondition.
     pub fn now(uid: &str) -> Self {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
         Self { grace_period_seconds: Some(0), preconditions: Some(preconditions) }
@@ -136,7 +137,7 @@ impl DeleteOptions {
 }
 
 impl Client {
-    /// A client of the server at `endpoint`. It connects when it is first used; its task runs in `tasks`.
+    /// A client of the server at `endpoint`. It connects on first use; its task runs in `tasks`.
     pub fn new(
         endpoint: Endpoint,
         credentials: Credentials,
@@ -144,7 +145,8 @@ impl Client {
         clock: Clock,
         tasks: &mut TaskGroup,
     ) -> Self {
-        let shared = Shared { endpoint, credentials, names: options.names.clone(), beat: options.heartbeat, clock };
+        let shared =
+            Shared { endpoint, credentials, resolver: options.resolver.clone(), beat: options.heartbeat, clock };
         let (connector, task) = Connector::new(shared, tasks.cancel_token());
         tasks.start("api-connection", task);
         let agent = HeaderValue::from_str(&options.user_agent).unwrap_or(HeaderValue::from_static("kubelet"));
@@ -152,19 +154,19 @@ impl Client {
         Self { connector, limiter, agent, deadline: options.deadline }
     }
 
-    /// The same connection under another limit of requests per second.
+    /// The same connection with another rate limit.
     #[must_use]
     pub fn with_rate(&self, rate: Option<Rate>) -> Self {
         Self { limiter: rate.map(|rate| Arc::new(Limiter::new(rate))), ..self.clone() }
     }
 
-    /// The same connection with another deadline for each request.
+    /// The same connection with another request deadline.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { deadline, ..self.clone() }
     }
 
-    /// Where the server is, for people.
+    /// The server's URL, for messages.
     pub fn server(&self) -> String {
         self.connector.shared().endpoint.url()
     }
@@ -172,15 +174,15 @@ impl Client {
     /// GET of `path`, which may have a query.
     ///
     /// # Errors
-    /// If there is no answer in time, it is a refusal, or not what was expected.
+    /// If there is no response in time, the server rejects the request, or the response cannot be decoded.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
         decode(&self.whole(get(path)).await?)
     }
 
-    /// POST: makes an object.
+    /// POST: creates an object.
     ///
     /// # Errors
-    /// As [`get`](Self::get). After `Timeout` and `Unavailable` the object may have been made.
+    /// As [`get`](Self::get). After `Timeout` and `Unavailable` the object may have been created.
     pub async fn create<T: Serialize + Sync, R: DeserializeOwned>(&self, path: &str, body: &T) -> Result<R, ApiError> {
         decode(&self.send(Method::POST, path, JSON, encode(body)?).await?)
     }
@@ -202,7 +204,7 @@ impl Client {
         decode(&self.send(Method::PATCH, path, kind.content_type(), body).await?)
     }
 
-    /// DELETE: removes an object, or asks for its end.
+    /// DELETE: removes an object, or starts its graceful deletion.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -223,45 +225,45 @@ impl Client {
         content_type: &'static str,
         body: Bytes,
     ) -> Result<Vec<u8>, ApiError> {
-        self.whole(Ask { method, path: path.to_owned(), content_type, body: Some(body) }).await
+        self.whole(Call { method, path: path.to_owned(), content_type, body: Some(body) }).await
     }
 
-    /// GET of one page of a list as it came; `None` if it is larger than `most` bytes.
+    /// GET of one page of a list, not decoded; `None` if it is larger than `most` bytes.
     pub(super) async fn page(&self, path: &str, most: usize) -> Result<Option<Vec<u8>>, ApiError> {
         self.bounded(&get(path), most).await
     }
 
-    /// One request and the whole of its answer, within the deadline.
-    async fn whole(&self, ask: Ask) -> Result<Vec<u8>, ApiError> {
-        let answer = self.bounded(&ask, MAX_ANSWER).await?;
+    /// Sends a request and reads the whole response within the deadline.
+    async fn whole(&self, call: Call) -> Result<Vec<u8>, ApiError> {
+        let answer = self.bounded(&call, MAX_ANSWER).await?;
         answer.ok_or_else(|| WireError::TooLarge { limit: MAX_ANSWER }.to_api())
     }
 
-    /// One request and its answer, unless that is larger than `most` bytes.
-    async fn bounded(&self, ask: &Ask, most: usize) -> Result<Option<Vec<u8>>, ApiError> {
+    /// As [`whole`](Self::whole); `None` if the response is larger than `most` bytes.
+    async fn bounded(&self, call: &Call, most: usize) -> Result<Option<Vec<u8>>, ApiError> {
         let work = async {
-            match self.answer(ask, Purpose::Request).await?.whole(most).await {
+            match self.answer(call, Purpose::Request).await?.whole(most).await {
                 Ok(answer) => Ok(Some(answer)),
                 Err(WireError::TooLarge { .. }) => Ok(None),
                 Err(error) => Err(error.to_api()),
             }
         };
-        tokio::time::timeout(self.deadline, work).await.unwrap_or_else(|_| Err(late(ask, self.deadline)))
+        tokio::time::timeout(self.deadline, work).await.unwrap_or_else(|_| Err(late(call, self.deadline)))
     }
 
-    /// GET of an answer that does not end: the head of it comes within the deadline, the rest when it comes.
+    /// GET of a watch: the response head must come within the deadline, the body has none.
     pub(super) async fn stream(&self, path: &str) -> Result<Body, ApiError> {
-        let ask = get(path);
-        let answer = tokio::time::timeout(self.deadline, self.answer(&ask, Purpose::Watch)).await;
-        answer.unwrap_or_else(|_| Err(late(&ask, self.deadline)))
+        let call = get(path);
+        let answer = tokio::time::timeout(self.deadline, self.answer(&call, Purpose::Watch)).await;
+        answer.unwrap_or_else(|_| Err(late(&call, self.deadline)))
     }
 
-    /// Waits until there is a connection that was not there before.
+    /// Waits until a new connection has been made.
     pub(super) async fn reconnected(&self) {
         self.connector.reconnected().await;
     }
 
-    /// How long a request may take.
+    /// Deadline of a request.
     pub(super) fn deadline(&self) -> Duration {
         self.deadline
     }
@@ -270,40 +272,40 @@ impl Client {
         &self.connector.shared().clock
     }
 
-    /// Waits for this request's turn under the limit of requests per second. A wait that the request would not live to
-    /// see is refused at once; a request that is dropped meanwhile gives its turn back.
-    async fn turn(&self, ask: &Ask) -> Result<(), ApiError> {
+    /// Waits for a token of the rate limit. A wait beyond the deadline is rejected at once; a request that is dropped while
+    /// it waits returns its token.
+    async fn wait_for_rate_limit(&self, call: &Call) -> Result<(), ApiError> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
-        let turn = limiter.take(self.clock().mono(), self.deadline).map_err(|TooMany { wait }| {
-            let path = ask.path.split('?').next().unwrap_or_default();
+        let reservation = limiter.take(self.clock().mono(), self.deadline).map_err(|TooMany { wait }| {
+            let path = call.path.split('?').next().unwrap_or_default();
             let detail = format!(
-                "{} {path}: too many requests of this node wait to be sent: this one would wait {wait:?}, and may take \
+                "{} {path}: client-side rate limit: this request would wait {wait:?}, and may take \
                  {:?} (kubeAPIQPS, kubeAPIBurst)",
-                ask.method, self.deadline
+                call.method, self.deadline
             );
             ApiError { kind: ApiErrorKind::Busy { retry_after: None }, detail }
         })?;
-        if !turn.wait.is_zero() {
-            tokio::time::sleep(turn.wait).await;
+        if !reservation.wait.is_zero() {
+            tokio::time::sleep(reservation.wait).await;
         }
-        turn.spend();
+        reservation.spend();
         Ok(())
     }
 
-    /// The body of a successful answer.
-    async fn answer(&self, ask: &Ask, purpose: Purpose) -> Result<Body, ApiError> {
+    /// The body of a successful response.
+    async fn answer(&self, call: &Call, purpose: Purpose) -> Result<Body, ApiError> {
         let clock = self.clock();
-        self.turn(ask).await?;
+        self.wait_for_rate_limit(call).await?;
         let credentials = &self.connector.shared().credentials;
         credentials.look_at_files(clock.mono()).await;
-        let (answer, link) = self.attempts(ask, purpose).await.map_err(|error| error.to_api())?;
+        let (answer, link) = self.attempts(call, purpose).await.map_err(|error| error.to_api())?;
         if answer.status.is_success() {
             return Ok(answer.body);
         }
         if answer.status == http::StatusCode::UNAUTHORIZED {
             credentials.refused();
-            // A certificate that expired on an open connection is refused request by request: come again with the
-            // newest.
+            // On an open connection an expired certificate is rejected request by request: the next request connects
+            // again, with the newest certificate.
             if clock.mono().since(link.made) > TRUSTED_FOR && link.version == credentials.version() {
                 credentials.renew();
             }
@@ -313,53 +315,53 @@ impl Client {
         if error.kind == ApiErrorKind::Unauthorized
             && let Some(end) = credentials.expired(clock.wall())
         {
-            error.detail += &format!(" (our client certificate expired at {end})");
+            error.detail += &format!(" (the client certificate expired at {end})");
         }
         Err(error)
     }
 
-    /// Sends a request, on a new connection if the one at hand turns out to be over before the request was looked at.
-    async fn attempts(&self, ask: &Ask, purpose: Purpose) -> Result<(Answer, Arc<Link>), Arc<WireError>> {
+    /// Sends a request, on a new connection if the current one closed before the server read the request.
+    async fn attempts(&self, call: &Call, purpose: Purpose) -> Result<(Answer, Arc<Link>), Arc<WireError>> {
         let shared = self.connector.shared();
         let mut attempt = 1;
         loop {
             let authorization = shared.credentials.authorization(shared.clock.now()).await;
             let server = shared.endpoint.url();
             let authorization = authorization.map_err(|source| WireError::Credentials { server, source })?;
-            let manners = Manners { agent: self.agent.clone(), authorization };
-            let seat = self.connector.seat(purpose).await?;
-            let link = Arc::clone(&seat.link);
-            match link.exchange(ask, &manners).await {
+            let common = CommonHeaders { agent: self.agent.clone(), authorization };
+            let slot = self.connector.slot(purpose).await?;
+            let link = Arc::clone(&slot.link);
+            match link.exchange(call, &common).await {
                 Ok(mut answer) => {
-                    answer.body.seat = Some(seat);
+                    answer.body.slot = Some(slot);
                     return Ok((answer, link));
                 }
-                Err(failure) if attempt < ATTEMPTS && again(ask, &failure) => attempt += 1,
+                Err(failure) if attempt < ATTEMPTS && again(call, &failure) => attempt += 1,
                 Err(failure) => return Err(Arc::new(failure.error)),
             }
         }
     }
 }
 
-fn get(path: &str) -> Ask {
-    Ask { method: Method::GET, path: path.to_owned(), content_type: JSON, body: None }
+fn get(path: &str) -> Call {
+    Call { method: Method::GET, path: path.to_owned(), content_type: JSON, body: None }
 }
 
-/// Whether to send it again is safe: it had no effect, or would have none.
-fn again(ask: &Ask, failure: &Failure) -> bool {
-    failure.processed == Processed::No || ask.method == Method::GET
+/// Whether sending the request again is safe: it had no effect, or it is a read.
+fn again(call: &Call, failure: &Failure) -> bool {
+    failure.processed == Processed::No || call.method == Method::GET
 }
 
-fn late(ask: &Ask, deadline: Duration) -> ApiError {
-    let path = ask.path.split('?').next().unwrap_or_default();
-    ApiError { kind: ApiErrorKind::Timeout, detail: format!("{} {path}: no answer within {deadline:?}", ask.method) }
+fn late(call: &Call, deadline: Duration) -> ApiError {
+    let path = call.path.split('?').next().unwrap_or_default();
+    ApiError { kind: ApiErrorKind::Timeout, detail: format!("{} {path}: no answer within {deadline:?}", call.method) }
 }
 
 fn encode<T: Serialize>(body: &T) -> Result<Bytes, ApiError> {
     let text = serde_json::to_vec(body);
     let text = text.map_err(|error| ApiError {
         kind: ApiErrorKind::Invalid,
-        detail: format!("the object cannot be written as JSON: {error}"),
+        detail: format!("the object cannot be encoded as JSON: {error}"),
     })?;
     Ok(Bytes::from(text))
 }
@@ -367,7 +369,7 @@ fn encode<T: Serialize>(body: &T) -> Result<Bytes, ApiError> {
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let garbage = |error: &dyn std::fmt::Display| ApiError {
         kind: ApiErrorKind::Garbage,
-        detail: format!("the answer cannot be read: {error}"),
+        detail: format!("the response cannot be decoded: {error}"),
     };
     let text = std::str::from_utf8(body).map_err(|error| garbage(&error))?;
     serde_json::from_str(&without_managed_fields(text)).map_err(|error| garbage(&error))

@@ -1,10 +1,10 @@
-//! The task that makes connections and does their work.
+//! The task that makes connections and drives them.
 //!
-//! One connection serves all requests, and watches up to a bound: the API server allows a hundred streams on one
-//! (`--http2-max-streams-per-connection`), and a request must not wait for a watch to end. Where more is watched, more
-//! connections are made. A connection is no longer used when it is over, when it proved bad, and when the credentials
-//! changed; it then ends by itself with the last stream on it. One that does not answer pings gets nothing new, and another
-//! one is made at once, but it is used again if it comes back. However many ask at once, one connection is made at a time.
+//! One connection carries all requests, and watches up to a bound: the API server allows a hundred streams per connection
+//! (`--http2-max-streams-per-connection`), and a request must not wait for a watch to end. More watches get more
+//! connections. A connection is retired when it is closed, when a request on it failed, and when the credentials changed; it
+//! closes with its last stream. A connection that does not answer pings gets no new streams and a second one is made at
+//! once, but the first is used again if it recovers. Only one connection is being made at a time.
 
 use std::sync::Arc;
 
@@ -19,47 +19,47 @@ use super::credentials::Credentials;
 use super::dial::{Dialled, dial};
 use super::endpoint::Endpoint;
 use super::error::WireError;
-use super::link::{Driver, Link, Purpose, Seat};
-use super::names::Names;
-use super::pulse::{Heartbeat, Pulse, Standing};
+use super::heartbeat::{Heartbeat, Liveness, LivenessChange};
+use super::link::{Driver, Link, Purpose, Slot};
+use super::resolver::Resolver;
 use crate::decode::explain;
 
-/// How many may wait for a connection to be asked for; whoever is behind them waits in `send`.
+/// Capacity of the queue of requests for a connection. When it is full, callers wait in `send`.
 const ASKING: usize = 64;
-/// How many signals of connections may wait to be looked at.
+/// Capacity of the queue of liveness changes.
 const SIGNALS: usize = 16;
 
-/// Asks for connections.
+/// Handle for getting slots on connections.
 #[derive(Clone)]
 pub(super) struct Connector {
     shared: Arc<Shared>,
-    asks: mpsc::Sender<Want>,
+    asks: mpsc::Sender<SlotRequest>,
     links: watch::Receiver<Vec<Arc<Link>>>,
 }
 
 pub(super) struct Shared {
     pub(super) endpoint: Endpoint,
     pub(super) credentials: Credentials,
-    pub(super) names: Names,
+    pub(super) resolver: Resolver,
     pub(super) beat: Heartbeat,
     pub(super) clock: Clock,
 }
 
 impl Shared {
-    /// A connection on which nothing has been said yet.
+    /// A new connection on which no HTTP has been spoken.
     pub(super) async fn dial(&self) -> Result<Dialled, WireError> {
-        dial(&self.endpoint, &self.credentials, &self.names, self.clock.now()).await
+        dial(&self.endpoint, &self.credentials, &self.resolver, self.clock.now()).await
     }
 }
 
-/// Somebody wants a place on a connection.
-struct Want {
+/// A caller that waits for a slot.
+struct SlotRequest {
     purpose: Purpose,
-    reply: oneshot::Sender<Result<Seat, Arc<WireError>>>,
+    reply: oneshot::Sender<Result<Slot, Arc<WireError>>>,
 }
 
 impl Connector {
-    /// A handle, and the task that must run for it.
+    /// A handle, and the task that serves it.
     pub(super) fn new(shared: Shared, cancel: CancellationToken) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let shared = Arc::new(shared);
         let (asks, wants) = mpsc::channel(ASKING);
@@ -85,22 +85,22 @@ impl Connector {
         &self.shared
     }
 
-    /// A place on a connection.
-    pub(super) async fn seat(&self, purpose: Purpose) -> Result<Seat, Arc<WireError>> {
-        if let Some(seat) = seat(&self.links.borrow(), &self.shared.credentials, purpose) {
-            return Ok(seat);
+    /// A slot on a connection, which is made if none has room.
+    pub(super) async fn slot(&self, purpose: Purpose) -> Result<Slot, Arc<WireError>> {
+        if let Some(slot) = slot(&self.links.borrow(), &self.shared.credentials, purpose) {
+            return Ok(slot);
         }
         let stopped = || Arc::new(WireError::Stopped);
         let (reply, answer) = oneshot::channel();
-        self.asks.send(Want { purpose, reply }).await.map_err(|_| stopped())?;
+        self.asks.send(SlotRequest { purpose, reply }).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
 
-    /// Waits until there is a connection that was not there before.
+    /// Waits until a new connection has been made.
     pub(super) async fn reconnected(&self) {
         let mut links = self.links.clone();
         let known = newest(&links.borrow());
-        // It fails only if the task is gone, and then nothing comes any more.
+        // An error means that the task has ended, and no connection will follow.
         if links.wait_for(|links| newest(links) > known).await.is_err() {
             std::future::pending().await
         }
@@ -111,12 +111,12 @@ fn newest(links: &[Arc<Link>]) -> Option<u64> {
     links.iter().map(|link| link.id).max()
 }
 
-fn seat(links: &[Arc<Link>], credentials: &Credentials, purpose: Purpose) -> Option<Seat> {
+fn slot(links: &[Arc<Link>], credentials: &Credentials, purpose: Purpose) -> Option<Slot> {
     let version = credentials.version();
-    links.iter().filter(|link| link.is_good(version)).find_map(|link| link.seat(purpose))
+    links.iter().filter(|link| link.is_good(version)).find_map(|link| link.slot(purpose))
 }
 
-/// What was last logged.
+/// The connection state that was logged last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     New,
@@ -126,12 +126,12 @@ enum Health {
 
 struct Task {
     shared: Arc<Shared>,
-    wants: mpsc::Receiver<Want>,
-    /// For connections to tell what became of them; never closed, for this task has a sender itself.
-    signal: mpsc::Sender<(u64, Standing)>,
-    signals: mpsc::Receiver<(u64, Standing)>,
+    wants: mpsc::Receiver<SlotRequest>,
+    /// Where connections report their liveness. Never closed: this task holds a sender.
+    signal: mpsc::Sender<(u64, LivenessChange)>,
+    signals: mpsc::Receiver<(u64, LivenessChange)>,
     publish: watch::Sender<Vec<Arc<Link>>>,
-    waiting: Vec<Want>,
+    waiting: Vec<SlotRequest>,
     dialling: JoinSet<Result<(Link, Option<Driver>), WireError>>,
     driving: JoinSet<u64>,
     made: u64,
@@ -141,10 +141,10 @@ struct Task {
 
 enum Event {
     Stop,
-    Want(Want),
+    SlotRequest(SlotRequest),
     Dialled(Result<(Link, Option<Driver>), WireError>),
     Over(u64),
-    Signal(u64, Standing),
+    Signal(u64, LivenessChange),
 }
 
 impl Task {
@@ -155,39 +155,39 @@ impl Task {
                 () = self.cancel.cancelled() => Event::Stop,
                 Some(Ok(id)) = self.driving.join_next() => Event::Over(id),
                 Some(Ok(result)) = self.dialling.join_next() => Event::Dialled(result),
-                Some((id, standing)) = self.signals.recv() => Event::Signal(id, standing),
-                want = self.wants.recv() => want.map_or(Event::Stop, Event::Want),
+                Some((id, change)) = self.signals.recv() => Event::Signal(id, change),
+                want = self.wants.recv() => want.map_or(Event::Stop, Event::SlotRequest),
             };
             match event {
                 Event::Stop => return,
-                Event::Want(want) => self.want(want),
+                Event::SlotRequest(want) => self.want(want),
                 Event::Dialled(Ok((link, driver))) => self.connected(link, driver),
                 Event::Dialled(Err(error)) => self.failed(error),
                 Event::Over(id) => self.over(id),
-                Event::Signal(id, Standing::Suspect) => self.suspect(id),
-                Event::Signal(id, Standing::Recovered) => self.recovered(id),
+                Event::Signal(id, LivenessChange::Suspect) => self.suspect(id),
+                Event::Signal(id, LivenessChange::Recovered) => self.recovered(id),
             }
         }
     }
 
-    fn want(&mut self, want: Want) {
+    fn want(&mut self, want: SlotRequest) {
         self.waiting.push(want);
         self.serve();
     }
 
-    /// Gives a place to everybody for whom there is one, and sees to it that the others get one.
+    /// Answers every caller for whom there is a slot, and starts a connection for the others.
     fn serve(&mut self) {
         let version = self.shared.credentials.version();
         let links = self.publish.borrow().clone();
         for want in std::mem::take(&mut self.waiting) {
-            match seat(&links, &self.shared.credentials, want.purpose) {
-                // Whoever asked may be gone.
-                Some(seat) => drop(want.reply.send(Ok(seat))),
+            match slot(&links, &self.shared.credentials, want.purpose) {
+                // The caller may have stopped waiting.
+                Some(slot) => drop(want.reply.send(Ok(slot))),
                 None => self.waiting.push(want),
             }
         }
         if !self.waiting.is_empty() && self.dialling.is_empty() {
-            // Those that are not used any more are let go: they end once nobody holds them.
+            // Unused connections are dropped from the list; they close when the last slot is dropped.
             self.publish.send_if_modified(|links| {
                 let before = links.len();
                 links.retain(|link| link.is_kept(version));
@@ -201,10 +201,10 @@ impl Task {
         self.made = self.made.saturating_add(1);
         let (id, shared, signal) = (self.made, Arc::clone(&self.shared), self.signal.clone());
         let dial = async move {
-            // Read before the certificate is: should it change meanwhile, the connection counts as old.
+            // Read before the certificate: if the certificate changes meanwhile, the connection counts as old.
             let version = shared.credentials.version();
             let now = shared.clock.mono();
-            // Without TLS there is nothing to learn: it is HTTP/1, on a connection for each exchange.
+            // Without TLS there is no ALPN: HTTP/1 is spoken, over one connection per exchange.
             let dialled = if shared.endpoint.tls { Some(shared.dial().await?) } else { None };
             Link::make(id, dialled, shared, version, now, signal).await
         };
@@ -214,7 +214,7 @@ impl Task {
     fn connected(&mut self, link: Link, driver: Option<Driver>) {
         let link = Arc::new(link);
         if let Some(driver) = driver {
-            // Not the link itself: a connection ends when nobody holds it.
+            // Only the id: holding the link would keep the connection open.
             let id = link.id;
             let drive = async move {
                 driver.await;
@@ -223,33 +223,33 @@ impl Task {
             self.driving.spawn(timed("api-connection", drive));
         }
         if self.health == Health::Connected {
-            debug!(server = link.server(), "Connected to the API server anew");
+            debug!(server = link.server(), "Reconnected to the API server");
         } else {
             info!(server = link.server(), "Connected to the API server");
         }
         self.health = Health::Connected;
-        for suspect in self.publish.borrow().iter().filter_map(|link| link.pulse()) {
+        for suspect in self.publish.borrow().iter().filter_map(|link| link.liveness()) {
             suspect.replace();
         }
         self.publish.send_modify(|links| links.push(link));
         self.serve();
     }
 
-    /// A connection does not answer: what is new goes elsewhere, and what is on it stays until it is clear that it is dead.
+    /// A connection does not answer pings: new streams go elsewhere, and its streams stay until it is given up.
     fn suspect(&mut self, id: u64) {
         let links = self.publish.borrow().clone();
         let Some(link) = links.iter().find(|link| link.id == id) else { return };
-        info!(server = link.server(), "A connection to the API server does not answer; using another one");
+        info!(server = link.server(), "A connection to the API server does not answer pings; using another one");
         let version = self.shared.credentials.version();
         if links.iter().any(|link| link.is_good(version)) {
-            // There is another one that answers.
-            link.pulse().into_iter().for_each(Pulse::replace);
+            // Another connection answers already.
+            link.liveness().into_iter().for_each(Liveness::replace);
         } else if self.dialling.is_empty() {
             self.dial();
         }
     }
 
-    /// It answers again. Those that were made in its place and carry no watch are let go.
+    /// The connection answers again. Replacements that carry no watch are retired.
     fn recovered(&mut self, id: u64) {
         debug!(server = self.shared.endpoint.url(), "The connection to the API server answers again");
         self.publish.send_if_modified(|links| {
@@ -274,7 +274,7 @@ impl Task {
         let found = self.publish.borrow().iter().find(|link| link.id == id).cloned();
         if let Some(link) = found {
             let why = link.over().map(ToString::to_string).unwrap_or_default();
-            info!(server = link.server(), why, "The connection to the API server is over");
+            info!(server = link.server(), why, "The connection to the API server was closed");
             self.publish.send_modify(|links| links.retain(|link| link.id != id));
         }
     }

@@ -1,4 +1,4 @@
-//! Making a connection: TCP, a proxy perhaps, TLS, and which HTTP is spoken on it.
+//! Makes a connection: TCP, a proxy if there is one, TLS, and the HTTP version.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,40 +17,40 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::credentials::Credentials;
 use super::endpoint::{BadTrust, Endpoint, Proxy, Roots};
 use super::error::WireError;
-use super::names::Names;
-use super::pulse::Heard;
-use super::telling::{Telling, Told};
+use super::heartbeat::ReadCount;
+use super::resolver::Resolver;
+use super::tls_alert::{AlertStream, TlsFailure};
 
-/// For TCP and TLS together. Upstream waits 30 s for TCP alone; a packet lost on the way is sent again twice in this time.
+/// Deadline of TCP and TLS together. Upstream waits 30 s for TCP alone; TCP sends a lost SYN twice more in this time.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Shortest share of that time for one address of a name that has several.
+/// Shortest share of the deadline for one of several addresses.
 const LEAST_SHARE: Duration = Duration::from_secs(2);
-/// How long an address is tried alone before the next one is tried as well.
+/// How long an address is tried alone before the next one is tried in parallel.
 const HEAD_START: Duration = Duration::from_millis(300);
-/// Most of a proxy's refusal that is shown.
+/// How many bytes of a proxy's refusal are shown.
 const SHOWN: usize = 256;
-/// Longest answer of a proxy.
+/// Longest response of a proxy.
 const MAX_PROXY_ANSWER: usize = 8 << 10;
-/// The kernel asks a silent peer after this time …
+/// The kernel probes a silent peer after this time …
 const KEEPALIVE: Duration = Duration::from_secs(7);
-/// … this often in a row before it gives up, a second apart.
+/// … and closes the connection after this many unanswered probes, one second apart.
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Anything that bytes go over.
+/// A byte stream.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
-/// A connection on which nothing has been said yet.
+/// A new connection on which no HTTP has been spoken.
 pub(super) struct Dialled {
     pub(super) wire: Box<dyn Wire>,
-    pub(super) speaks: Speaks,
-    pub(super) told: Told,
-    pub(super) heard: Heard,
+    pub(super) version: HttpVersion,
+    pub(super) tls_failure: TlsFailure,
+    pub(super) reads: ReadCount,
 }
 
-/// What is spoken on a connection.
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speaks {
+pub(super) enum HttpVersion {
     Http2,
     Http1,
 }
@@ -58,14 +58,14 @@ pub(super) enum Speaks {
 pub(super) async fn dial(
     endpoint: &Endpoint,
     credentials: &Credentials,
-    names: &Names,
+    resolver: &Resolver,
     now: Now,
 ) -> Result<Dialled, WireError> {
     let mut failure = None;
-    let work = connect(endpoint, credentials, names, now, &mut failure);
+    let work = connect(endpoint, credentials, resolver, now, &mut failure);
     match tokio::time::timeout(CONNECT, work).await {
         Ok(result) => result,
-        // What went wrong with one address says more than that there was no time for the others.
+        // The failure of one address is more useful than a timeout of all.
         Err(_) => Err(failure.unwrap_or(WireError::ConnectTimeout { server: endpoint.url(), after: CONNECT })),
     }
 }
@@ -73,20 +73,20 @@ pub(super) async fn dial(
 async fn connect(
     endpoint: &Endpoint,
     credentials: &Credentials,
-    names: &Names,
+    resolver: &Resolver,
     now: Now,
     failure: &mut Option<WireError>,
 ) -> Result<Dialled, WireError> {
     let tls = if endpoint.tls { Some(Tls::prepare(endpoint, credentials, now).await?) } else { None };
-    let first = endpoint.first_stop();
+    let first = endpoint.dial_target();
     let refused = |source| match &endpoint.proxy {
         None => WireError::Connect { server: endpoint.url(), source },
         Some(proxy) => WireError::Connect { server: format!("the proxy at {}", proxy.name()), source },
     };
-    let addresses = names.addresses(first.0).await.map_err(refused)?;
+    let addresses = resolver.addresses(first.0).await.map_err(refused)?;
     let mut rest: Vec<_> = addresses.into_iter().map(|address| SocketAddr::new(address, first.1)).collect();
-    // Of the time for all of them each has a share: one that takes the connection and then says nothing must not hide
-    // the others.
+    // Every address gets a share of the deadline: an address that accepts the connection and then stays silent must not
+    // use up the time of the others.
     let share = (CONNECT / u32::try_from(rest.len()).unwrap_or(u32::MAX).max(1)).max(LEAST_SHARE);
     while !rest.is_empty() {
         let (address, tcp) = match race(&rest).await {
@@ -97,11 +97,11 @@ async fn connect(
             |_| Err(WireError::ConnectTimeout { server: format!("{} ({address})", endpoint.url()), after: share });
         match tokio::time::timeout(share, prepared(tcp, endpoint, tls.as_ref())).await.unwrap_or_else(late) {
             Ok(dialled) => {
-                names.worked(first.0, address.ip());
+                resolver.worked(first.0, address.ip());
                 return Ok(dialled);
             }
             Err(error) => {
-                names.failed(first.0, address.ip());
+                resolver.failed(first.0, address.ip());
                 rest.retain(|other| *other != address);
                 failure.get_or_insert(error);
             }
@@ -110,8 +110,8 @@ async fn connect(
     Err(failure.take().unwrap_or(WireError::ConnectTimeout { server: endpoint.url(), after: CONNECT }))
 }
 
-/// The first of `addresses` with which TCP comes about. Each has a moment before the next is tried as well: a SYN costs
-/// little, and one that is not answered takes a minute to fail.
+/// Connects to the first of `addresses` that accepts. The next address is tried after a short head start: a SYN is cheap,
+/// and an unanswered one takes a minute to fail.
 ///
 /// RFC 8305, section 5.
 async fn race(addresses: &[SocketAddr]) -> io::Result<(SocketAddr, TcpStream)> {
@@ -139,16 +139,16 @@ async fn race(addresses: &[SocketAddr]) -> io::Result<(SocketAddr, TcpStream)> {
     }
 }
 
-/// A TCP connection to `host`, whichever of its addresses answers.
-pub(crate) async fn reach(names: &Names, host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses = names.addresses(host).await?;
+/// A TCP connection to any address of `host`.
+pub(crate) async fn reach(resolver: &Resolver, host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses = resolver.addresses(host).await?;
     let addresses: Vec<_> = addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect();
     let (address, tcp) = race(&addresses).await?;
-    names.worked(host, address.ip());
+    resolver.worked(host, address.ip());
     Ok(tcp)
 }
 
-/// What TLS with the server needs, the same for each of its addresses.
+/// The TLS settings, the same for every address of the server.
 struct Tls {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -165,7 +165,7 @@ impl Tls {
     }
 }
 
-/// Through the proxy, if there is one, and with TLS, if there is any.
+/// Completes a TCP connection: CONNECT through the proxy if there is one, then TLS if the server uses it.
 async fn prepared(mut tcp: TcpStream, endpoint: &Endpoint, tls: Option<&Tls>) -> Result<Dialled, WireError> {
     let server = || endpoint.url();
     let refused = |source| WireError::Connect { server: server(), source };
@@ -177,34 +177,34 @@ async fn prepared(mut tcp: TcpStream, endpoint: &Endpoint, tls: Option<&Tls>) ->
     let Some(tls) = tls else {
         return Ok(Dialled {
             wire: Box::new(tcp),
-            speaks: Speaks::Http1,
-            told: Told::default(),
-            heard: Heard::default(),
+            version: HttpVersion::Http1,
+            tls_failure: TlsFailure::default(),
+            reads: ReadCount::default(),
         });
     };
     let tls = tls.connector.connect(tls.name.clone(), tcp).await;
     let tls = tls.map_err(|source| WireError::Tls { server: server(), source })?;
-    let speaks = if tls.get_ref().1.alpn_protocol() == Some(b"h2") { Speaks::Http2 } else { Speaks::Http1 };
-    let (wire, told, heard) = Telling::new(tls);
-    Ok(Dialled { wire: Box::new(wire), speaks, told, heard })
+    let version = if tls.get_ref().1.alpn_protocol() == Some(b"h2") { HttpVersion::Http2 } else { HttpVersion::Http1 };
+    let (wire, tls_failure, reads) = AlertStream::new(tls);
+    Ok(Dialled { wire: Box::new(wire), version, tls_failure, reads })
 }
 
-/// Why TLS with a server that is not the API server failed.
+/// Why TLS with a manifest server failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecureError {
-    #[error("whom to trust")]
+    #[error("read the certificate authorities")]
     Trust(#[source] BadTrust),
     #[error("handshake")]
     Handshake(#[from] io::Error),
 }
 
-/// TLS for HTTP/1 with any server whose certificate one of `roots` signed.
+/// TLS for HTTP/1 with a server whose certificate one of `roots` signed.
 pub(crate) async fn secured(tcp: TcpStream, host: &str, roots: &Roots) -> Result<Box<dyn Wire>, SecureError> {
     let (config, name) = super::endpoint::http1(host, roots).await.map_err(SecureError::Trust)?;
     Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, tcp).await?))
 }
 
-/// The kernel's own pulse, for what has none: HTTP/1, and a connection that nobody uses just now.
+/// TCP keepalive, for HTTP/1 and idle connections, which have no HTTP/2 pings.
 fn keepalive(tcp: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(tcp, true)?;
     sockopt::set_tcp_keepidle(tcp, KEEPALIVE)?;
@@ -213,7 +213,7 @@ fn keepalive(tcp: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks `proxy`, at the other end of `tcp`, to connect us.
+/// Asks `proxy`, at the other end of `tcp`, to connect to the server.
 async fn through(tcp: &mut TcpStream, proxy: &Proxy, endpoint: &Endpoint) -> Result<(), WireError> {
     let refused = |source| WireError::Connect { server: format!("the proxy at {}", proxy.name()), source };
     let target = endpoint.authority();
@@ -221,7 +221,7 @@ async fn through(tcp: &mut TcpStream, proxy: &Proxy, endpoint: &Endpoint) -> Res
     let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{}\r\n", login.unwrap_or_default());
     tcp.write_all(request.as_bytes()).await.map_err(refused)?;
     let mut answer = Vec::new();
-    // Byte by byte: what comes after the answer is the server's and must not be taken from it.
+    // Read byte by byte: data after the response head belongs to the server's TLS stream.
     while !answer.ends_with(b"\r\n\r\n") && answer.len() < MAX_PROXY_ANSWER {
         answer.push(tcp.read_u8().await.map_err(refused)?);
     }

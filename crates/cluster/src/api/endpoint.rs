@@ -1,4 +1,4 @@
-//! Where the API server is and how to know that it is the right one.
+//! The API server's address, and the trust in its certificate.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, RootCertSt
 
 use super::credentials::{Identity, read};
 
-/// Where distributions keep the authorities that the machine trusts, in the order in which Go looks.
+/// Where distributions keep the system's certificate authorities, in the order in which Go looks.
 const SYSTEM_ROOTS: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -26,7 +26,7 @@ const SYSTEM_ROOTS: [&str; 6] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// A server as a kubeconfig's `cluster` names it.
+/// A `cluster` of a kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// `https` or, for tests and proxies on loopback, `http`.
@@ -34,22 +34,22 @@ pub struct Endpoint {
     /// Name or address to connect to, without brackets.
     pub(super) host: String,
     pub(super) port: u16,
-    /// What comes before every path; empty or `/something`, without a slash at its end.
+    /// Prefix of every path: empty, or `/something` without a trailing slash.
     pub(super) base: String,
-    /// Whom to trust.
+    /// The certificate authorities that sign the server's certificate.
     pub(super) roots: Roots,
-    /// `insecure-skip-tls-verify`: trust whoever answers.
-    pub(super) trust_anybody: bool,
-    /// `tls-server-name`: the name that the certificate must have, if it is not the host's.
+    /// `insecure-skip-tls-verify`: accept any certificate.
+    pub(super) skip_verify: bool,
+    /// `tls-server-name`: the name that the certificate must have, if it differs from the host.
     pub(super) server_name: Option<String>,
-    /// `proxy-url`: `http://host:port` of a proxy that is asked to connect us.
+    /// `proxy-url`: `http://host:port` of a proxy, which is sent a CONNECT.
     pub(super) proxy: Option<Proxy>,
 }
 
-/// Who signs the server's certificate.
+/// The certificate authorities that sign the server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Roots {
-    /// Whoever the machine trusts.
+    /// The system's.
     System,
     /// PEM text.
     Pem(Vec<u8>),
@@ -62,12 +62,12 @@ pub enum Roots {
 pub(super) struct Proxy {
     pub(super) host: String,
     pub(super) port: u16,
-    /// What the `Proxy-Authorization` header says.
+    /// Value of the `Proxy-Authorization` header.
     pub(super) authorization: Option<String>,
 }
 
 impl Proxy {
-    /// `host:port`, for people.
+    /// `host:port`, for messages.
     pub(super) fn name(&self) -> String {
         host_and_port(&self.host, self.port)
     }
@@ -80,41 +80,41 @@ impl std::fmt::Debug for Proxy {
     }
 }
 
-/// Why a server's address cannot be used.
+/// Why a server's address or TLS settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadServer {
-    /// It is no URL.
+    /// Not a URL.
     #[error("{url:?} is not a URL")]
     Malformed {
-        /// What was given.
+        /// The text.
         url: String,
     },
     /// Neither `https` nor `http`.
     #[error("{url:?} is not of the form https://host[:port]")]
     Scheme {
-        /// What was given.
+        /// The text.
         url: String,
     },
-    /// Credentials belong in the user, not in the URL.
+    /// The URL has a user name or password.
     #[error("the URL of the server holds credentials: put them in the user of the kubeconfig")]
     Credentials,
-    /// Neither a name nor an address.
+    /// `tls-server-name` is neither a name nor an address.
     #[error("tls-server-name {name:?} is not a host name")]
     ServerName {
-        /// What was given.
+        /// The text.
         name: String,
     },
-    /// A proxy of another kind.
+    /// A proxy other than HTTP.
     #[error("{named_by} {url:?} is not of the form http://host:port; other proxies are not supported")]
     Proxy {
         /// The field or variable that names it.
         named_by: &'static str,
-        /// What was given, without its credentials.
+        /// The URL without its credentials.
         url: String,
     },
 }
 
-/// Why it cannot be known whom to trust.
+/// Why TLS with the server cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadTrust {
     #[error("read {path}")]
@@ -138,10 +138,10 @@ pub(crate) enum BadTrust {
 }
 
 impl Endpoint {
-    /// A server at `url`, trusted if its certificate is signed by one of `roots`.
+    /// A server at `url` whose certificate must be signed by one of `roots`.
     ///
     /// # Errors
-    /// If the URL is not one of a server.
+    /// If the URL is not an `https` or `http` URL with a host.
     pub fn new(url: &str, roots: Roots) -> Result<Self, BadServer> {
         let uri = absolute(url)?;
         let tls = match uri.scheme_str() {
@@ -158,27 +158,27 @@ impl Endpoint {
             return Err(BadServer::Scheme { url: without_credentials(url) });
         }
         let base = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { tls, host, port, base, roots, trust_anybody: false, server_name: None, proxy: None })
+        Ok(Self { tls, host, port, base, roots, skip_verify: false, server_name: None, proxy: None })
     }
 
-    /// Trusts whoever answers (`insecure-skip-tls-verify`).
+    /// Accepts any certificate (`insecure-skip-tls-verify`).
     #[must_use]
-    pub fn trusting_anybody(mut self) -> Self {
-        self.trust_anybody = true;
+    pub fn without_verification(mut self) -> Self {
+        self.skip_verify = true;
         self
     }
 
-    /// Wants this name in the server's certificate (`tls-server-name`).
+    /// Expects this name in the server's certificate (`tls-server-name`).
     ///
     /// # Errors
-    /// If it is no name.
+    /// If it is not a host name.
     pub fn with_server_name(mut self, name: &str) -> Result<Self, BadServer> {
         ServerName::try_from(name.to_owned()).map_err(|_| BadServer::ServerName { name: name.into() })?;
         self.server_name = Some(name.to_owned());
         Ok(self)
     }
 
-    /// Goes through a proxy by `CONNECT` (`proxy-url`).
+    /// Connects through a proxy by `CONNECT` (`proxy-url`).
     ///
     /// # Errors
     /// If it is not the URL of an HTTP proxy.
@@ -193,7 +193,7 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// `https://host:port`, for people and as the start of every URI.
+    /// `https://host:port`, for messages and as the start of every URI.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}", self.authority())
@@ -203,24 +203,24 @@ impl Endpoint {
         host_and_port(&self.host, self.port)
     }
 
-    /// The host and port that TCP connects to: the proxy's, if there is one.
-    pub(super) fn first_stop(&self) -> (&str, u16) {
+    /// The host and port of the TCP connection: the proxy's, if there is one.
+    pub(super) fn dial_target(&self) -> (&str, u16) {
         match &self.proxy {
             None => (&self.host, self.port),
             Some(proxy) => (&proxy.host, proxy.port),
         }
     }
 
-    /// The name that the server must prove to have.
+    /// The name that the server's certificate must have.
     pub(super) fn name(&self) -> Result<ServerName<'static>, BadTrust> {
         let host = self.server_name.as_ref().unwrap_or(&self.host);
         ServerName::try_from(host.clone()).map_err(|source| BadTrust::Host { host: host.clone(), source })
     }
 
-    /// How to speak TLS with it, as `identity`. Files are read anew.
+    /// The TLS configuration, with `identity` as client certificate. Certificate files are read again each time.
     pub(super) async fn tls(&self, identity: Option<&Identity>) -> Result<ClientConfig, BadTrust> {
         let provider = Arc::new(ring::default_provider());
-        let verifier: Arc<dyn ServerCertVerifier> = if self.trust_anybody {
+        let verifier: Arc<dyn ServerCertVerifier> = if self.skip_verify {
             Arc::new(TrustAll(Arc::clone(&provider)))
         } else {
             let roots = Arc::new(self.roots().await?);
@@ -233,7 +233,7 @@ impl Endpoint {
             Some(identity) => {
                 let key = provider.key_provider.load_private_key(identity.key().clone_key());
                 let pair = CertifiedKey::new(identity.chain().to_vec(), key.map_err(BadTrust::Identity)?);
-                // Not by rustls' own short way, which refuses certificates of version 1: people make them with openssl.
+                // The resolver, not `with_client_auth_cert`: that one rejects version 1 certificates, which openssl makes.
                 config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair)))
             }
         };
@@ -251,7 +251,7 @@ impl Endpoint {
             Roots::System => {
                 for path in SYSTEM_ROOTS {
                     if let Ok(pem) = read(path.as_ref()).await {
-                        return Ok(store_what_can_be(&pem));
+                        return Ok(store_usable(&pem));
                     }
                 }
                 Err(BadTrust::NoSystemRoots)
@@ -260,7 +260,7 @@ impl Endpoint {
     }
 }
 
-/// How to speak TLS with any server, and its name: for manifest URLs.
+/// TLS configuration and server name for a manifest URL.
 pub(super) async fn http1(host: &str, roots: &Roots) -> Result<(ClientConfig, ServerName<'static>), BadTrust> {
     let endpoint = Endpoint {
         tls: true,
@@ -268,7 +268,7 @@ pub(super) async fn http1(host: &str, roots: &Roots) -> Result<(ClientConfig, Se
         port: 0,
         base: String::new(),
         roots: roots.clone(),
-        trust_anybody: false,
+        skip_verify: false,
         server_name: None,
         proxy: None,
     };
@@ -278,7 +278,7 @@ pub(super) async fn http1(host: &str, roots: &Roots) -> Result<(ClientConfig, Se
 }
 
 fn absolute(url: &str) -> Result<Uri, BadServer> {
-    // A kubeconfig may name a server without its scheme; upstream then takes http for a bare host.
+    // As upstream, a server without a scheme is http.
     let full = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     full.parse().map_err(|_| BadServer::Malformed { url: without_credentials(url) })
 }
@@ -292,7 +292,7 @@ fn host_port(authority: &Authority, default: u16) -> (String, u16) {
     (host, authority.port_u16().unwrap_or(default))
 }
 
-/// A URL as it may be shown: whatever is before the last `@` may be a password.
+/// A URL for messages: everything before the last `@` may be a password and is replaced.
 fn without_credentials(url: &str) -> String {
     let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
     match before.split_once("://") {
@@ -301,7 +301,7 @@ fn without_credentials(url: &str) -> String {
     }
 }
 
-/// Every certificate of `pem`; one that cannot be used is an error, for somebody chose it.
+/// All certificates of `pem`. An unusable one is an error, because the administrator configured it.
 fn store(pem: &[u8], origin: &str) -> Result<RootCertStore, BadTrust> {
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -311,8 +311,8 @@ fn store(pem: &[u8], origin: &str) -> Result<RootCertStore, BadTrust> {
     if store.is_empty() { Err(BadTrust::Empty { origin: origin.into() }) } else { Ok(store) }
 }
 
-/// Every usable certificate of a bundle that nobody chose for us.
-fn store_what_can_be(pem: &[u8]) -> RootCertStore {
+/// The usable certificates of the system's bundle.
+fn store_usable(pem: &[u8]) -> RootCertStore {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(CertificateDer::pem_slice_iter(pem).filter_map(Result::ok));
     store

@@ -1,4 +1,4 @@
-//! What can go wrong on the way, before the API server has said a word.
+//! Failures of the connection to the API server, before any response.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use tokio_rustls::rustls::{AlertDescription, CertificateError};
 use super::credentials::CredentialsError;
 use crate::decode::explain;
 
-/// Why a request got no answer.
+/// Why a request got no response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WireError {
     #[error("connect to {server}")]
     Connect { server: String, source: std::io::Error },
-    #[error("connect to {server}: no answer within {after:?}")]
+    #[error("connect to {server}: timed out after {after:?}")]
     ConnectTimeout { server: String, after: Duration },
     #[error("TLS with {server}")]
     Tls { server: String, source: std::io::Error },
-    #[error("our credentials for {server}")]
+    #[error("credentials for {server}")]
     Credentials { server: String, source: CredentialsError },
-    #[error("trust in {server}")]
+    #[error("verification of {server}")]
     Trust { server: String, source: super::endpoint::BadTrust },
     #[error("HTTP/2 with {server}")]
     Http2 { server: String, source: h2::Error },
@@ -32,26 +32,26 @@ pub(super) enum WireError {
     Closed { server: String },
     #[error("HTTP with {server}")]
     Http1 { server: String, source: hyper::Error },
-    #[error("the proxy at {proxy} does not let us through to {server}: it answered {answer:?}")]
+    #[error("the proxy at {proxy} refused to connect to {server}: it answered {answer:?}")]
     Proxy { proxy: String, server: String, answer: String },
-    #[error("the connection to {server} stalled: no sign of life for {after:?}")]
+    #[error("the connection to {server} stalled: nothing was received for {after:?}")]
     Stalled { server: String, after: Duration },
     #[error("the request cannot be made")]
     Request(#[from] http::Error),
-    #[error("the answer is larger than {limit} bytes")]
+    #[error("the response is larger than {limit} bytes")]
     TooLarge { limit: usize },
     #[error("the client has been stopped")]
     Stopped,
 }
 
 impl WireError {
-    /// For the caller: with what a person can do about it.
+    /// The error for the caller, with a hint for the administrator.
     pub(super) fn to_api(&self) -> ApiError {
         let mut detail = explain(self);
         if let Some(hint) = hint(self) {
             detail = format!("{detail} ({hint})");
         }
-        // A connection that did not come about in time is no answer of the server: nothing was asked of it.
+        // A connect timeout is `Unavailable`, not `Timeout`: no request was sent.
         let kind = match self {
             Self::TooLarge { .. } | Self::Request(_) => ApiErrorKind::Garbage,
             _ => ApiErrorKind::Unavailable,
@@ -60,14 +60,14 @@ impl WireError {
     }
 }
 
-/// What a person should look at, where the library's words do not say so.
+/// What the administrator should check, where the library's text does not say it.
 fn hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
             return tls_hint(tls);
         }
-        // An I/O error shows its inner error's causes, not the inner error itself.
+        // `source` of an I/O error skips the inner error itself.
         let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         if let Some(tls) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             return tls_hint(tls);
@@ -101,15 +101,17 @@ fn tls_hint(error: &rustls::Error) -> Option<&'static str> {
             _ => None,
         },
         rustls::Error::AlertReceived(alert) => match alert {
-            AlertDescription::CertificateExpired => Some("our client certificate has expired"),
-            AlertDescription::CertificateRevoked => Some("our client certificate has been revoked"),
+            AlertDescription::CertificateExpired => Some("the client certificate has expired"),
+            AlertDescription::CertificateRevoked => Some("the client certificate has been revoked"),
             AlertDescription::UnknownCA
             | AlertDescription::BadCertificate
             | AlertDescription::DecryptError
             | AlertDescription::AccessDenied
             | AlertDescription::CertificateUnknown
-            | AlertDescription::UnsupportedCertificate => Some("the server does not accept our client certificate"),
-            AlertDescription::CertificateRequired => Some("the server wants a client certificate, and we have none"),
+            | AlertDescription::UnsupportedCertificate => Some("the server does not accept the client certificate"),
+            AlertDescription::CertificateRequired => {
+                Some("the server requires a client certificate, and none is configured")
+            }
             _ => None,
         },
         rustls::Error::InvalidMessage(_) => Some("does the server speak TLS at all?"),
@@ -121,9 +123,9 @@ fn tls_hint(error: &rustls::Error) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// A handshake storm must not turn each resume of a watch into a list: see the reflector.
+    /// Otherwise a wave of slow handshakes would turn every resumed watch into a relist: see the reflector.
     #[test]
-    fn a_connection_that_does_not_come_about_in_time_is_no_answer_of_the_server() {
+    fn a_connect_timeout_is_unavailable_and_not_a_request_timeout() {
         let error = WireError::ConnectTimeout { server: "https://api".into(), after: Duration::from_secs(10) };
         assert_eq!(error.to_api().kind, ApiErrorKind::Unavailable);
     }

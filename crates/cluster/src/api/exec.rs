@@ -11,17 +11,17 @@ use tokio::process::Command;
 
 use crate::program::{DEADLINE, MAX_OUTPUT, ProgramError, Programs};
 
-/// A program that says who we are. Its `Debug` hides arguments and environment, which may hold secrets.
+/// A credential plugin. Its `Debug` hides arguments and environment, which may hold secrets.
 #[derive(Clone)]
 pub struct Exec {
-    /// A path, or a name that is looked for in `PATH`.
+    /// A path, or a name that is looked up in `PATH`.
     pub(super) command: PathBuf,
     pub(super) arguments: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) api_version: String,
-    /// What the kubeconfig says to do where the program is missing.
+    /// `installHint` of the kubeconfig, shown when the plugin is missing.
     pub(super) hint: String,
-    /// What it is told of the cluster.
+    /// `spec.cluster` of the ExecCredential that the plugin receives.
     pub(super) cluster: Option<Value>,
 }
 
@@ -31,57 +31,57 @@ impl std::fmt::Debug for Exec {
     }
 }
 
-/// Why a program gave no credentials.
+/// Why a credential plugin returned no credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// It cannot be started.
+    /// The plugin cannot be started.
     #[error("start the credential plugin {}{}", command.display(), hint(advice))]
     Start {
-        /// What.
+        /// The plugin.
         command: PathBuf,
-        /// What the kubeconfig says to do.
+        /// The kubeconfig's `installHint`.
         advice: String,
         /// Why not.
         #[source]
         source: std::io::Error,
     },
-    /// It took too long.
+    /// The plugin did not finish in time.
     #[error("the credential plugin {} did not finish within {DEADLINE:?}", command.display())]
     Timeout {
-        /// What.
+        /// The plugin.
         command: PathBuf,
     },
-    /// It printed too much.
+    /// The plugin printed more than is read.
     #[error("the credential plugin {} printed more than {MAX_OUTPUT} bytes", command.display())]
     TooMuch {
-        /// What.
+        /// The plugin.
         command: PathBuf,
     },
-    /// It failed.
+    /// The plugin exited with an error.
     #[error("the credential plugin {} ended with {status}: {complaint}", command.display())]
     Failed {
-        /// What.
+        /// The plugin.
         command: PathBuf,
-        /// How.
+        /// Its exit status.
         status: std::process::ExitStatus,
-        /// The beginning of what it said.
+        /// The beginning of its standard error.
         complaint: String,
     },
-    /// It printed something else.
+    /// The output is not an ExecCredential.
     #[error("the credential plugin {} printed no ExecCredential", command.display())]
     Output {
-        /// What.
+        /// The plugin.
         command: PathBuf,
-        /// Why not.
+        /// The decoder's error.
         #[source]
         source: serde_json::Error,
     },
-    /// It printed another version, or neither a token nor a certificate.
+    /// The output has another version, or neither a token nor a certificate.
     #[error("the credential plugin {} printed {problem}", command.display())]
     Content {
-        /// What.
+        /// The plugin.
         command: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the output.
         problem: &'static str,
     },
 }
@@ -100,7 +100,7 @@ struct Output {
     status: Option<Grant>,
 }
 
-/// What a program printed.
+/// The status of an ExecCredential.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
@@ -112,7 +112,7 @@ pub(super) struct Grant {
 }
 
 impl Exec {
-    /// Runs it.
+    /// Runs the plugin and reads its credentials.
     pub(super) async fn run(&self, programs: &Programs) -> Result<Grant, ExecError> {
         let finished = programs.run(self.command(), None).await.map_err(|error| {
             let (command, advice) = (self.command.clone(), self.hint.clone());

@@ -1,6 +1,6 @@
-//! A kubeconfig: where the API server is and who we are to it.
+//! A kubeconfig: the API server's address and the node's credentials.
 //!
-//! upstream: client-go tools/clientcmd (v1.36). What is relative in it is relative to the file.
+//! Relative paths in a kubeconfig are relative to its directory. upstream: client-go tools/clientcmd (v1.36).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,21 +20,21 @@ mod tests;
 use at::At;
 pub use at::BadField;
 
-/// What the current context of a kubeconfig names.
+/// Server and user of a kubeconfig's current context.
 #[derive(Clone, Debug)]
 pub struct Kubeconfig {
     /// The server.
     pub endpoint: Endpoint,
-    /// Who we are to it.
+    /// The credentials to use with it.
     pub user: User,
     /// Namespace of the context.
     pub namespace: Option<String>,
 }
 
-/// Why a kubeconfig cannot be used. The file is named by [`Kubeconfig::load`] alone.
+/// Why a kubeconfig cannot be used. Only errors of [`Kubeconfig::load`] name the file.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("read kubeconfig {}", path.display())]
     Read {
         /// The file.
@@ -43,77 +43,77 @@ pub enum KubeconfigError {
         #[source]
         source: io::Error,
     },
-    /// Something in it is wrong.
+    /// The content is invalid.
     #[error("kubeconfig {}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What.
+        /// What is invalid.
         #[source]
         source: BadKubeconfig,
     },
 }
 
-/// What is wrong in a kubeconfig.
+/// What is invalid in a kubeconfig.
 #[derive(Debug, thiserror::Error)]
 pub enum BadKubeconfig {
-    /// It is neither YAML nor JSON.
+    /// The text is neither YAML nor JSON.
     #[error("{0}")]
     Text(String),
-    /// A field has another type than it should.
+    /// A field has the wrong type.
     #[error(transparent)]
     Field(#[from] BadField),
-    /// There is no current context.
+    /// `current-context` is empty.
     #[error("current-context is empty: which of the contexts [{known}] is meant?")]
     NoContext {
-        /// Those that there are.
+        /// The names of the contexts in the file.
         known: String,
     },
-    /// Something is named that is not there.
+    /// A context, cluster or user is referenced but not defined.
     #[error("{list} has none with the name {name:?}; there are [{known}]")]
     Unknown {
         /// `contexts`, `clusters` or `users`.
         list: &'static str,
-        /// The name.
+        /// The name that is referenced.
         name: String,
-        /// Those that there are.
+        /// The names that are defined.
         known: String,
     },
-    /// The server cannot be used.
+    /// The server's URL or TLS settings are invalid.
     #[error("{at}")]
     Server {
-        /// Which field.
+        /// The field.
         at: String,
-        /// Why.
+        /// What is invalid.
         #[source]
         source: BadServer,
     },
-    /// One of two that belong together is missing.
+    /// One of two fields that belong together is missing.
     #[error("{at} has {has} without {lacks}")]
     Half {
-        /// Where.
+        /// The object that has only one of them.
         at: String,
-        /// What it has.
+        /// The field that is set.
         has: &'static str,
-        /// What it lacks.
+        /// The field that is missing.
         lacks: &'static str,
     },
-    /// Two that exclude each other.
+    /// Two fields that exclude each other are both set.
     #[error("{at} has both {one} and {other}")]
     Both {
-        /// Where.
+        /// The object that has both.
         at: String,
-        /// The one.
+        /// The first field.
         one: &'static str,
-        /// The other.
+        /// The second field.
         other: &'static str,
     },
-    /// Something that exists elsewhere but not here.
+    /// A field that upstream supports and rubelet does not.
     #[error("{at} is not supported: {instead}")]
     Unsupported {
-        /// Which field.
+        /// The field.
         at: String,
-        /// What to do.
+        /// What to use instead, or why it is not supported.
         instead: &'static str,
     },
 }
@@ -125,20 +125,20 @@ impl From<TextError> for BadKubeconfig {
 }
 
 impl Kubeconfig {
-    /// Reads the file at `path` and takes its current context.
+    /// Reads the file at `path` and resolves its current context.
     ///
     /// # Errors
-    /// If the file cannot be read, or names no usable server.
+    /// If the file cannot be read or its current context is not usable.
     pub fn load(path: &Path) -> Result<Self, KubeconfigError> {
         let content = std::fs::read(path).map_err(|source| KubeconfigError::Read { path: path.into(), source })?;
         let directory = path.parent().unwrap_or(Path::new("."));
         Self::parse(&content, directory).map_err(|source| KubeconfigError::Content { path: path.into(), source })
     }
 
-    /// Takes the current context of a text whose relative paths start at `directory`.
+    /// Resolves the current context of `content`; relative paths start at `directory`.
     ///
     /// # Errors
-    /// If it names no usable server.
+    /// If the current context is not usable.
     pub fn parse(content: &[u8], directory: &Path) -> Result<Self, BadKubeconfig> {
         let text = text::parse(content)?;
         let root = At::root(&text.value);
@@ -155,7 +155,7 @@ impl Kubeconfig {
     }
 }
 
-/// The `field` of the entry of `list` that has this name. Of several the last counts, as upstream.
+/// The `field` of the entry of `list` with this name. If several have it, the last one counts, as upstream.
 fn named<'a>(root: &At<'a>, list: &'static str, field: &'static str, name: &str) -> Result<At<'a>, BadKubeconfig> {
     let mut found = None;
     for entry in root.list(list)? {
@@ -193,7 +193,7 @@ fn endpoint(cluster: &At<'_>, directory: &Path) -> Result<Endpoint, BadKubeconfi
     let server = cluster.text("server")?.unwrap_or_default();
     let mut endpoint = Endpoint::new(server, roots).map_err(bad("server"))?;
     if anybody {
-        endpoint = endpoint.trusting_anybody();
+        endpoint = endpoint.without_verification();
     }
     if let Some(name) = cluster.text("tls-server-name")? {
         endpoint = endpoint.with_server_name(name).map_err(bad("tls-server-name"))?;
@@ -228,7 +228,8 @@ fn user(user: &At<'_>, cluster: &At<'_>, directory: &Path) -> Result<User, BadKu
     Ok(User { certificate, login: login(user, cluster, directory)? })
 }
 
-/// A file goes before a token, as it is the newer of the two; a token before a name, a name before a plugin.
+/// The order of precedence: `tokenFile`, `token`, user name and password, plugin. As upstream, the file wins over the
+/// inline token because the file is renewed.
 fn login(user: &At<'_>, cluster: &At<'_>, directory: &Path) -> Result<Login, BadKubeconfig> {
     let both = |one, other| BadKubeconfig::Both { at: user.path().to_owned(), one, other };
     let token = user.text("token")?;
@@ -265,7 +266,7 @@ fn exec(exec: &At<'_>, cluster: &At<'_>, directory: &Path) -> Result<Exec, BadKu
     if command.is_empty() {
         return Err(BadKubeconfig::Half { at: exec.path().to_owned(), has: "apiVersion", lacks: "command" });
     }
-    // A bare name is looked for in PATH; with a slash it is a path.
+    // As in a shell, a command without a slash is looked up in PATH.
     let command = if command.contains('/') { directory.join(command) } else { PathBuf::from(command) };
     let mut environment = Vec::new();
     for entry in exec.list("env")? {
@@ -283,14 +284,14 @@ fn exec(exec: &At<'_>, cluster: &At<'_>, directory: &Path) -> Result<Exec, BadKu
     })
 }
 
-/// What a plugin is told of the cluster.
+/// `spec.cluster` of the ExecCredential that a plugin receives.
 fn cluster_info(cluster: &At<'_>) -> Value {
     let fields = ["server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url"];
     let known = fields.iter().filter_map(|field| Some(((*field).to_owned(), cluster.value(field)?.clone())));
     Value::Object(known.collect())
 }
 
-/// The text in `data`, else the file that `file` names.
+/// The inline PEM text of field `data`, or else the file that field `file` names.
 fn pem(at: &At<'_>, file: &str, data: &str, directory: &Path) -> Result<Option<Pem>, BadKubeconfig> {
     if let Some(text) = at.value(data).filter(|text| text.as_str() != Some("")) {
         let bytes: ByteString =

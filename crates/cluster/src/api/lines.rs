@@ -1,24 +1,24 @@
-//! Lines out of pieces: a watch is one JSON object per line, and pieces end anywhere.
+//! Splits a watch, which has one JSON object per line, into lines; chunks of the body end anywhere.
 
-/// Cuts pieces into lines of at most `limit` bytes.
+/// Splits chunks into lines of at most `limit` bytes.
 #[derive(Debug)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// Where the first line that was not taken yet begins.
+    /// Start of the first line that was not returned yet.
     start: usize,
-    /// Up to here there is no line end.
+    /// There is no line end before this position.
     searched: usize,
     limit: usize,
 }
 
-/// A line is longer than it may be.
+/// A line exceeds the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event is larger than {limit} bytes")]
 pub(super) struct TooLong {
     limit: usize,
 }
 
-/// What a buffer may keep when it is empty: one long line must not hold its memory for ever.
+/// Capacity that an empty buffer keeps: one long line must not hold its memory for ever.
 const KEEP: usize = 64 << 10;
 
 impl Lines {
@@ -27,7 +27,7 @@ impl Lines {
     }
 
     pub(super) fn add(&mut self, piece: &[u8]) {
-        // What has been taken makes room for what comes.
+        // Returned lines make room for the new chunk.
         self.buffer.drain(..self.start);
         self.searched = self.searched.saturating_sub(self.start);
         self.start = 0;
@@ -37,7 +37,7 @@ impl Lines {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// The next line that is not blank, if it is whole.
+    /// The next complete line that is not blank.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, TooLong> {
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// Every line of `text` when it comes in pieces of `size` bytes.
+    /// The lines of `text`, fed in chunks of `size` bytes.
     fn lines(text: &str, size: usize) -> Vec<String> {
         let mut lines = Lines::new(20);
         let mut all = Vec::new();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn however_a_text_is_cut_its_lines_are_the_same() {
+    fn lines_do_not_depend_on_the_chunk_size() {
         for size in 1..30 {
             assert_eq!(
                 lines("one\n\ntwo, longer\r\n \nthree\nnot yet", size),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_refused_when_it_is_too_long() {
+    fn a_line_without_an_end_is_rejected_when_it_is_too_long() {
         let mut lines = Lines::new(4);
         lines.add(b"1234\n123");
         assert_eq!(lines.next(), Ok(Some(&b"1234"[..])));

@@ -1,39 +1,39 @@
-//! One connection, and one exchange on it.
+//! A connection to the API server, and the exchanges on it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use h2::Reason;
 use h2::client::SendRequest;
-use h2::{Reason, RecvStream};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc;
 use tokio_rustls::rustls;
 
+use super::body::{Body, Inner};
 use super::connector::Shared;
-use super::dial::{Dialled, Speaks};
+use super::dial::{Dialled, HttpVersion};
 use super::error::WireError;
-use super::pulse::{OpenStream, Pulse, Standing, stalled};
+use super::heartbeat::{Liveness, LivenessChange, stalled};
 
-/// How much the server may send on one stream before we have read it: lists and long objects come without a pause.
+/// Flow-control window of a stream: lists and large objects are transferred without waiting for window updates.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// The same for all streams together.
+/// Flow-control window of a connection.
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// Most that the head of an answer may hold.
+/// Largest response head.
 const MAX_HEADERS: u32 = 64 << 10;
-/// Most watches on one connection, of the hundred streams that the API server allows: the rest is for requests.
+/// Most watches on one connection. The API server allows a hundred streams; the rest is for requests.
 const MOST_WATCHES: usize = 60;
 
-/// A request before it is put on a connection.
+/// A request before it is sent on a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
+pub(super) struct Call {
     pub(super) method: Method,
     /// Path and query.
     pub(super) path: String,
@@ -41,46 +41,46 @@ pub(super) struct Ask {
     pub(super) body: Option<Bytes>,
 }
 
-/// What is sent with every request.
+/// Headers of every request.
 #[derive(Clone, Debug)]
-pub(super) struct Manners {
+pub(super) struct CommonHeaders {
     pub(super) agent: HeaderValue,
     pub(super) authorization: Option<HeaderValue>,
 }
 
-/// A connection that may be used by many at once.
+/// A connection, shared by many requests.
 pub(super) struct Link {
-    /// Counts connections, so that a bad one can be named.
+    /// Identifies the connection in liveness changes.
     pub(super) id: u64,
-    /// Of the credentials it was made with.
+    /// Version of the credentials that it was made with.
     pub(super) version: u64,
     pub(super) made: rubelet_core::time::Instant,
     shared: Arc<Shared>,
     kind: Kind,
-    /// Nothing new is to be sent on it.
+    /// No new streams are opened on it.
     retired: AtomicBool,
-    /// How many watches have a place on it.
+    /// Number of watches that hold a slot.
     watches: AtomicUsize,
-    /// Why it is over.
+    /// Why it was closed.
     over: Arc<OnceLock<Over>>,
 }
 
-/// What a connection is wanted for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A request: over in a moment.
+    /// A request: ends within its deadline.
     Request,
-    /// A watch: over in minutes.
+    /// A watch: ends after minutes.
     Watch,
 }
 
-/// A place on a connection, until dropped.
-pub(super) struct Seat {
+/// A slot on a connection, freed when dropped.
+pub(super) struct Slot {
     pub(super) link: Arc<Link>,
     purpose: Purpose,
 }
 
-impl Drop for Seat {
+impl Drop for Slot {
     fn drop(&mut self) {
         if self.purpose == Purpose::Watch {
             self.link.watches.fetch_sub(1, Ordering::AcqRel);
@@ -91,73 +91,59 @@ impl Drop for Seat {
 enum Kind {
     Http2 {
         send: SendRequest<Bytes>,
-        pulse: Arc<Pulse>,
+        liveness: Arc<Liveness>,
     },
-    /// A connection per exchange, dialled for it.
+    /// Every exchange dials a connection of its own.
     Http1,
 }
 
-/// How a connection came to its end.
+/// Why a connection was closed.
 #[derive(Clone, Debug)]
 pub(super) enum Over {
-    /// It was silent for so long.
+    /// No data was received for this time.
     Stalled(Duration),
     Refused(rustls::Error),
     Closed(Option<Arc<h2::Error>>),
 }
 
-/// The future that does a connection's work; ends when it does.
+/// The future that drives a connection; it ends when the connection closes.
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What came back, its body yet to be read.
+/// A response whose body has not been read.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Body,
 }
 
-/// What comes bit by bit.
-pub(super) struct Body {
-    inner: Inner,
-    /// Set by whoever sat down.
-    pub(super) seat: Option<Seat>,
-    over: Arc<OnceLock<Over>>,
-    server: String,
-}
-
-enum Inner {
-    Http2 { stream: RecvStream, _open: OpenStream },
-    Http1 { body: Box<Incoming>, driver: Option<Driver> },
-}
-
-/// A failed exchange, and whether the request may have had an effect.
+/// A failed exchange, and whether the server may have processed the request.
 pub(super) struct Failure {
     pub(super) error: WireError,
     pub(super) processed: Processed,
 }
 
-/// Whether the server may have acted on a request.
+/// Whether the server may have processed a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Processed {
     Perhaps,
-    /// It certainly has not: to ask again is safe.
+    /// Certainly not: sending it again is safe.
     No,
 }
 
 impl Link {
-    /// Makes a connection. The driver must be run for it to live.
+    /// Makes a connection. The driver must be polled for it to work.
     pub(super) async fn make(
         id: u64,
         dialled: Option<Dialled>,
         shared: Arc<Shared>,
         version: u64,
         made: rubelet_core::time::Instant,
-        tell: mpsc::Sender<(u64, Standing)>,
+        tell: mpsc::Sender<(u64, LivenessChange)>,
     ) -> Result<(Self, Option<Driver>), WireError> {
         let over = Arc::new(OnceLock::new());
         let (retired, watches) = (AtomicBool::new(false), AtomicUsize::new(0));
         let link = |kind, over| Self { id, version, made, shared: Arc::clone(&shared), kind, retired, watches, over };
-        let Some(dialled) = dialled.filter(|dialled| dialled.speaks == Speaks::Http2) else {
+        let Some(dialled) = dialled.filter(|dialled| dialled.version == HttpVersion::Http2) else {
             return Ok((link(Kind::Http1, over), None));
         };
         let mut builder = h2::client::Builder::new();
@@ -166,12 +152,12 @@ impl Link {
         let failed = |source| WireError::Http2 { server: shared.endpoint.url(), source };
         let beat = shared.beat;
         let (send, mut connection) = builder.handshake(dialled.wire).await.map_err(failed)?;
-        let pulse = Arc::new(Pulse::of(dialled.heard));
-        let (ping, watched, end) = (connection.ping_pong(), Arc::clone(&pulse), Arc::clone(&over));
-        let told = dialled.told;
-        let signal = move |standing| {
-            // One that finds no room is not missed: whoever wants a connection looks at the pulse itself.
-            let _ = tell.try_send((id, standing));
+        let liveness = Arc::new(Liveness::of(dialled.reads));
+        let (ping, watched, end) = (connection.ping_pong(), Arc::clone(&liveness), Arc::clone(&over));
+        let tls_failure = dialled.tls_failure;
+        let signal = move |change| {
+            // A change that does not fit the queue can be dropped: the connector also reads the liveness itself.
+            let _ = tell.try_send((id, change));
         };
         let driver = async move {
             let result = tokio::select! {
@@ -181,25 +167,25 @@ impl Link {
                     Over::Stalled(silence)
                 }
             };
-            // What TLS said is the reason, if it said anything. Whoever waits on the connection is polled after this.
-            let _ = end.set(told.get().cloned().map_or(result, Over::Refused));
+            // A TLS error is the cause, if there is one. Set before the requests on this connection are polled again.
+            let _ = end.set(tls_failure.get().cloned().map_or(result, Over::Refused));
         };
-        Ok((link(Kind::Http2 { send, pulse }, over), Some(Box::pin(driver))))
+        Ok((link(Kind::Http2 { send, liveness }, over), Some(Box::pin(driver))))
     }
 
-    /// Whether something new may be sent on it, with credentials of this version.
+    /// Whether new streams may be opened on it, with credentials of this version.
     pub(super) fn is_good(&self, version: u64) -> bool {
-        self.is_kept(version) && !self.pulse().is_some_and(Pulse::is_suspect)
+        self.is_kept(version) && !self.liveness().is_some_and(Liveness::is_suspect)
     }
 
-    /// Whether it is good, or may be again.
+    /// Whether it is good, or suspect and may recover.
     pub(super) fn is_kept(&self, version: u64) -> bool {
         self.over.get().is_none() && !self.retired.load(Ordering::Relaxed) && self.version == version
     }
 
-    pub(super) fn pulse(&self) -> Option<&Pulse> {
+    pub(super) fn liveness(&self) -> Option<&Liveness> {
         match &self.kind {
-            Kind::Http2 { pulse, .. } => Some(pulse),
+            Kind::Http2 { liveness, .. } => Some(liveness),
             Kind::Http1 => None,
         }
     }
@@ -208,18 +194,18 @@ impl Link {
         self.watches.load(Ordering::Acquire) > 0
     }
 
-    /// A place on it, if there is one.
-    pub(super) fn seat(self: &Arc<Self>, purpose: Purpose) -> Option<Seat> {
+    /// A slot, if there is one.
+    pub(super) fn slot(self: &Arc<Self>, purpose: Purpose) -> Option<Slot> {
         if purpose == Purpose::Watch {
             let most = match &self.kind {
-                // A server may allow fewer streams than usual.
+                // A server may allow fewer streams than the default.
                 Kind::Http2 { send, .. } => MOST_WATCHES.min(send.current_max_send_streams() / 2).max(1),
                 Kind::Http1 => usize::MAX,
             };
             let more = |taken: usize| taken.checked_add(1).filter(|taken| *taken <= most);
             self.watches.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         }
-        Some(Seat { link: Arc::clone(self), purpose })
+        Some(Slot { link: Arc::clone(self), purpose })
     }
 
     pub(super) fn over(&self) -> Option<&Over> {
@@ -230,33 +216,33 @@ impl Link {
         self.shared.endpoint.url()
     }
 
-    /// Sends a request and waits for the head of its answer.
-    pub(super) async fn exchange(&self, ask: &Ask, manners: &Manners) -> Result<Answer, Failure> {
+    /// Sends a request and waits for the response head.
+    pub(super) async fn exchange(&self, call: &Call, common: &CommonHeaders) -> Result<Answer, Failure> {
         match &self.kind {
-            Kind::Http2 { send, pulse } => self.exchange_2(send.clone(), pulse, ask, manners).await,
-            Kind::Http1 => self.exchange_1(ask, manners).await,
+            Kind::Http2 { send, liveness } => self.exchange_2(send.clone(), liveness, call, common).await,
+            Kind::Http1 => self.exchange_1(call, common).await,
         }
     }
 
     async fn exchange_2(
         &self,
         send: SendRequest<Bytes>,
-        pulse: &Pulse,
-        ask: &Ask,
-        manners: &Manners,
+        liveness: &Liveness,
+        call: &Call,
+        common: &CommonHeaders,
     ) -> Result<Answer, Failure> {
-        let stream = pulse.open.stream();
+        let stream = liveness.open.stream();
         let unsent = |source| {
-            // It is over, or the server is about to go: it takes nothing new.
+            // The connection is closed, or the server has sent GOAWAY.
             self.retired.store(true, Ordering::Relaxed);
             Failure { error: self.lost(source), processed: Processed::No }
         };
-        let uri = format!("{}{}{}", self.shared.endpoint.url(), self.shared.endpoint.base, ask.path);
-        let request = request(ask, manners, &uri).map_err(unmade)?.body(()).map_err(unmade)?;
+        let uri = format!("{}{}{}", self.shared.endpoint.url(), self.shared.endpoint.base, call.path);
+        let request = request(call, common, &uri).map_err(unmade)?.body(()).map_err(unmade)?;
         let mut send = send.ready().await.map_err(unsent)?;
-        let body = ask.body.clone();
+        let body = call.body.clone();
         let (answer, mut out) = send.send_request(request, body.is_none()).map_err(unsent)?;
-        // Whatever does not fit the window waits in the connection: bodies are small.
+        // Data beyond the flow-control window is buffered in the connection: request bodies are small.
         if let Some(body) = body {
             out.send_data(body, true).map_err(unsent)?;
         }
@@ -267,21 +253,21 @@ impl Link {
         })?;
         let (head, stream_in) = answer.into_parts();
         let inner = Inner::Http2 { stream: stream_in, _open: stream };
-        let body = Body { inner, seat: None, over: Arc::clone(&self.over), server: self.server() };
+        let body = Body { inner, slot: None, over: Arc::clone(&self.over), server: self.server() };
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
-    async fn exchange_1(&self, ask: &Ask, manners: &Manners) -> Result<Answer, Failure> {
+    async fn exchange_1(&self, call: &Call, common: &CommonHeaders) -> Result<Answer, Failure> {
         let unsent = |error| Failure { error, processed: Processed::No };
         let failed = |source| WireError::Http1 { server: self.shared.endpoint.url(), source };
         let dialled = self.shared.dial().await.map_err(unsent)?;
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(dialled.wire)).await;
         let (mut send, connection) = handshake.map_err(|source| unsent(failed(source)))?;
-        let path = format!("{}{}", self.shared.endpoint.base, ask.path);
+        let path = format!("{}{}", self.shared.endpoint.base, call.path);
         let host =
             HeaderValue::from_str(&self.shared.endpoint.authority()).map_err(http::Error::from).map_err(unmade)?;
-        let request = request(ask, manners, &path).map_err(unmade)?.header(HOST, host);
-        let request = request.body(Full::new(ask.body.clone().unwrap_or_default())).map_err(unmade)?;
+        let request = request(call, common, &path).map_err(unmade)?.header(HOST, host);
+        let request = request.body(Full::new(call.body.clone().unwrap_or_default())).map_err(unmade)?;
         let mut driver: Driver = Box::pin(async move {
             let _ = connection.await;
         });
@@ -298,7 +284,7 @@ impl Link {
             answer.map_err(|source| Failure { error: failed(source), processed: Processed::Perhaps })?;
         let (head, body) = answer.into_parts();
         let inner = Inner::Http1 { body: Box::new(body), driver: Some(driver) };
-        let body = Body { inner, seat: None, over: Arc::clone(&self.over), server: self.server() };
+        let body = Body { inner, slot: None, over: Arc::clone(&self.over), server: self.server() };
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
@@ -307,15 +293,15 @@ impl Link {
     }
 }
 
-/// A request with its headers, but for the body.
-fn request(ask: &Ask, manners: &Manners, uri: &str) -> Result<http::request::Builder, http::Error> {
-    let mut request = Request::builder().method(ask.method.clone()).uri(uri);
-    request = request.header(ACCEPT, "application/json").header(USER_AGENT, manners.agent.clone());
-    if let Some(authorization) = &manners.authorization {
+/// A request with its headers, without the body.
+fn request(call: &Call, common: &CommonHeaders, uri: &str) -> Result<http::request::Builder, http::Error> {
+    let mut request = Request::builder().method(call.method.clone()).uri(uri);
+    request = request.header(ACCEPT, "application/json").header(USER_AGENT, common.agent.clone());
+    if let Some(authorization) = &common.authorization {
         request = request.header(AUTHORIZATION, authorization.clone());
     }
-    if let Some(body) = &ask.body {
-        request = request.header(CONTENT_TYPE, ask.content_type).header(CONTENT_LENGTH, body.len());
+    if let Some(body) = &call.body {
+        request = request.header(CONTENT_TYPE, call.content_type).header(CONTENT_LENGTH, body.len());
     }
     Ok(request)
 }
@@ -324,13 +310,13 @@ fn unmade(source: http::Error) -> Failure {
     Failure { error: WireError::Request(source), processed: Processed::No }
 }
 
-fn lost(over: &OnceLock<Over>, server: String, source: h2::Error) -> WireError {
+pub(super) fn lost(over: &OnceLock<Over>, server: String, source: h2::Error) -> WireError {
     match over.get() {
         Some(Over::Stalled(silence)) => WireError::Stalled { server, after: *silence },
         Some(Over::Refused(why)) => WireError::Tls { server, source: std::io::Error::other(why.clone()) },
-        // Cut without a word: what the TLS library says of it is for programmers.
+        // Closed without a TLS close_notify: the library's text for that does not help an administrator.
         Some(Over::Closed(Some(why))) if cut(why) => WireError::Closed { server },
-        // The stream only knows that it is over; why, the connection knows.
+        // The stream only knows that the connection is closed; the connection knows why.
         Some(Over::Closed(Some(why))) if source.is_io() => WireError::Lost { server, source: Arc::clone(why) },
         _ => WireError::Http2 { server, source },
     }
@@ -340,68 +326,15 @@ fn cut(error: &h2::Error) -> bool {
     error.get_io().is_some_and(|error| error.kind() == std::io::ErrorKind::UnexpectedEof)
 }
 
-/// The server says that it has not looked at this stream.
+/// Whether the server states that it did not process this stream.
 fn never_processed(error: &h2::Error) -> bool {
     error.is_remote() && (error.reason() == Some(Reason::REFUSED_STREAM) || error.is_go_away())
-}
-
-impl Body {
-    /// The next piece; `None` at the end.
-    pub(super) async fn piece(&mut self) -> Option<Result<Bytes, WireError>> {
-        match &mut self.inner {
-            Inner::Http2 { stream, .. } => match stream.data().await? {
-                Ok(piece) => {
-                    // Taken: the server may send as much again. It fails only when the stream is over.
-                    let _ = stream.flow_control().release_capacity(piece.len());
-                    Some(Ok(piece))
-                }
-                Err(source) => Some(Err(lost(&self.over, self.server.clone(), source))),
-            },
-            Inner::Http1 { body, driver } => {
-                let frame = driven(body, driver).await?;
-                let frame = frame.map_err(|source| WireError::Http1 { server: self.server.clone(), source });
-                Some(frame.map(|frame| frame.into_data().unwrap_or_default()))
-            }
-        }
-    }
-
-    /// All of it, if it is not longer than `limit`.
-    pub(super) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, WireError> {
-        let mut all = Vec::new();
-        while let Some(piece) = self.piece().await {
-            let piece = piece?;
-            if all.len().saturating_add(piece.len()) > limit {
-                return Err(WireError::TooLarge { limit });
-            }
-            all.extend_from_slice(&piece);
-        }
-        Ok(all)
-    }
-}
-
-/// The next frame of `body`, whose connection is driven meanwhile.
-async fn driven(
-    body: &mut Incoming,
-    driver: &mut Option<Driver>,
-) -> Option<Result<hyper::body::Frame<Bytes>, hyper::Error>> {
-    std::future::poll_fn(|context| {
-        if let Some(work) = driver
-            && work.as_mut().poll(context).is_ready()
-        {
-            *driver = None;
-        }
-        match Pin::new(&mut body.frame()).poll(context) {
-            Poll::Ready(frame) => Poll::Ready(frame),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
 
 impl std::fmt::Display for Over {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Stalled(silence) => write!(f, "no sign of life for {silence:?}"),
+            Self::Stalled(silence) => write!(f, "nothing was received for {silence:?}"),
             Self::Refused(why) => write!(f, "{why}"),
             Self::Closed(None) => f.write_str("closed"),
             Self::Closed(Some(why)) if cut(why) => f.write_str("closed by the server"),

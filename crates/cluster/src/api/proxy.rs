@@ -1,15 +1,14 @@
-//! Which proxy leads to a server, as the environment says: `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`.
+//! The proxy for a server, from the environment: `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`.
 //!
-//! The environment is read once, by whoever starts the program, and handed in as a value. A kubeconfig's `proxy-url` goes
-//! before it.
+//! The binary reads the environment once and passes it as a value. A kubeconfig's `proxy-url` takes precedence.
 //!
-//! upstream: client-go's transports ask Go's package x/net/http/httpproxy, whose rules these are.
+//! upstream: client-go's transports use Go's package x/net/http/httpproxy, whose rules these are.
 
 use std::net::IpAddr;
 
 use super::endpoint::{BadServer, Endpoint};
 
-/// What the environment says about proxies. Its `Debug` hides the URLs, which may hold passwords.
+/// The proxy settings of the environment. Its `Debug` hides the URLs, which may hold passwords.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ProxyEnvironment {
     https: String,
@@ -17,7 +16,7 @@ pub struct ProxyEnvironment {
     exceptions: Vec<Exception>,
 }
 
-/// What is reached without a proxy: an entry of `NO_PROXY`.
+/// An entry of `NO_PROXY`: a target that is reached without a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Exception {
     Everything,
@@ -29,7 +28,7 @@ enum Exception {
         address: IpAddr,
         port: Option<String>,
     },
-    /// Hosts below a domain; `itself` if the domain's own name is meant, too.
+    /// Hosts below a domain; with `itself` also the domain's own name.
     Domain {
         suffix: String,
         itself: bool,
@@ -47,7 +46,7 @@ impl std::fmt::Debug for ProxyEnvironment {
 }
 
 impl ProxyEnvironment {
-    /// From the variables: `variable` gives the value of one. The upper-case name goes before the lower-case one.
+    /// Reads the variables through `variable`. Upper-case names take precedence over lower-case ones.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let either = |upper: &str, lower: &str| {
             let set = |name| variable(name).filter(|value| !value.is_empty());
@@ -61,17 +60,17 @@ impl ProxyEnvironment {
         }
     }
 
-    /// The URL of the proxy that leads to this host, if one does.
+    /// The URL of the proxy for this host, if there is one.
     fn proxy_for(&self, tls: bool, host: &str, port: u16) -> Option<String> {
         let url = if tls { &self.https } else { &self.http };
         if url.is_empty() || self.is_direct(host, port) {
             return None;
         }
-        // A proxy without a scheme is one of HTTP.
+        // A proxy URL without a scheme is HTTP.
         Some(if url.contains("://") { url.clone() } else { format!("http://{url}") })
     }
 
-    /// Nobody is asked for a way to this machine itself, nor to what `NO_PROXY` names.
+    /// Whether the host is reached without a proxy: loopback addresses, and the entries of `NO_PROXY`.
     fn is_direct(&self, host: &str, port: u16) -> bool {
         let host = host.trim().to_ascii_lowercase();
         let address = host.parse::<IpAddr>().ok().map(|address| address.to_canonical());
@@ -83,7 +82,7 @@ impl ProxyEnvironment {
 }
 
 impl Exception {
-    /// `None` for an entry that means nothing.
+    /// `None` for an empty or invalid entry.
     fn read(entry: &str) -> Option<Self> {
         let entry = entry.trim().to_ascii_lowercase();
         if entry == "*" {
@@ -130,7 +129,7 @@ fn split_port(entry: &str) -> (&str, Option<String>) {
         return (host, Some(port.to_owned()));
     }
     match entry.rsplit_once(':') {
-        // More than one colon: an address of version 6 without a port.
+        // More than one colon: an IPv6 address without a port.
         Some((host, port)) if !host.contains(':') => (host, Some(port.to_owned()).filter(|port| !port.is_empty())),
         _ => (entry, None),
     }
@@ -149,10 +148,10 @@ fn contains(network: IpAddr, bits: u8, address: IpAddr) -> bool {
 }
 
 impl Endpoint {
-    /// By way of the proxy that the environment names for this server, unless the kubeconfig names one.
+    /// Uses the environment's proxy for this server, unless the kubeconfig names one.
     ///
     /// # Errors
-    /// If the environment names a proxy of a kind that is not supported.
+    /// If the environment names a proxy of an unsupported kind.
     pub fn with_environment(self, environment: &ProxyEnvironment) -> Result<Self, BadServer> {
         if self.proxy.is_some() {
             return Ok(self);
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_of_the_server_says_which_variable_counts() {
+    fn the_scheme_of_the_server_selects_the_variable() {
         let none: Option<&str> = None;
         let rows = [
             (vec![("HTTPS_PROXY", "http://p:1")], true, Some("http://p:1")),
@@ -231,7 +230,7 @@ mod tests {
             ("0.0.0.0/0", "11.0.0.1:6443", true),
             ("10.0.0.1/32", "10.0.0.1:6443", true),
             ("10.0.0.0/33", "10.0.0.1:6443", false),
-            // A network is one of addresses: what a name leads to is not looked up.
+            // A network matches addresses only: names are not resolved.
             ("0.0.0.0/0,::/0", "foo.com:443", false),
             ("fd00::/8", "fd12::1:6443", true),
             ("fd00::/8", "fe80::1:6443", false),
@@ -239,9 +238,9 @@ mod tests {
             ("fd00::1", "fd00::1:6443", true),
             ("[fd00::1]:6443", "fd00::1:6443", true),
             ("[fd00::1]:443", "fd00::1:6443", false),
-            // An entry of a domain is none of an address that looks like it.
+            // A domain entry does not match an address with the same suffix.
             ("0.1", "10.0.0.1:6443", false),
-            // Several, with blanks and with nothing in between.
+            // Several entries, with blanks and empty ones.
             (" a.com , ,10.0.0.0/8,, b.com", "b.com:443", true),
             (",:80,", "b.com:80", false),
         ];
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfigs_own_proxy_goes_before_the_environment() {
+    fn a_kubeconfigs_proxy_takes_precedence_over_the_environment() {
         use crate::api::Roots;
         let environment = environment(&[("HTTPS_PROXY", "http://me:secret@env:3128")]);
         let server = || Endpoint::new("https://api:6443", Roots::System).unwrap();

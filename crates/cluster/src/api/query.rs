@@ -1,8 +1,8 @@
-//! Paths with a query.
+//! Query strings.
 
 use std::fmt::Write as _;
 
-/// `text` as it may stand in a path or in a value of a query.
+/// `text`, percent-encoded for a path segment or a query value.
 pub fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -16,7 +16,7 @@ pub fn encode(text: &str) -> String {
     encoded
 }
 
-/// `path` with these parameters; those without a value are left out.
+/// `path` with these query parameters; parameters without a value are omitted.
 pub(super) fn with(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     let mut all = path.to_owned();
     let mut sign = if path.contains('?') { '&' } else { '?' };

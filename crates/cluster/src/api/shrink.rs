@@ -1,11 +1,11 @@
-//! Gives back the room that lists of a pod have to spare.
+//! Frees the spare capacity of a pod's lists.
 //!
-//! A decoder does not know how long a list will be: it doubles it, and begins with four. Items of a pod are large (a volume
-//! has a place for each of thirty kinds), most lists have one or two of them, and a pod that was read is held for its life.
+//! A decoder grows lists by doubling, starting at four items. Items of a pod are large (a volume has a field for each of
+//! thirty kinds), most lists have one or two items, and a pod is held for as long as it is bound to the node.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus, Volume};
 
-/// Every list that pods usually have is made as long as what is in it.
+/// Shrinks the lists that most pods have to their length.
 pub(super) fn shrink(pod: &mut Pod) {
     fit(&mut pod.metadata.owner_references);
     if let Some(spec) = &mut pod.spec {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_stays_what_it_is_and_its_lists_have_nothing_to_spare() {
+    fn a_shrunk_pod_is_equal_and_its_lists_have_no_spare_capacity() {
         let text = r#"{"metadata": {"name": "web"}, "spec": {
             "containers": [{"name": "app", "volumeMounts": [{"name": "token", "mountPath": "/token"}]}],
             "volumes": [{"name": "token", "projected": {"sources": [

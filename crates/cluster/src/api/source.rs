@@ -1,7 +1,7 @@
-//! This node's pods, from the API server (SRC-04).
+//! The pods that the API server has bound to this node (SRC-04).
 //!
-//! What is wanted is what the watch shows, all of it at each change. In a burst not every change is told: what a delivery
-//! costs grows with the number of pods, and so does the pause after it.
+//! Each delivery holds all pods of the node. In a burst of changes, intermediate sets are skipped: the cost of a delivery
+//! grows with the number of pods, and the pause after it grows likewise.
 //!
 //! upstream: kubelet/config/apiserver.go (v1.36).
 
@@ -22,8 +22,8 @@ use super::client::Client;
 use super::reflector::{Reflector, Set, Watched};
 use super::shrink::shrink;
 
-/// Pause after a delivery, for each pod in it: several times what merging it costs, so that the time spent on deliveries is
-/// a share of the whole and does not grow with the square of the pods.
+/// Pause after a delivery, per pod in it. It is several times the cost of merging a pod, so deliveries take a bounded share of
+/// the time instead of growing with the square of the number of pods.
 const PAUSE_PER_POD: Duration = Duration::from_micros(1);
 
 /// The pods that the API server has bound to this node.
@@ -36,8 +36,8 @@ pub struct ApiSource {
 }
 
 impl ApiSource {
-    /// Watches the pods of `node` from when `ready` turns true: the node must have been looked for first, or a pod that
-    /// needs it would be refused for what is only not known yet.
+    /// Watches the pods of `node` once `ready` is true. The node object must have been read first: admission would reject
+    /// pods whose node selector depends on labels that are not known yet.
     pub fn new(client: Client, node: &str, rng: Arc<dyn Rng>, ready: watch::Receiver<bool>) -> Self {
         Self { client, node: node.to_owned(), rng, ready }
     }
@@ -62,10 +62,10 @@ impl ApiSource {
     async fn work(&self, out: mpsc::Sender<Delivery>, cancel: CancellationToken) {
         let mut ready = self.ready.clone();
         if !*ready.borrow() {
-            info!("Waiting for the node before its pods are watched");
+            info!("Waiting for node sync before watching apiserver pods");
         }
         if ready.wait_for(|ready| *ready).await.is_err() {
-            // Whoever would have said so is gone: we are being stopped.
+            // The sender is dropped only at shutdown.
             return;
         }
         let watched = Watched {
@@ -95,7 +95,7 @@ fn wanted(set: &Set<Pod>) -> Wanted {
     (set.objects().cloned().collect(), bad.collect())
 }
 
-/// Delivers the newest set, and passes over those between.
+/// Delivers the newest set and skips the ones in between.
 async fn forward(mut seen: watch::Receiver<Option<Arc<Wanted>>>, out: mpsc::Sender<Delivery>, clock: Clock) {
     let mut next = Instant::START;
     while seen.changed().await.is_ok() {
@@ -111,7 +111,7 @@ async fn forward(mut seen: watch::Receiver<Option<Arc<Wanted>>>, out: mpsc::Send
     }
 }
 
-/// Marks a pod as core does, but before it is shared: otherwise each pod would be held twice, with the marks and without.
+/// Adds the source annotations before the pod is shared. If core added them, each pod would be held twice.
 fn mark(pod: &mut Pod, before: Option<&Pod>, clock: &Clock) {
     let before = before.filter(|before| before.metadata.uid == pod.metadata.uid);
     let seen = before.and_then(|before| before.annotation(SEEN_ANNOTATION)).map(ToOwned::to_owned);

@@ -1,4 +1,4 @@
-//! From an answer that is no success to an [`ApiError`].
+//! Turns an error response into an [`ApiError`].
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use http::{HeaderMap, StatusCode};
 use rubelet_engine::ports::{ApiError, ApiErrorKind};
 use serde::Deserialize;
 
-/// Longest text of an answer that is no Status and is shown to people.
+/// Longest text of a response without a Status that is shown.
 const MAX_SHOWN: usize = 256;
-/// Longest message of a Status that is passed on: it ends up in logs and events.
+/// Longest message of a Status that is kept: it ends up in logs and events.
 const MAX_MESSAGE: usize = 2 << 10;
-/// Cause of a 504: the server is behind the version that was asked for.
+/// Cause in a 504: the server has not reached the requested resource version yet.
 ///
 /// upstream: apimachinery meta/v1 CauseTypeResourceVersionTooLarge (v1.36).
 const TOO_LARGE: &str = "ResourceVersionTooLarge";
 
-/// What the API server says of a request that failed; also the object of a watch's ERROR event.
+/// The Status object of a failed request, and of a watch's ERROR event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Status {
@@ -47,52 +47,56 @@ impl Status {
     }
 }
 
-/// The error that an answer with this status, header and body is.
+/// The error of a response with this status, headers and body.
 pub(super) fn error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ApiError {
-    let said: Status = serde_json::from_slice(body).unwrap_or_default();
-    let said = if said.kind == "Status" { said } else { Status::default() };
+    let body_status: Status = serde_json::from_slice(body).unwrap_or_default();
+    let body_status = if body_status.kind == "Status" { body_status } else { Status::default() };
     let retry_after = retry_after(headers);
-    let detail = if said.message.is_empty() { describe(status, body) } else { message(&said) };
-    ApiError { kind: kind(status.as_u16(), &said, retry_after), detail }
+    let detail = if body_status.message.is_empty() { describe(status, body) } else { message(&body_status) };
+    ApiError { kind: kind(status.as_u16(), &body_status, retry_after), detail }
 }
 
-/// The error that a watch's ERROR event is.
-pub(super) fn event_error(said: &Status) -> ApiError {
-    let detail = if said.message.is_empty() { format!("the watch failed with {}", said.code) } else { message(said) };
-    ApiError { kind: kind(said.code, said, None), detail }
+/// The error of a watch's ERROR event.
+pub(super) fn event_error(body_status: &Status) -> ApiError {
+    let detail = if body_status.message.is_empty() {
+        format!("the watch failed with {}", body_status.code)
+    } else {
+        message(body_status)
+    };
+    ApiError { kind: kind(body_status.code, body_status, None), detail }
 }
 
-fn message(said: &Status) -> String {
-    match said.message.char_indices().nth(MAX_MESSAGE) {
-        Some((end, _)) => format!("{} …", said.message.get(..end).unwrap_or_default()),
-        None => said.message.clone(),
+fn message(body_status: &Status) -> String {
+    match body_status.message.char_indices().nth(MAX_MESSAGE) {
+        Some((end, _)) => format!("{} …", body_status.message.get(..end).unwrap_or_default()),
+        None => body_status.message.clone(),
     }
 }
 
-fn kind(code: u16, said: &Status, retry_after: Option<Duration>) -> ApiErrorKind {
-    let asked = said.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
+fn kind(code: u16, body_status: &Status, retry_after: Option<Duration>) -> ApiErrorKind {
+    let asked = body_status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
     let retry_after = retry_after.or(asked.map(Duration::from_secs));
     match code {
         401 => ApiErrorKind::Unauthorized,
         403 => ApiErrorKind::Forbidden,
         404 => ApiErrorKind::NotFound,
-        409 if said.reason == "AlreadyExists" => ApiErrorKind::AlreadyExists,
+        409 if body_status.reason == "AlreadyExists" => ApiErrorKind::AlreadyExists,
         409 => ApiErrorKind::Conflict,
         410 => ApiErrorKind::Gone,
         400 | 422 => ApiErrorKind::Invalid,
         429 => ApiErrorKind::Busy { retry_after },
-        // A server that is about to go down, or not up yet, says when to come back.
+        // A server that is starting or shutting down sends Retry-After.
         503 if retry_after.is_some() => ApiErrorKind::Busy { retry_after },
-        504 if said.has_cause(TOO_LARGE) => ApiErrorKind::Gone,
-        504 if said.reason == "Timeout" => ApiErrorKind::Timeout,
-        _ => match said.reason.as_str() {
+        504 if body_status.has_cause(TOO_LARGE) => ApiErrorKind::Gone,
+        504 if body_status.reason == "Timeout" => ApiErrorKind::Timeout,
+        _ => match body_status.reason.as_str() {
             "Expired" | "Gone" => ApiErrorKind::Gone,
             _ => ApiErrorKind::Failed,
         },
     }
 }
 
-/// Seconds; the API server never sends a date.
+/// `Retry-After` in seconds; the API server never sends a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
@@ -113,35 +117,35 @@ mod tests {
 
     use super::*;
 
-    fn said(code: u16, reason: &str, details: &str) -> String {
+    fn body_status(code: u16, reason: &str, details: &str) -> String {
         format!(r#"{{"kind":"Status","code":{code},"reason":"{reason}","message":"m","details":{details},"new":1}}"#)
     }
 
     #[test]
-    fn each_refusal_is_what_its_code_and_reason_say() {
+    fn the_error_kind_follows_from_code_and_reason() {
         let busy = |seconds: Option<u64>| Kind::Busy { retry_after: seconds.map(Duration::from_secs) };
         let wait = r#"{"retryAfterSeconds":3}"#;
         let behind = r#"{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}"#;
         let rows = [
-            (400, said(400, "BadRequest", "null"), None, Kind::Invalid, "m"),
-            (401, said(401, "Unauthorized", "null"), None, Kind::Unauthorized, "m"),
-            (403, said(403, "Forbidden", "{}"), None, Kind::Forbidden, "m"),
-            (404, said(404, "NotFound", "{}"), None, Kind::NotFound, "m"),
-            (409, said(409, "AlreadyExists", "{}"), None, Kind::AlreadyExists, "m"),
-            (409, said(409, "Conflict", "{}"), None, Kind::Conflict, "m"),
-            (410, said(410, "Expired", "{}"), None, Kind::Gone, "m"),
-            (422, said(422, "Invalid", "{}"), None, Kind::Invalid, "m"),
-            (429, said(429, "TooManyRequests", wait), None, busy(Some(3)), "m"),
-            (429, said(429, "TooManyRequests", "{}"), Some("5"), busy(Some(5)), "m"),
+            (400, body_status(400, "BadRequest", "null"), None, Kind::Invalid, "m"),
+            (401, body_status(401, "Unauthorized", "null"), None, Kind::Unauthorized, "m"),
+            (403, body_status(403, "Forbidden", "{}"), None, Kind::Forbidden, "m"),
+            (404, body_status(404, "NotFound", "{}"), None, Kind::NotFound, "m"),
+            (409, body_status(409, "AlreadyExists", "{}"), None, Kind::AlreadyExists, "m"),
+            (409, body_status(409, "Conflict", "{}"), None, Kind::Conflict, "m"),
+            (410, body_status(410, "Expired", "{}"), None, Kind::Gone, "m"),
+            (422, body_status(422, "Invalid", "{}"), None, Kind::Invalid, "m"),
+            (429, body_status(429, "TooManyRequests", wait), None, busy(Some(3)), "m"),
+            (429, body_status(429, "TooManyRequests", "{}"), Some("5"), busy(Some(5)), "m"),
             (429, String::new(), Some("soon"), busy(None), "the server answered 429 Too Many Requests"),
-            (500, said(500, "InternalError", "{}"), None, Kind::Failed, "m"),
-            (503, said(503, "ServiceUnavailable", wait), None, busy(Some(3)), "m"),
-            (503, said(503, "ServiceUnavailable", "{}"), None, Kind::Failed, "m"),
-            (504, said(504, "Timeout", "{}"), None, Kind::Timeout, "m"),
-            (504, said(504, "Timeout", r#"{"causes":[{"reason":"Other"}]}"#), None, Kind::Timeout, "m"),
-            (504, said(504, "Timeout", behind), None, Kind::Gone, "m"),
-            (500, said(500, "InternalError", behind), None, Kind::Failed, "m"),
-            // A proxy in between speaks another language.
+            (500, body_status(500, "InternalError", "{}"), None, Kind::Failed, "m"),
+            (503, body_status(503, "ServiceUnavailable", wait), None, busy(Some(3)), "m"),
+            (503, body_status(503, "ServiceUnavailable", "{}"), None, Kind::Failed, "m"),
+            (504, body_status(504, "Timeout", "{}"), None, Kind::Timeout, "m"),
+            (504, body_status(504, "Timeout", r#"{"causes":[{"reason":"Other"}]}"#), None, Kind::Timeout, "m"),
+            (504, body_status(504, "Timeout", behind), None, Kind::Gone, "m"),
+            (500, body_status(500, "InternalError", behind), None, Kind::Failed, "m"),
+            // A proxy in between does not send a Status.
             (502, "<html>".to_owned(), None, Kind::Failed, "the server answered 502 Bad Gateway: <html>"),
             (
                 404,
@@ -170,15 +174,15 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut() {
-        let body = said(500, "InternalError", "{}").replace(r#""m""#, &format!("{:?}", "ä".repeat(1 << 20)));
+        let body = body_status(500, "InternalError", "{}").replace(r#""m""#, &format!("{:?}", "ä".repeat(1 << 20)));
         let error = error(StatusCode::INTERNAL_SERVER_ERROR, &HeaderMap::new(), body.as_bytes());
         assert_eq!(error.detail.chars().count(), MAX_MESSAGE + 2);
-        let said: Status = serde_json::from_str(&body).unwrap();
-        assert_eq!(event_error(&said).detail, error.detail);
+        let body_status: Status = serde_json::from_str(&body).unwrap();
+        assert_eq!(event_error(&body_status).detail, error.detail);
     }
 
     #[test]
-    fn an_error_in_a_watch_is_read_by_its_own_code() {
+    fn an_error_event_is_classified_by_its_own_code() {
         for (code, reason, kind) in [
             (410, "Expired", Kind::Gone),
             (410, "Gone", Kind::Gone),
@@ -186,8 +190,8 @@ mod tests {
             (504, "Timeout", Kind::Timeout),
             (0, "Expired", Kind::Gone),
         ] {
-            let said: Status = serde_json::from_str(&said(code, reason, "null")).unwrap();
-            assert_eq!(event_error(&said).kind, kind, "{code} {reason}");
+            let body_status: Status = serde_json::from_str(&body_status(code, reason, "null")).unwrap();
+            assert_eq!(event_error(&body_status).kind, kind, "{code} {reason}");
         }
     }
 }

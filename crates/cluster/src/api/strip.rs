@@ -1,11 +1,11 @@
 //! Objects without `metadata.managedFields`.
 //!
-//! Who set which field is often half of an object and nobody here wants to know. It is cut out of the text, before a
-//! decoder builds maps of it.
+//! Managed fields are often half of an object, and nothing in rubelet reads them. They are cut out of the JSON text before
+//! it is decoded, which saves the maps that the decoder would build for them.
 
 use std::borrow::Cow;
 
-/// `object` without `metadata.managedFields`. Text that is no JSON object comes back as it is: the decoder says why.
+/// `object` without `metadata.managedFields`. Text that is not a JSON object is returned unchanged, for the decoder to reject.
 pub(super) fn without_managed_fields(object: &str) -> Cow<'_, str> {
     match find(object.as_bytes()) {
         Some((start, end)) => {
@@ -16,7 +16,7 @@ pub(super) fn without_managed_fields(object: &str) -> Cow<'_, str> {
     }
 }
 
-/// From where to where to cut: the member with one of its commas.
+/// The byte range to cut: the member and one adjacent comma.
 fn find(text: &[u8]) -> Option<(usize, usize)> {
     let metadata = member(text, 0, b"\"metadata\"")?;
     let fields = member(text, metadata.value, b"\"managedFields\"")?;
@@ -25,11 +25,11 @@ fn find(text: &[u8]) -> Option<(usize, usize)> {
     if text.get(after) == Some(&b',') {
         return Some((fields.key, after.saturating_add(1)));
     }
-    // The last member: the comma before it goes, if it is not the only one.
+    // For the last member, the comma before it is cut, if there is one.
     Some((fields.comma.unwrap_or(fields.key), end))
 }
 
-/// Where a member of an object is.
+/// The position of a member in an object.
 struct Member {
     /// The comma before it.
     comma: Option<usize>,
@@ -37,7 +37,7 @@ struct Member {
     value: usize,
 }
 
-/// Finds the member `key`, in quotes, of the object that starts at `at`.
+/// Finds the member with this key (in quotes) in the object that starts at `at`.
 fn member(text: &[u8], at: usize, key: &[u8]) -> Option<Member> {
     let mut at = skip_blank(text, at);
     if text.get(at) != Some(&b'{') {
@@ -69,7 +69,7 @@ fn skip_blank(text: &[u8], at: usize) -> usize {
     at.saturating_add(rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count())
 }
 
-/// The place after the string that starts at `at`.
+/// The position after the string that starts at `at`.
 fn skip_string(text: &[u8], at: usize) -> Option<usize> {
     if text.get(at) != Some(&b'"') {
         return None;
@@ -84,7 +84,7 @@ fn skip_string(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The place after the value that starts at `at`.
+/// The position after the value that starts at `at`.
 fn skip_value(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => skip_string(text, at),
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// Any JSON, of words that look like what is searched for.
+    /// Arbitrary JSON whose strings resemble the keys that are searched for.
     fn json() -> impl Strategy<Value = Value> {
         let word = || {
             let words = ["metadata", "managedFields", "a", "]}", "\"", "\\", "\\\"", ",", ": ", "{", ""];
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn to_cut_and_then_read_is_to_read_and_then_remove(object in json()) {
+        fn cutting_then_decoding_equals_decoding_then_removing(object in json()) {
             let texts = [object.to_string(), serde_json::to_string_pretty(&object).unwrap()];
             let mut expected = object;
             if let Some(Value::Object(metadata)) = expected.get_mut("metadata") {
@@ -151,15 +151,15 @@ mod tests {
         }
 
         #[test]
-        fn no_text_whatever_is_too_much(text in r#"[{}\[\]",:\\ a0]{0,40}"#) {
+        fn arbitrary_text_never_panics(text in r#"[{}\[\]",:\\ a0]{0,40}"#) {
             let _ = without_managed_fields(&text);
         }
     }
 
     #[test]
-    fn managed_fields_are_cut_out_wherever_they_are_and_nothing_else_is() {
+    fn managed_fields_are_cut_at_any_position_and_nothing_else_is() {
         let rows = [
-            // The only member, the first, in the middle, the last.
+            // As only, first, middle and last member.
             (r#"{"metadata":{"managedFields":[{"a":1}]},"x":1}"#, r#"{"metadata":{},"x":1}"#),
             (r#"{"metadata":{"managedFields":[],"name":"a"}}"#, r#"{"metadata":{"name":"a"}}"#),
             (r#"{"metadata":{"a":1,"managedFields":[{"f:x":{"]":"}\""}}],"b":2}}"#, r#"{"metadata":{"a":1,"b":2}}"#),
@@ -168,13 +168,13 @@ mod tests {
                 r#"{ "a" : "metadata" , "metadata" : { "b" : 1 , "managedFields" : [ ] } }"#,
                 r#"{ "a" : "metadata" , "metadata" : { "b" : 1  } }"#,
             ),
-            // Elsewhere it means something else.
+            // Outside metadata the name means something else.
             (
                 r#"{"spec":{"managedFields":[1]},"metadata":{"name":"a"}}"#,
                 r#"{"spec":{"managedFields":[1]},"metadata":{"name":"a"}}"#,
             ),
             (r#"{"metadata":{"labels":{"managedFields":"x"}}}"#, r#"{"metadata":{"labels":{"managedFields":"x"}}}"#),
-            // What is no object, or none of ours, stays.
+            // Text without metadata, or not an object, is unchanged.
             (r#"{"items":[]}"#, r#"{"items":[]}"#),
             (r#"[1,2]"#, r#"[1,2]"#),
             (r#"{"metadata":{"managedFields":[{"a":1}"#, r#"{"metadata":{"managedFields":[{"a":1}"#),

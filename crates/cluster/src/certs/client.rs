@@ -1,4 +1,4 @@
-//! Who the node is to the API server: from kubeconfig and bootstrap kubeconfig to credentials that stay good.
+//! The node's client certificate: from kubeconfig and bootstrap kubeconfig to rotated credentials.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,22 @@ use rubelet_engine::ports::Rng;
 use rubelet_engine::task::TaskGroup;
 use tracing::{info, warn};
 
-use super::desk::ClientDesk;
-use super::keeper::{Keeper, Parts, Publish, Rotate, Wishes};
+use super::csr_api::ClientCsrApi;
+use super::keeper::{Keeper, Parts, Publish, Rotate};
 use super::pair::{Pair, PairError, validities};
 use super::store::{self, Store, StoreError};
+use super::wishes::Wishes;
 use super::written::{self, WriteError};
 use crate::api::{BadServer, Credentials, Endpoint, Kubeconfig, KubeconfigError, Login, Pem, ProxyEnvironment, User};
 use crate::decode::explain;
 
-/// Where the private key of a first request waits for its certificate.
+/// The private key of the first CSR, stored until its certificate is issued.
 const KEPT_KEY: &str = "kubelet-client.key.tmp";
 
-/// How long the start is held up for a first certificate.
+/// How long start-up waits for the first certificate.
 const FIRST: Duration = Duration::from_secs(3);
 
-/// How the node says who it is.
+/// Settings of the client certificate.
 #[derive(Clone, Debug)]
 pub struct ClientCertificate {
     /// `--kubeconfig`.
@@ -39,45 +40,45 @@ pub struct ClientCertificate {
     pub node: String,
     /// `rotateCertificates`.
     pub rotate: bool,
-    /// Which proxy leads to the server, where the kubeconfig does not say.
+    /// The proxy for the API server, if the kubeconfig names none.
     pub proxy: ProxyEnvironment,
 }
 
-/// Why the node cannot say who it is.
+/// Why there are no usable credentials for the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// A kubeconfig cannot be used.
+    /// A kubeconfig is invalid.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
-    /// The kubeconfig is there, but nobody knows what is in it.
-    #[error("look at kubeconfig {}", path.display())]
+    /// The kubeconfig cannot be accessed.
+    #[error("access kubeconfig {}", path.display())]
     Look {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why not.
         #[source]
         source: io::Error,
     },
-    /// The environment names a proxy that cannot be used.
-    #[error("the way to the API server")]
+    /// The environment names an unusable proxy.
+    #[error("the proxy for the API server")]
     Proxy(#[source] BadServer),
-    /// A new kubeconfig could not be written.
-    #[error("write kubeconfig {} after {}", kubeconfig.display(), bootstrap.display())]
+    /// The new kubeconfig cannot be written.
+    #[error("write kubeconfig {} from {}", kubeconfig.display(), bootstrap.display())]
     Write {
-        /// Which.
+        /// The file to write.
         kubeconfig: PathBuf,
-        /// After which.
+        /// The bootstrap kubeconfig.
         bootstrap: PathBuf,
         /// Why not.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Something in here broke.
-    #[error("a task of ours panicked")]
+    /// A blocking task panicked.
+    #[error("an internal task panicked")]
     Panicked,
 }
 
-/// Why a kubeconfig is of no use any more.
+/// Why the kubeconfig is no longer valid.
 #[derive(Debug, thiserror::Error)]
 enum Invalid {
     #[error(transparent)]
@@ -94,16 +95,16 @@ enum Invalid {
     Expired { at: Timestamp },
 }
 
-/// Where the API server is, and credentials for it that stay good: the task that keeps them so runs in `tasks`.
+/// The API server's endpoint, and credentials for it. The task that rotates them runs in `tasks`.
 ///
-/// As upstream has it: without a bootstrap kubeconfig the kubeconfig is all there is. With one, a kubeconfig that is missing
-/// or whose certificate cannot be used is written anew, and a certificate is asked for by the bootstrap credentials. With
-/// rotation, a certificate in the kubeconfig itself is put into the store and replaced at once (kubeadm counts on it).
+/// As upstream: without a bootstrap kubeconfig, the kubeconfig is used as it is. With one, a kubeconfig that is missing or has
+/// no valid certificate is written again, and a certificate is requested with the bootstrap credentials. With rotation, a
+/// certificate embedded in the kubeconfig is moved to the store and replaced at once (kubeadm relies on it).
 ///
-/// A first certificate is waited for a moment, not for ever: what needs one fails until it is there.
+/// Start-up waits briefly for a first certificate; after that, requests to the API server fail until there is one.
 ///
 /// # Errors
-/// If the kubeconfig that is needed cannot be used.
+/// If the kubeconfig in use is invalid.
 #[doc(alias = "buildKubeletClientConfig")]
 #[doc(alias = "LoadClientConfig")]
 pub async fn client(
@@ -123,7 +124,7 @@ pub async fn client(
         _ => (None, None),
     };
     let credentials = Credentials::new(user);
-    // Without rotation there is something to keep only where a certificate is missing, or is in a file and may expire.
+    // Without rotation a keeper is needed only if a certificate is missing, or is in a file and may expire.
     let kept = options.rotate || (options.bootstrap.is_some() && (fresh || files.is_some()));
     if kept {
         let parts = Parts {
@@ -132,7 +133,7 @@ pub async fn client(
             store: Store::new(&options.dir, Purpose::Client, files),
             kept_key: Some(options.dir.join(KEPT_KEY)),
             wishes: Wishes::Fixed(Wish::client(&options.node)),
-            desk: Box::new(ClientDesk::new(
+            csr_api: Box::new(ClientCsrApi::new(
                 (endpoint.clone(), credentials.clone()),
                 options.bootstrap.map(|path| (path, options.proxy)),
                 clock.clone(),
@@ -148,7 +149,7 @@ pub async fn client(
         let mut changes = credentials.changes();
         tasks.start("client-certificate", keeper.run(tasks.cancel_token()));
         if fresh {
-            // Nothing else can be done without it, and an approving controller takes a tenth of a second.
+            // Start-up needs the certificate, and an approving controller takes about 100 ms.
             let _ = tokio::time::timeout(FIRST, changes.wait_for(|count| *count > 0)).await;
         }
     }
@@ -158,11 +159,11 @@ pub async fn client(
 fn publish(credentials: Credentials) -> Publish {
     Box::new(move |pair| match pair.identity() {
         Some(identity) => credentials.set_identity(identity),
-        None => warn!("The key of the client certificate is of a kind that cannot be used"),
+        None => warn!("The key of the client certificate is of an unsupported kind"),
     })
 }
 
-/// The kubeconfig to use, and whether it was written just now.
+/// The kubeconfig to use, and whether it has just been written.
 pub(super) fn load(options: &ClientCertificate, now: Timestamp) -> Result<(Kubeconfig, bool), ClientError> {
     let path = &options.kubeconfig;
     let Some(bootstrap) = &options.bootstrap else { return Ok((Kubeconfig::load(path)?, false)) };
@@ -171,7 +172,7 @@ pub(super) fn load(options: &ClientCertificate, now: Timestamp) -> Result<(Kubec
         match still_valid(path, now) {
             Ok(kubeconfig) => return Ok((kubeconfig, false)),
             Err(error) => warn!(kubeconfig = %path.display(), err = explain(&error),
-                "The kubeconfig is of no use any more; going by the bootstrap kubeconfig"),
+                "The kubeconfig is no longer valid; using the bootstrap kubeconfig"),
         }
     }
     let mut kubeconfig = Kubeconfig::load(bootstrap)?;
@@ -181,13 +182,13 @@ pub(super) fn load(options: &ClientCertificate, now: Timestamp) -> Result<(Kubec
         bootstrap: bootstrap.clone(),
         source: Box::new(source),
     })?;
-    info!(kubeconfig = %path.display(), bootstrap = %bootstrap.display(), "Wrote a kubeconfig; asking for its certificate");
+    info!(kubeconfig = %path.display(), bootstrap = %bootstrap.display(), "Wrote a kubeconfig; requesting its certificate");
     let certificate = Some((Pem::File(current.clone()), Pem::File(current)));
     kubeconfig.user = User { certificate, login: Login::None };
     Ok((kubeconfig, true))
 }
 
-/// The kubeconfig, if its user has a certificate and key that belong together and no certificate in it has expired.
+/// The kubeconfig, if its user has a matching certificate and key and none of its certificates has expired.
 ///
 /// upstream: bootstrap.go isClientConfigStillValid (v1.36)
 #[doc(alias = "isClientConfigStillValid")]

@@ -1,4 +1,4 @@
-//! A serving certificate that somebody else keeps on disk (TLS-06): read again when it changes.
+//! A serving certificate from files that are maintained outside of rubelet (TLS-06), read again when they change.
 //!
 //! upstream: kubelet/certificate/kubelet.go kubeletServerCertificateDynamicFileManager (v1.36)
 
@@ -19,17 +19,17 @@ use super::pair::Pair;
 use super::store::{StoreError, read};
 use crate::decode::explain;
 
-/// How often the files are looked at. Two `stat` each time; whatever replaces them (a link, a rename, a mount) is seen.
+/// Interval between checks. Each costs two `stat` calls; a replaced link, a rename or a mount is noticed.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// A certificate and its key on disk.
+/// The paths of a certificate and its key.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
 }
 
-/// What tells one content of a file from another without reading it.
+/// Identifies the content of a file without reading it: inode, size and times.
 type Stamp = (u64, u64, i64, i64, u64);
 
 impl Files {
@@ -51,7 +51,7 @@ impl Files {
         })
     }
 
-    /// Hands out each new content until cancelled. A content that cannot be used leaves the old one in use.
+    /// Publishes each new certificate until cancelled. An unusable one leaves the old one in use.
     pub(super) async fn run(
         self,
         out: watch::Sender<Option<Arc<ServingCert>>>,
@@ -99,8 +99,8 @@ impl Files {
                     info!(%path, %until, "Using a serving certificate");
                 }
             }
-            // A certificate is written before its key: at the next look both are there.
-            Err(error) => warn!(err = explain(&error), "The serving certificate cannot be used; the last one stays"),
+            // The certificate is written before its key: the next check finds both.
+            Err(error) => warn!(err = explain(&error), "The serving certificate is not usable; keeping the last one"),
         }
     }
 }

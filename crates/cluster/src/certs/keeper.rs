@@ -1,8 +1,8 @@
-//! Keeps one certificate good: asks for the first, and for the next before the last one ends.
+//! Keeps one certificate valid: requests the first one, and rotates it before it expires.
 //!
-//! The loop decides anew at each turn from what it holds, what should be in it and what time it is, so a clock that is set,
-//! an address that changes and a file that somebody replaced are all seen. It never gives up and never ends the process: a
-//! certificate that expired is asked for with the bootstrap credentials.
+//! Each round decides from the certificate in use, its required content and the current time, so it notices a changed clock,
+//! a changed node address and a replaced file. The loop never gives up and never ends the process: an expired certificate
+//! is requested again with the bootstrap credentials.
 //!
 //! upstream: client-go util/certificate/certificate_manager.go; kubelet/certificate/transport.go exits five minutes after
 //! the client certificate has expired, to be started again with the bootstrap credentials (v1.36).
@@ -11,105 +11,54 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::NodeAddress;
-use rubelet_core::certs::{DnsOnly, Phase, Purpose, Renewal, Why, Wish, renewal, retry_delay, rotation_deadline};
+use rubelet_core::certs::{Phase, Purpose, Renewal, Why, Wish, renewal, retry_delay, rotation_deadline};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::Rng;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::key::{KeyError, NodeKey};
+use super::csr_api::{CsrApi, SignedInAs};
 use super::pair::Pair;
-use super::request::{Asked, RequestError, Requests, obtain};
-use super::store::{self, Store, StoreError};
+use super::store::Store;
+use super::wishes::Wishes;
 use crate::decode::explain;
 
-/// The clock is read at least this often: it may have been set.
+mod attempt;
+
+use attempt::{AttemptError, blocking};
+
+/// Longest time between two readings of the clock, which may have been set.
 const LOOK: Duration = Duration::from_secs(60);
-/// How often a certificate that the API server refuses is taken for a lost one, at most.
+/// Shortest time between two rotations because the API server rejected the certificate.
 ///
 /// upstream: cmd/kubelet/app/server.go buildKubeletClientConfig (v1.36): after five minutes without one it exits.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(5 * 60);
 
-/// Why there is no way to the API server.
-pub(super) type Problem = Arc<dyn std::error::Error + Send + Sync>;
-
-/// Where requests are handed in.
-#[async_trait]
-pub(super) trait Desk: Send + Sync {
-    /// A way to the API server. A way with other credentials is a new one.
-    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Problem>;
-    /// There are bootstrap credentials.
-    fn has_bootstrap(&self) -> bool;
-    /// It is not needed for a long time.
-    fn close(&self) {}
-}
-
-/// As whom a request is handed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// As ourselves, by the certificate that we have.
-    Node,
-    /// As somebody who would become a node.
-    Bootstrap,
-}
-
-/// Whether a certificate is renewed before it ends.
+/// Whether a certificate is rotated before it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rotate {
-    /// It is.
+    /// Yes.
     Yes,
-    /// Only a first one is asked for, and one in place of one that has expired.
+    /// Only a first certificate is requested, and a replacement of an expired one.
     No,
 }
 
-/// What the certificate should say.
-pub(super) enum Wishes {
-    /// Always this.
-    Fixed(Wish),
-    /// Where the node is found, which may change.
-    Addresses { node: String, addresses: watch::Receiver<Vec<NodeAddress>>, dns_only: DnsOnly },
-}
-
-impl Wishes {
-    fn now(&mut self) -> Option<Wish> {
-        match self {
-            Self::Fixed(wish) => Some(wish.clone()),
-            Self::Addresses { node, addresses, dns_only } => {
-                Wish::serving(node, &addresses.borrow_and_update(), *dns_only)
-            }
-        }
-    }
-
-    /// Waits until it may have changed.
-    async fn changed(&mut self) {
-        let over = match self {
-            Self::Fixed(_) => true,
-            Self::Addresses { addresses, .. } => addresses.changed().await.is_err(),
-        };
-        if over {
-            std::future::pending().await
-        }
-    }
-}
-
-/// Takes each new certificate.
+/// Receives each new certificate.
 pub(super) type Publish = Box<dyn Fn(&Pair) + Send + Sync>;
 
-/// What a keeper is made of.
+/// Inputs of a keeper.
 pub(super) struct Parts {
     pub(super) purpose: Purpose,
     pub(super) rotate: Rotate,
     pub(super) store: Store,
-    /// A private key is kept here until its certificate comes: a restart then finds its request again.
+    /// Where the private key is stored until its certificate is issued, so that a restart finds its CSR again.
     pub(super) kept_key: Option<PathBuf>,
     pub(super) wishes: Wishes,
-    pub(super) desk: Box<dyn Desk>,
+    pub(super) csr_api: Box<dyn CsrApi>,
     pub(super) publish: Publish,
-    /// Counts how often the API server refused the certificate.
+    /// Number of 401 responses of the API server.
     pub(super) refusals: Option<watch::Receiver<u64>>,
     pub(super) clock: Clock,
     pub(super) rng: Arc<dyn Rng>,
@@ -118,17 +67,17 @@ pub(super) struct Parts {
 pub(super) struct Keeper {
     parts: Parts,
     held: Option<Held>,
-    /// The first certificate is somebody else's, and is replaced at once.
+    /// The first certificate comes from the kubeconfig and is replaced at once.
     forced: bool,
-    /// The API server does not accept what we hold.
+    /// The API server rejects the certificate in use.
     refused: bool,
     refused_at: Option<rubelet_core::time::Instant>,
     failures: u32,
-    /// What was last logged of a failure.
+    /// The failure that was logged last.
     problem: Option<String>,
-    /// What was last logged of the certificate on disk.
+    /// The problem with the certificate on disk that was logged last.
     disk_problem: Option<String>,
-    /// The certificate that was last called too early.
+    /// The certificate that was last logged as not valid yet.
     early: Option<Timestamp>,
 }
 
@@ -137,26 +86,9 @@ struct Held {
     deadline: Timestamp,
 }
 
-/// Why an attempt brought nothing.
-#[derive(Debug, thiserror::Error)]
-enum AttemptError {
-    #[error("the way to the API server")]
-    Desk(#[source] Problem),
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the certificate that was issued has expired already: see whether this machine's clock is right")]
-    Stale,
-    #[error("a task of ours panicked")]
-    Panicked,
-}
-
 impl Keeper {
-    /// Holds what is on disk, if it is any good. `first` is a certificate and key in PEM to start with: it is stored, and
-    /// replaced at once.
+    /// Starts with the certificate on disk, if it is usable. `first` is a certificate and key in PEM from the kubeconfig: it
+    /// is stored and replaced at once.
     pub(super) async fn new(parts: Parts, first: Option<(Vec<u8>, Vec<u8>)>) -> Self {
         let mut keeper = Self {
             parts,
@@ -183,7 +115,7 @@ impl Keeper {
         keeper
     }
 
-    /// Keeps it until `cancel` says to stop. Stopped at any point, the next start goes on from what is on disk.
+    /// Runs until cancelled. Cancelled at any point, the next start continues from the files on disk.
     pub(super) async fn run(mut self, cancel: CancellationToken) {
         tokio::select! {
             biased;
@@ -198,7 +130,7 @@ impl Keeper {
             match (self.decide(wish.as_ref()), wish) {
                 (Renewal::Now(why), Some(wish)) => {
                     let pause = self.renew(&wish, &why).await;
-                    // Nothing but another wish makes it shorter: our own request may have been what was refused.
+                    // Only a change of the required content ends the pause: a 401 may be the answer to our own CSR.
                     tokio::select! {
                         biased;
                         () = self.parts.wishes.changed() => {}
@@ -211,7 +143,7 @@ impl Keeper {
         }
     }
 
-    /// Nothing to do for so long, unless something changes.
+    /// Waits, or returns earlier when something changes.
     async fn rest(&mut self, wait: Duration) {
         let refused = tokio::select! {
             biased;
@@ -220,7 +152,7 @@ impl Keeper {
             () = tokio::time::sleep(wait) => false,
         };
         if refused {
-            self.refused_by_the_server();
+            self.rejected_by_the_server();
         }
     }
 
@@ -249,23 +181,23 @@ impl Keeper {
         if validity.at(now) == Phase::Early && self.early != Some(validity.not_before) {
             self.early = Some(validity.not_before);
             error!(purpose = %self.parts.purpose, not_before = %validity.not_before, clock = %now,
-                "The certificate is not valid yet: see whether this machine's clock is right");
+                "The certificate is not valid yet: check this machine's clock");
         }
     }
 
-    /// One attempt. Answers how long to wait before the next look.
+    /// One attempt. Returns the pause before the next round.
     async fn renew(&mut self, wish: &Wish, why: &Why) -> Duration {
         if self.failures == 0 {
-            self.tell(why);
+            self.log_reason(why);
         }
-        // Somebody may have put a new one there: a person, or another program that keeps it.
+        // An administrator or another program may have replaced the files.
         if self.look_at_disk().await {
             return self.succeeded(wish);
         }
         match self.attempt(wish).await {
             Ok(None) => Duration::ZERO,
             Ok(Some(pair)) => {
-                info!(purpose = %self.parts.purpose, until = %pair.leaf.validity.not_after, "Got a certificate");
+                info!(purpose = %self.parts.purpose, until = %pair.leaf.validity.not_after, "The certificate was issued");
                 self.hold(pair);
                 self.succeeded(wish)
             }
@@ -273,75 +205,34 @@ impl Keeper {
         }
     }
 
-    fn tell(&self, why: &Why) {
-        let (purpose, how) = (self.parts.purpose, self.standing());
+    fn log_reason(&self, why: &Why) {
+        let (purpose, how) = (self.parts.purpose, self.signed_in_as());
         match why {
-            Why::Expired(at) if purpose == Purpose::Client && !self.parts.desk.has_bootstrap() => {
+            Why::Expired(at) if purpose == Purpose::Client && !self.parts.csr_api.has_bootstrap() => {
                 error!(expired = %at, clock = %self.parts.clock.wall(), file = %self.parts.store.current_path().display(),
-                    "The client certificate has expired, and there is no bootstrap kubeconfig to get another with: \
-                     put a new certificate and key into the file, or give --bootstrap-kubeconfig");
+                    "The client certificate has expired, and there is no bootstrap kubeconfig to request another with: \
+                     put a new certificate and key into the file, or set --bootstrap-kubeconfig");
             }
             Why::Expired(at) => warn!(%purpose, expired = %at, clock = %self.parts.clock.wall(), ?how,
-                "The certificate has expired; asking for a new one"),
+                "The certificate has expired; requesting a new one"),
             Why::Refused => {
-                warn!(%purpose, ?how, "The API server does not accept the certificate; asking for a new one")
+                warn!(%purpose, ?how, "The API server rejects the certificate; requesting a new one")
             }
-            Why::Missing | Why::Lacks(_) | Why::Due(_) => info!(%purpose, %why, ?how, "Asking for a new certificate"),
+            Why::Missing | Why::Lacks(_) | Why::Due(_) => info!(%purpose, %why, ?how, "Rotating certificates"),
         }
     }
 
-    fn standing(&self) -> Standing {
+    fn signed_in_as(&self) -> SignedInAs {
         let now = self.parts.clock.wall();
         let good = self.held.as_ref().is_some_and(|held| held.pair.leaf.validity.at(now) != Phase::Expired);
-        if self.parts.desk.has_bootstrap() && (!good || self.refused) { Standing::Bootstrap } else { Standing::Node }
-    }
-
-    /// Asks for `wish`. `None` if something else is wished for meanwhile.
-    async fn attempt(&mut self, wish: &Wish) -> Result<Option<Pair>, AttemptError> {
-        let standing = self.standing();
-        let kept = self.parts.kept_key.clone().filter(|_| standing == Standing::Bootstrap);
-        let key = match &kept {
-            Some(path) => kept_key(path.clone()).await?,
-            None => NodeKey::generate()?,
-        };
-        let purpose = self.parts.purpose;
-        let name = kept.is_some().then(|| key.request_name(wish, purpose));
-        let asked = Asked { purpose, pem: key.request(wish)?, name };
-        let requests = self.parts.desk.open(standing).await.map_err(AttemptError::Desk)?;
-        let wishes = &mut self.parts.wishes;
-        let answer = tokio::select! {
-            biased;
-            () = other_wish(wishes, wish) => return Ok(None),
-            answer = obtain(requests.as_ref(), &asked) => answer,
-        };
-        let result = match answer {
-            Ok(certificate) => self.take(certificate, &key).await,
-            Err(error) => Err(AttemptError::Request(error)),
-        };
-        if let Some(path) = kept
-            && result.as_ref().err().is_none_or(AttemptError::spoils_the_key)
-        {
-            // Should it stay, the next request of a first certificate is answered with this one.
-            let _ = blocking(move || std::fs::remove_file(path)).await;
+        if self.parts.csr_api.has_bootstrap() && (!good || self.refused) {
+            SignedInAs::Bootstrap
+        } else {
+            SignedInAs::Node
         }
-        result.map(Some)
     }
 
-    async fn take(&self, certificate: Vec<u8>, key: &NodeKey) -> Result<Pair, AttemptError> {
-        let now = self.parts.clock.wall();
-        let pair = Pair::from_pem(&certificate, key.to_pem().as_bytes()).map_err(StoreError::Issued)?;
-        if pair.leaf.validity.at(now) == Phase::Expired {
-            return Err(AttemptError::Stale);
-        }
-        self.store(certificate, key.to_pem()).await
-    }
-
-    async fn store(&self, certificate: Vec<u8>, key: String) -> Result<Pair, AttemptError> {
-        let (store, now) = (self.parts.store.clone(), self.parts.clock.wall());
-        blocking(move || store.update(&certificate, &key, now)).await?.map_err(AttemptError::Store)
-    }
-
-    /// Takes what is on disk if it is good and not what we hold. Answers whether it did.
+    /// Uses the certificate on disk if it is valid and not the one in use. Returns whether it did.
     async fn look_at_disk(&mut self) -> bool {
         let store = self.parts.store.clone();
         let found = match blocking(move || store.current()).await {
@@ -349,7 +240,7 @@ impl Keeper {
             Ok(Err(error)) => {
                 let err = explain(&error);
                 if self.disk_problem.as_ref() != Some(&err) {
-                    warn!(purpose = %self.parts.purpose, err, "The certificate on disk cannot be used");
+                    warn!(purpose = %self.parts.purpose, err, "The certificate on disk is not usable");
                 }
                 self.disk_problem = Some(err);
                 None
@@ -374,22 +265,22 @@ impl Keeper {
         self.held = Some(Held { pair, deadline });
         (self.forced, self.refused) = (false, false);
         if let Some(refusals) = &mut self.parts.refusals {
-            // What was refused until now was the old one.
+            // Earlier 401 responses concern the old certificate.
             refusals.borrow_and_update();
         }
     }
 
     fn succeeded(&mut self, wish: &Wish) -> Duration {
-        self.parts.desk.close();
+        self.parts.csr_api.close();
         self.problem = None;
         let Renewal::Now(why) = self.decide(Some(wish)) else {
             self.failures = 0;
             return Duration::ZERO;
         };
-        // Who signs leaves something out, or for too short a time: asking without a pause would not help.
+        // The signer omits something or issues for too short a time: retrying without a pause would not help.
         self.failures = self.failures.saturating_add(1);
         let wait = retry_delay(self.failures, self.parts.rng.fraction());
-        warn!(purpose = %self.parts.purpose, %why, again_in = ?wait, "The new certificate is not what was asked for");
+        warn!(purpose = %self.parts.purpose, %why, again_in = ?wait, "The issued certificate is not as requested");
         wait
     }
 
@@ -401,42 +292,18 @@ impl Keeper {
         let wait = retry_delay(self.failures, self.parts.rng.fraction());
         let problem = explain(error);
         if self.problem.as_ref() != Some(&problem) {
-            error!(purpose = %self.parts.purpose, err = problem, again_in = ?wait, "No certificate was issued");
+            error!(purpose = %self.parts.purpose, err = problem, again_in = ?wait, "Certificate request was not signed");
             self.problem = Some(problem);
         }
         wait
     }
 
-    fn refused_by_the_server(&mut self) {
+    fn rejected_by_the_server(&mut self) {
         let now = self.parts.clock.mono();
         let soon = self.refused_at.is_some_and(|at| now.since(at) < REFUSAL_PAUSE);
-        if self.held.is_some() && self.parts.desk.has_bootstrap() && !soon {
+        if self.held.is_some() && self.parts.csr_api.has_bootstrap() && !soon {
             self.refused = true;
             self.refused_at = Some(now);
-        }
-    }
-}
-
-impl AttemptError {
-    fn is_unauthorized(&self) -> bool {
-        matches!(self, Self::Request(error) if error.is_unauthorized())
-    }
-
-    fn spoils_the_key(&self) -> bool {
-        match self {
-            Self::Request(error) => error.spoils_the_key(),
-            Self::Stale | Self::Store(StoreError::Issued(_)) => true,
-            Self::Desk(_) | Self::Key(_) | Self::Store(_) | Self::Panicked => false,
-        }
-    }
-}
-
-/// Waits until something other than `wish` is wished for.
-async fn other_wish(wishes: &mut Wishes, wish: &Wish) {
-    loop {
-        wishes.changed().await;
-        if wishes.now().as_ref() != Some(wish) {
-            return;
         }
     }
 }
@@ -449,32 +316,6 @@ async fn changed(refusals: Option<&mut watch::Receiver<u64>>) {
     if over {
         std::future::pending().await
     }
-}
-
-/// The key that an earlier run left behind, or a new one that the next run finds.
-///
-/// upstream: bootstrap.go LoadClientCert, tmpPrivateKeyFile (v1.36)
-async fn kept_key(path: PathBuf) -> Result<NodeKey, AttemptError> {
-    let work = move || {
-        if let Some(text) = store::read(&path)? {
-            match NodeKey::from_pem(&text) {
-                Ok(key) => return Ok(key),
-                Err(error) => warn!(path = %path.display(), err = explain(&error), "The kept key is replaced"),
-            }
-        }
-        let key = NodeKey::generate()?;
-        if let Some(dir) = path.parent() {
-            store::make_dir(dir)?;
-        }
-        store::write(&path, key.to_pem().as_bytes(), 0o600)?;
-        Ok(key)
-    };
-    blocking(work).await?
-}
-
-/// Disks may hang: that must not hold up the runtime.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, AttemptError> {
-    rubelet_engine::blocking::CREDENTIALS.spawn("certificate store", work).await.map_err(|_| AttemptError::Panicked)
 }
 
 fn left(now: Timestamp, due: Timestamp) -> Duration {

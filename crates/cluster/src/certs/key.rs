@@ -1,8 +1,8 @@
-//! The node's private keys: elliptic, P-256, as upstream makes them.
+//! The node's private keys: ECDSA P-256, as upstream generates them.
 //!
-//! On disk they are in SEC 1 (`EC PRIVATE KEY`), as upstream writes them, so that both programs and whatever else reads
-//! `kubelet-client-current.pem` find what they know. ring speaks PKCS #8 alone; for one curve both forms are a few fixed
-//! bytes around the same two numbers.
+//! On disk they are in SEC 1 (`EC PRIVATE KEY`), as upstream writes them, so that the kubelet and other readers of
+//! `kubelet-client-current.pem` can read them. ring supports only PKCS #8; for one curve both formats are a few fixed bytes
+//! around the same two numbers.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::pem;
 
-/// A PKCS #8 of P-256 up to its SEC 1 part: version, algorithm, curve, and the head of an octet string whose length is put in.
+/// A P-256 PKCS #8 key up to its SEC 1 part: version, algorithm, curve, and the head of an octet string without its length.
 const PKCS8_BODY: [u8; 24] = [
     0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
     0xce, 0x3d, 0x03, 0x01, 0x07,
@@ -24,22 +24,22 @@ const SEC1_HEAD: [u8; 7] = [0x30, 0x77, 0x02, 0x01, 0x01, 0x04, 0x20];
 /// Between the secret number and the public point: the curve, and the head of a bit string of 65 bytes.
 const SEC1_MIDDLE: [u8; 17] =
     [0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0xa1, 0x44, 0x03, 0x42, 0x00];
-/// Where ring's PKCS #8 of P-256 has the secret number, and its length.
+/// Position of the secret number in ring's P-256 PKCS #8.
 const SECRET_AT: std::ops::Range<usize> = 36..68;
 /// Bytes of an uncompressed point.
 const POINT: usize = 65;
-/// Bytes of ring's PKCS #8 of P-256.
+/// Bytes of ring's P-256 PKCS #8.
 const PKCS8_LEN: usize = 138;
 
-/// A private key of the node. Its `Debug` hides it.
+/// A private key of the node. Its `Debug` hides the key.
 pub(super) struct NodeKey {
     pair: KeyPair,
 }
 
-/// What is wrong with a key.
+/// Why a key cannot be generated, read or used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyError {
-    #[error("make a private key")]
+    #[error("generate a private key")]
     Make(#[source] rcgen::Error),
     #[error("there is no private key in PEM")]
     Pem(#[source] tokio_rustls::rustls::pki_types::pem::Error),
@@ -47,17 +47,17 @@ pub(super) enum KeyError {
     Kind,
     #[error("the private key cannot be read")]
     Read(#[source] rcgen::Error),
-    #[error("make a certificate request")]
+    #[error("build a certificate request")]
     Request(#[source] rcgen::Error),
 }
 
 impl NodeKey {
-    /// A new one.
+    /// Generates a key.
     pub(super) fn generate() -> Result<Self, KeyError> {
         Ok(Self { pair: KeyPair::generate().map_err(KeyError::Make)? })
     }
 
-    /// One that was kept.
+    /// Reads a stored key.
     pub(super) fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
         let pkcs8 = match PrivateKeyDer::from_pem_slice(text).map_err(KeyError::Pem)? {
             PrivateKeyDer::Pkcs8(key) => key.secret_pkcs8_der().to_vec(),
@@ -69,23 +69,23 @@ impl NodeKey {
         Ok(Self { pair: pair.map_err(KeyError::Read)? })
     }
 
-    /// As it is kept on disk.
+    /// The text to store.
     pub(super) fn to_pem(&self) -> String {
         match to_sec1(self.pair.serialized_der()) {
             Some(sec1) => pem::encode(pem::EC_KEY, &sec1),
-            // Made elsewhere, in a form that ring reads but does not write.
+            // Generated elsewhere, in a format that ring reads but does not write.
             None => pem::encode("PRIVATE KEY", self.pair.serialized_der()),
         }
     }
 
-    /// A certificate request for `wish`, in PEM.
+    /// A certificate signing request for `wish`, in PEM.
     pub(super) fn request(&self, wish: &Wish) -> Result<String, KeyError> {
         let params = params(wish).map_err(KeyError::Request)?;
         let request = params.serialize_request(&self.pair).map_err(KeyError::Request)?;
         Ok(pem::encode(pem::REQUEST, request.der()))
     }
 
-    /// The name of the request that a restart finds again.
+    /// The name of the CSR object, derived from the key so that a restart finds the request again.
     pub(super) fn request_name(&self, wish: &Wish, purpose: Purpose) -> String {
         let spki = self.pair.subject_public_key_info();
         csr_name(&spki, &wish.common_name, &wish.organizations, &purpose.usages(), sha512_256)
@@ -128,7 +128,7 @@ fn to_sec1(pkcs8: &[u8]) -> Option<Vec<u8>> {
 fn to_pkcs8(sec1: &[u8]) -> Option<Vec<u8>> {
     let known = sec1.len() == SEC1_HEAD.len() + 32 + SEC1_MIDDLE.len() + POINT && sec1.starts_with(&SEC1_HEAD);
     let inner = u8::try_from(sec1.len()).ok().filter(|len| known && *len < 0x80)?;
-    // The octet string and what is before it; more than 127 bytes, so the sequence's length takes two.
+    // The octet string and the fields before it are longer than 127 bytes, so the sequence's length takes two bytes.
     let body = [&PKCS8_BODY[..], &[0x04, inner], sec1].concat();
     Some([&[0x30, 0x81, u8::try_from(body.len()).ok()?], &body[..]].concat())
 }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn tls_04_the_name_of_a_first_request_is_upstreams() {
-        // Computed apart, by another program.
+        // Computed independently with another program.
         let spki: Vec<u8> = (0..91).collect();
         let wish = Wish::client("n1");
         let name = csr_name(&spki, &wish.common_name, &wish.organizations, &Purpose::Client.usages(), sha512_256);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_04_a_kept_key_gives_the_same_name_again() {
+    fn tls_04_a_stored_key_has_the_same_request_name_again() {
         let key = NodeKey::generate().expect("a key");
         let text = key.to_pem();
         assert!(text.starts_with("-----BEGIN EC PRIVATE KEY-----\n"), "as upstream writes it");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_another_kind_are_refused() {
+    fn keys_of_other_kinds_are_rejected() {
         let check = |text: &str| NodeKey::from_pem(text.as_bytes()).expect_err("no key of ours").to_string();
         assert_eq!(check(""), "there is no private key in PEM");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A certificate with its key, read and known to belong together.
+//! A certificate with its matching key.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use x509_parser::prelude::{FromDer as _, GeneralName, ParsedExtension, X509Certi
 use super::pem;
 use crate::api::Identity;
 
-/// A certificate, those that lead to its issuer, and its key. Its `Debug` hides the key.
+/// A certificate, its intermediates, and its key. Its `Debug` hides the key.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) leaf: Leaf,
@@ -24,7 +24,7 @@ pub(super) struct Pair {
     key: Vec<u8>,
 }
 
-/// Why text is no certificate with its key.
+/// Why a text is not a certificate with its key.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PairError {
     #[error("the certificate is not PEM")]
@@ -33,24 +33,24 @@ pub(super) enum PairError {
     NoCertificate,
     #[error("the certificate cannot be read")]
     Certificate(#[source] x509_parser::nom::Err<X509Error>),
-    #[error("the certificate has a time that no clock shows")]
+    #[error("the certificate has an invalid time")]
     Time,
     #[error("there is no private key in it")]
     Key(#[source] PemError),
-    #[error("the private key is of a kind that cannot be used")]
+    #[error("the private key is of an unsupported kind")]
     BadKey(#[source] rustls::Error),
     #[error("the certificate and the private key do not belong together")]
     Mismatch,
 }
 
 impl Pair {
-    /// From PEM text. Both may be the same text.
+    /// Parses PEM. Both texts may be the same.
     pub(super) fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, PairError> {
         let chain = chain(certificate)?;
         let (leaf, spki) = leaf(chain.first().ok_or(PairError::NoCertificate)?)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(PairError::Key)?;
         let secret = key.secret_der().to_vec();
-        // Not by rustls, which refuses certificates of version 1 here: people make them with openssl, and Go takes them.
+        // Not `with_single_cert` of rustls, which rejects version 1 certificates: openssl makes them, and Go accepts them.
         let key = ring::default_provider().key_provider.load_private_key(key).map_err(PairError::BadKey)?;
         if key.public_key().is_some_and(|public| public.as_ref() != spki) {
             return Err(PairError::Mismatch);
@@ -58,12 +58,12 @@ impl Pair {
         Ok(Self { leaf, chain: chain.iter().map(|der| der.to_vec()).collect(), key: secret })
     }
 
-    /// As the node's own server takes it.
+    /// The form that the node's API server takes.
     pub(super) fn serving(&self) -> ServingCert {
         ServingCert { chain: self.chain.clone(), key: self.key.clone() }
     }
 
-    /// As a connection to the API server takes it.
+    /// The form that the API client takes.
     pub(super) fn identity(&self) -> Option<Identity> {
         let chain = self.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
         Some(Identity::new(chain, PrivateKeyDer::try_from(self.key.clone()).ok()?))
@@ -76,12 +76,12 @@ impl fmt::Debug for Pair {
     }
 }
 
-/// The certificates of PEM text, as PEM text of nothing else.
+/// The certificates of a PEM text, without keys.
 pub(super) fn certificates_only(text: &[u8]) -> Result<String, PairError> {
     Ok(chain(text)?.iter().map(|der| pem::encode(pem::CERTIFICATE, der)).collect())
 }
 
-/// When each certificate of `text` is good.
+/// The validity of each certificate of `text`.
 pub(super) fn validities(text: &[u8]) -> Result<Vec<Validity>, PairError> {
     chain(text)?.iter().map(|der| leaf(der).map(|(leaf, _)| leaf.validity)).collect()
 }
@@ -90,7 +90,7 @@ fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
     CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(PairError::Pem)
 }
 
-/// What it says, and its public key in DER.
+/// The content of a certificate, and its public key in DER.
 fn leaf(der: &[u8]) -> Result<(Leaf, Vec<u8>), PairError> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(PairError::Certificate)?;
     let time = |secs: i64| Timestamp::from_second(secs).map_err(|_| PairError::Time);

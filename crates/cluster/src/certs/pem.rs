@@ -1,8 +1,8 @@
-//! PEM text, written. It is read by `rustls-pki-types`.
+//! Writes PEM. `rustls-pki-types` reads it.
 
 use k8s_openapi::ByteString;
 
-/// Letters of a line.
+/// Characters per line.
 const LINE: usize = 64;
 
 pub(super) const CERTIFICATE: &str = "CERTIFICATE";
@@ -10,7 +10,7 @@ pub(super) const REQUEST: &str = "CERTIFICATE REQUEST";
 pub(super) const EC_KEY: &str = "EC PRIVATE KEY";
 
 pub(super) fn encode(label: &str, der: &[u8]) -> String {
-    // The API's own byte strings are base 64 in quotes.
+    // ByteString serializes as base64 in quotes.
     let quoted = serde_json::to_string(&ByteString(der.to_vec())).unwrap_or_default();
     let letters = quoted.trim_matches('"');
     let mut text = format!("-----BEGIN {label}-----\n");

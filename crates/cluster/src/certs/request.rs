@@ -1,4 +1,4 @@
-//! Asking for one certificate: a request is made, or found again, and waited for.
+//! One certificate signing request: created or found again, then waited for.
 
 use std::time::Duration;
 
@@ -10,43 +10,43 @@ use rubelet_core::certs::{Answer, Purpose, answer};
 use rubelet_engine::ports::{ApiError, ApiErrorKind};
 use tracing::{debug, info};
 
-/// How long a request is waited for before another is made.
+/// How long a CSR is waited for before another one is created.
 ///
 /// upstream: certificate_manager.go certificateWaitTimeout (v1.36).
 pub(super) const PATIENCE: Duration = Duration::from_secs(15 * 60);
-/// A watch that broke, or told nothing new, is made again after this time.
+/// Pause before a watch that failed or brought no change is restarted.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Certificate requests in the API.
+/// Certificate signing requests in the API.
 #[async_trait]
 pub(super) trait Requests: Send + Sync {
     async fn create(&self, request: &CertificateSigningRequest) -> Result<CertificateSigningRequest, ApiError>;
     async fn get(&self, name: &str) -> Result<CertificateSigningRequest, ApiError>;
-    /// Waits until the request may be another than at `version`. Nothing is lost if the wait is given up.
+    /// Waits until the CSR may differ from `version`. Cancel-safe.
     async fn changed(&self, name: &str, version: &str) -> Result<(), ApiError>;
 }
 
-/// Why there is no certificate.
+/// Why no certificate was issued.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
-    #[error("ask for a certificate")]
+    #[error("create a certificate request")]
     Create(#[source] ApiError),
-    #[error("look at certificate request {name}")]
+    #[error("read certificate request {name}")]
     Get { name: String, source: ApiError },
     #[error("certificate request {name} was {how}: {reason}: {message}")]
     Refused { name: String, how: &'static str, reason: String, message: String },
-    #[error("certificate request {name} was deleted or replaced by another before it was answered")]
+    #[error("certificate request {name} was deleted or replaced by another before it was signed")]
     Gone { name: String },
     #[error("there is a certificate request {name} already, for signer {signer}")]
     Foreign { name: String, signer: String },
     #[error(
-        "certificate request {name} was not approved and signed within {PATIENCE:?}: approve it with `kubectl certificate approve {name}`, or see whether the approving and signing controllers run"
+        "certificate request {name} was not approved and signed within {PATIENCE:?}: approve it with `kubectl certificate approve {name}`, or check the approving and signing controllers"
     )]
     Late { name: String },
 }
 
 impl RequestError {
-    /// The API server does not know who asks.
+    /// Whether the API server answered 401.
     pub(super) fn is_unauthorized(&self) -> bool {
         match self {
             Self::Create(error) | Self::Get { source: error, .. } => error.kind == ApiErrorKind::Unauthorized,
@@ -54,37 +54,37 @@ impl RequestError {
         }
     }
 
-    /// Asking again with the same key and name would be answered the same.
-    pub(super) fn spoils_the_key(&self) -> bool {
+    /// Whether a request with the same key and name would fail the same way.
+    pub(super) fn needs_a_new_key(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::Gone { .. } | Self::Foreign { .. })
     }
 }
 
-/// What is asked for.
+/// The content of a CSR.
 pub(super) struct Asked {
     pub(super) purpose: Purpose,
-    /// The request, in PEM.
+    /// The PKCS #10 request, in PEM.
     pub(super) pem: String,
-    /// A name by which a restart finds it again; without one the API server gives it a name.
+    /// A name by which a restart finds the CSR; without one the API server generates a name.
     pub(super) name: Option<String>,
 }
 
-/// Asks, and waits. The certificate is in PEM.
+/// Creates a CSR and waits for its certificate, which is in PEM.
 ///
 /// upstream: client-go util/certificate/csr/csr.go RequestCertificate, WaitForCertificate (v1.36)
 #[doc(alias = "RequestCertificate")]
 pub(super) async fn obtain(requests: &dyn Requests, asked: &Asked) -> Result<Vec<u8>, RequestError> {
-    let request = hand_in(requests, asked).await?;
+    let request = create(requests, asked).await?;
     let name = request.metadata.name.clone().unwrap_or_default();
     let work = wait(requests, &name, request);
     tokio::time::timeout(PATIENCE, work).await.unwrap_or(Err(RequestError::Late { name: name.clone() }))
 }
 
-async fn hand_in(requests: &dyn Requests, asked: &Asked) -> Result<CertificateSigningRequest, RequestError> {
+async fn create(requests: &dyn Requests, asked: &Asked) -> Result<CertificateSigningRequest, RequestError> {
     let signer = asked.purpose.signer();
     match requests.create(&object(asked)).await {
         Ok(request) => {
-            info!(csr = request.metadata.name, signer, "Asked for a certificate");
+            info!(csr = request.metadata.name, signer, "Created a certificate request");
             Ok(request)
         }
         Err(error) if error.kind == ApiErrorKind::AlreadyExists && asked.name.is_some() => {
@@ -107,7 +107,7 @@ async fn wait(
     mut request: CertificateSigningRequest,
 ) -> Result<Vec<u8>, RequestError> {
     let uid = request.metadata.uid.clone().unwrap_or_default();
-    let mut told = false;
+    let mut logged = false;
     loop {
         match answer(&request, &uid) {
             Answer::Issued(certificate) => return Ok(certificate),
@@ -116,21 +116,21 @@ async fn wait(
             }
             Answer::Replaced => return Err(RequestError::Gone { name: name.into() }),
             Answer::Approved => debug!(csr = name, "The certificate request is approved"),
-            Answer::Waiting if !told => {
-                told = true;
+            Answer::Waiting if !logged => {
+                logged = true;
                 info!(csr = name, "Waiting for the certificate request to be approved");
             }
             Answer::Waiting => {}
         }
         let version = request.metadata.resource_version.clone().unwrap_or_default();
         if let Err(error) = requests.changed(name, &version).await {
-            debug!(csr = name, err = %error, "The watch of the certificate request broke");
+            debug!(csr = name, err = %error, "The watch of the certificate request failed");
             tokio::time::sleep(PAUSE).await;
         }
         request = match requests.get(name).await {
             Ok(request) => request,
             Err(error) if error.is_not_found() => return Err(RequestError::Gone { name: name.into() }),
-            // The API server may be away for a while; the request waits for us.
+            // During an outage the CSR stays pending.
             Err(error) if matches!(error.kind, ApiErrorKind::Unauthorized | ApiErrorKind::Forbidden) => {
                 return Err(RequestError::Get { name: name.into(), source: error });
             }
@@ -141,7 +141,7 @@ async fn wait(
             }
         };
         if request.metadata.resource_version.as_ref() == Some(&version) {
-            // The watch is behind, or was looked past: not again at once.
+            // The watch is behind, or missed the change: it is not restarted at once.
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -1,7 +1,7 @@
-//! A serving certificate that nobody but ourselves has signed (TLS-01).
+//! A self-signed serving certificate (TLS-01).
 //!
-//! upstream: cmd/kubelet/app/server.go InitializeTLS, client-go util/cert/cert.go GenerateSelfSignedCertKey (v1.36). The
-//! keys there are RSA; ours are elliptic.
+//! upstream: cmd/kubelet/app/server.go InitializeTLS, client-go util/cert/cert.go GenerateSelfSignedCertKey (v1.36). Upstream
+//! uses RSA keys, rubelet ECDSA.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -15,23 +15,23 @@ use rcgen::{
 use super::pem;
 use super::store::{self, StoreError};
 
-/// How long it is good: a year. As upstream's, it is made once.
+/// Validity: a year. As upstream, the certificate is generated once.
 const LIFE: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// It is good from a while ago, for those whose clocks are behind.
+/// The validity begins in the past, for clients whose clocks are behind.
 const HEAD_START: SignedDuration = SignedDuration::from_hours(1);
 
-/// Why none could be made.
+/// Why no certificate can be generated.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SelfSignError {
-    #[error("make a self-signed certificate for {host}")]
+    #[error("generate a self-signed certificate for {host}")]
     Make { host: String, source: rcgen::Error },
-    #[error("a task of ours panicked")]
+    #[error("an internal task panicked")]
     Panicked,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// `kubelet.crt` and `kubelet.key` in `dir`: those that are there, or new ones for `host`.
+/// `kubelet.crt` and `kubelet.key` in `dir`: the existing ones, or new ones for `host`.
 pub(super) fn ensure(dir: &Path, host: &str, now: Timestamp) -> Result<(PathBuf, PathBuf), SelfSignError> {
     let (certificate, key) = (dir.join("kubelet.crt"), dir.join("kubelet.key"));
     if store::read(&certificate)?.is_some() && store::read(&key)?.is_some() {
@@ -39,13 +39,13 @@ pub(super) fn ensure(dir: &Path, host: &str, now: Timestamp) -> Result<(PathBuf,
     }
     let (chain, secret) = make(host, now).map_err(|source| SelfSignError::Make { host: host.into(), source })?;
     store::make_dir(dir)?;
-    // The key first: a certificate without its key would be there, and not be usable.
+    // The key is written first: a certificate without its key would be taken for a complete pair.
     store::write(&key, secret.as_bytes(), 0o600)?;
     store::write(&certificate, chain.as_bytes(), 0o644)?;
     Ok((certificate, key))
 }
 
-/// The certificate and that of its authority, whose key is forgotten; and the key.
+/// The certificate with that of its authority, whose key is not kept; and the key.
 fn make(host: &str, now: Timestamp) -> Result<(String, String), rcgen::Error> {
     let from = now.checked_sub(HEAD_START).unwrap_or(now);
     let params = |name: String| {

@@ -1,4 +1,4 @@
-//! Where the node's own server has its certificate from.
+//! The serving certificate of the node's API.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,32 +10,33 @@ use rubelet_engine::ports::{Rng, ServingCert};
 use rubelet_engine::task::TaskGroup;
 use tokio::sync::watch;
 
-use super::desk::ServingDesk;
+use super::csr_api::ServingCsrApi;
 use super::files::Files;
-use super::keeper::{Keeper, Parts, Rotate, Wishes};
+use super::keeper::{Keeper, Parts, Rotate};
 use super::self_signed::{self, SelfSignError};
 use super::store::{Store, StoreError};
+use super::wishes::Wishes;
 use crate::api::Client;
 
-/// Where the serving certificate comes from. The first that applies, as upstream has it: `serverTLSBootstrap`, then
+/// The origin of the serving certificate. As upstream, the first that is configured counts: `serverTLSBootstrap`, then
 /// `tlsCertFile` and `tlsPrivateKeyFile`, then self-signed.
 pub enum ServingSource {
     /// Requested from the cluster (`serverTLSBootstrap`).
     Cluster(ClusterServing),
-    /// Kept by somebody else (`tlsCertFile`, `tlsPrivateKeyFile`).
+    /// Files maintained outside of rubelet (`tlsCertFile`, `tlsPrivateKeyFile`).
     Files {
-        /// The certificate and those that lead to its issuer.
+        /// The certificate and its intermediates.
         certificate: PathBuf,
         /// Its key.
         key: PathBuf,
-        /// Whether a change on disk is seen (gate `ReloadKubeletServerCertificateFile`).
+        /// Whether the files are read again when they change (gate `ReloadKubeletServerCertificateFile`).
         reload: Reload,
     },
-    /// `kubelet.crt` and `kubelet.key` in this directory, made once for this host name or address.
+    /// `kubelet.crt` and `kubelet.key` in this directory, generated once for this host name or address.
     SelfSigned {
         /// `--cert-dir`.
         dir: PathBuf,
-        /// What the node calls itself.
+        /// The node's host name or address.
         host: String,
     },
 }
@@ -46,54 +47,54 @@ pub struct ClusterServing {
     pub dir: PathBuf,
     /// Name of the node.
     pub node: String,
-    /// Its addresses, as the node object has them; a change of them is a new certificate.
+    /// The addresses of the Node object; a change of them leads to a new certificate.
     pub addresses: watch::Receiver<Vec<NodeAddress>>,
     /// The gate `AllowDNSOnlyNodeCSR`.
     pub dns_only: DnsOnly,
-    /// Whom to ask.
+    /// Sends the certificate requests.
     pub client: Client,
-    /// `tlsCertFile` and `tlsPrivateKeyFile`: used until the first one is issued.
+    /// `tlsCertFile` and `tlsPrivateKeyFile`: used until the first certificate is issued.
     pub files: Option<(PathBuf, PathBuf)>,
 }
 
 /// Whether files are read again when they change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// They are.
+    /// Yes.
     Yes,
-    /// They are read once.
+    /// Only at start-up.
     No,
 }
 
-/// Why there can be no serving certificate.
+/// Why there is no serving certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
-    /// The files do not hold one.
+    /// The files have no usable certificate.
     #[error("the serving certificate of {} and {}", certificate.display(), key.display())]
     Files {
-        /// The certificate's.
+        /// The certificate file.
         certificate: PathBuf,
-        /// The key's.
+        /// The key file.
         key: PathBuf,
-        /// What is wrong.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// None could be made.
-    #[error("make a serving certificate in {}", dir.display())]
+    /// A self-signed certificate cannot be generated.
+    #[error("generate a serving certificate in {}", dir.display())]
     SelfSigned {
-        /// Where.
+        /// `--cert-dir`.
         dir: PathBuf,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// The serving certificate as it is now and will be; `None` until there is one. The task that keeps it runs in `tasks`.
+/// The current serving certificate, followed through rotations; `None` until there is one. Its task runs in `tasks`.
 ///
 /// # Errors
-/// If files that were named hold none, or none can be made. What the cluster does not sign is waited for instead.
+/// If the configured files have no usable certificate, or none can be generated. A CSR that is not signed is no error.
 #[doc(alias = "InitializeTLS")]
 #[doc(alias = "NewKubeletServerCertificateManager")]
 pub async fn serving(
@@ -133,7 +134,7 @@ fn parts(
         store: Store::new(&dir, Purpose::Serving, files),
         kept_key: None,
         wishes: Wishes::Addresses { node, addresses, dns_only },
-        desk: Box::new(ServingDesk { client, rng: Arc::clone(&rng) }),
+        csr_api: Box::new(ServingCsrApi { client, rng: Arc::clone(&rng) }),
         publish: Box::new(move |pair| drop(out.send_replace(Some(Arc::new(pair.serving()))))),
         refusals: None,
         clock,
@@ -149,7 +150,7 @@ async fn made(dir: &Path, host: String, clock: &Clock) -> Result<Files, SelfSign
     Ok(Files { certificate, key })
 }
 
-/// Reads the files, which must be good at the start, and follows them.
+/// Reads the files, which must be valid at start-up, and follows their changes.
 async fn follow(
     files: Files,
     reload: Reload,

@@ -1,8 +1,8 @@
-//! Certificates on disk, as upstream keeps them: each in a dated file with its key, the current one behind a link.
+//! Certificates on disk, in upstream's layout: each in a dated file with its key, and a link to the current one.
 //!
 //! `<dir>/kubelet-client-2026-01-02-03-04-05.pem` (0600) and `<dir>/kubelet-client-current.pem`, a link to it. The file is
-//! whole before the link leads to it, and the link is replaced in one step: whoever reads finds the old or the new.
-//! upstream: client-go util/certificate/certificate_store.go (v1.36), which removes the link before it makes the new one.
+//! complete before the link is changed, and the link is replaced atomically: a reader sees the old file or the new one.
+//! upstream: client-go util/certificate/certificate_store.go (v1.36), which removes the link before it creates the new one.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,17 +14,17 @@ use rubelet_core::certs::Purpose;
 
 use super::pair::{Pair, PairError, certificates_only};
 
-/// Where certificates of one purpose are.
+/// The certificate files of one purpose.
 #[derive(Clone, Debug)]
 #[doc(alias = "FileStore")]
 pub(super) struct Store {
     dir: PathBuf,
     prefix: &'static str,
-    /// Where else one is looked for: certificate and key.
+    /// Certificate and key file to use without a stored certificate.
     files: Option<(PathBuf, PathBuf)>,
 }
 
-/// Why a certificate cannot be kept or found.
+/// Why a certificate cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StoreError {
     #[error("read {}", path.display())]
@@ -37,17 +37,17 @@ pub(super) enum StoreError {
     Write { path: PathBuf, source: io::Error },
     #[error("{} is a file, but must be a link to a dated file: move it away", path.display())]
     NotALink { path: PathBuf },
-    #[error("a task of ours panicked")]
+    #[error("an internal task panicked")]
     Panicked,
 }
 
 impl Store {
-    /// Those in `dir`; failing that, `files`.
+    /// The store in `dir`, with `files` as fallback.
     pub(super) fn new(dir: &Path, purpose: Purpose, files: Option<(PathBuf, PathBuf)>) -> Self {
         Self { dir: dir.into(), prefix: purpose.file_prefix(), files }
     }
 
-    /// The link to the current one.
+    /// The link to the current certificate.
     pub(super) fn current_path(&self) -> PathBuf {
         self.path("current")
     }
@@ -56,12 +56,12 @@ impl Store {
         self.dir.join(format!("{}-{part}.pem", self.prefix))
     }
 
-    /// The certificate and its key: behind the link, in the files that were named, or in those of old.
+    /// The certificate and its key: of the link, of the configured files, or of the legacy file names.
     pub(super) fn current(&self) -> Result<Option<Pair>, StoreError> {
         self.recover()?;
-        let of_old = |end: &str| self.dir.join(format!("{}.{end}", self.prefix));
+        let legacy = |end: &str| self.dir.join(format!("{}.{end}", self.prefix));
         let link = self.current_path();
-        let places = [Some((link.clone(), link)), self.files.clone(), Some((of_old("crt"), of_old("key")))]
+        let places = [Some((link.clone(), link)), self.files.clone(), Some((legacy("crt"), legacy("key")))]
             .into_iter()
             .flatten();
         for (certificate, key) in places {
@@ -72,7 +72,7 @@ impl Store {
         Ok(None)
     }
 
-    /// A replacement that was cut short between its last two steps is finished. Upstream can leave one behind.
+    /// Completes a replacement that was interrupted between its last two steps. Upstream can leave one behind.
     fn recover(&self) -> Result<(), StoreError> {
         let (current, updated) = (self.current_path(), self.path("updated"));
         if !current.exists() && updated.is_symlink() {
@@ -81,7 +81,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes this the current one.
+    /// Stores a certificate and makes it the current one.
     pub(super) fn update(&self, certificate: &[u8], key: &str, now: Timestamp) -> Result<Pair, StoreError> {
         let pair = Pair::from_pem(certificate, key.as_bytes()).map_err(StoreError::Issued)?;
         let text = certificates_only(certificate).map_err(StoreError::Issued)? + key;
@@ -99,7 +99,7 @@ impl Store {
             }
             _ => {}
         }
-        // The link must lead there from everywhere, also when the directory was given relative to ours.
+        // The link's target is absolute: the directory may be relative to our working directory.
         let target = std::path::absolute(&dated).unwrap_or(dated);
         symlink(target, &updated).map_err(|source| StoreError::Write { path: updated.clone(), source })?;
         rename(&updated, &current)?;
@@ -107,7 +107,7 @@ impl Store {
     }
 }
 
-/// A file's content; `None` if there is no such file.
+/// A file's content; `None` if the file does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     match fs::read(path) {
         Ok(content) => Ok(Some(content)),
@@ -121,13 +121,13 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     made.map_err(|source| StoreError::Write { path: dir.into(), source })
 }
 
-/// Writes a whole file in one step: whoever reads finds the old content or the new, also after a power cut.
+/// Writes a file atomically: a reader sees the old content or the new, also after a power failure.
 pub(super) fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), StoreError> {
     let failed = |source| StoreError::Write { path: path.into(), source };
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    // Left behind by a power cut, perhaps with another mode.
+    // A power failure may have left it behind, perhaps with another mode.
     let _ = fs::remove_file(&new);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&new).map_err(failed)?;
     file.write_all(content).and_then(|()| file.sync_all()).map_err(failed)?;
@@ -138,6 +138,6 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     let failed = |source| StoreError::Write { path: to.into(), source };
     fs::rename(from, to).map_err(failed)?;
     let Some(dir) = to.parent() else { return Ok(()) };
-    // The name is only safe when its directory is.
+    // The rename is durable only when the directory is synced.
     fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)
 }

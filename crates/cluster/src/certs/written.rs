@@ -1,7 +1,7 @@
-//! The kubeconfig that is written when a node becomes one (TLS-04).
+//! Writes the kubeconfig of a bootstrapped node (TLS-04).
 //!
-//! It has the server of the bootstrap kubeconfig, and a user whose certificate and key are behind the link to the current
-//! ones, so that it never needs to be written again.
+//! It has the server of the bootstrap kubeconfig, and a user whose certificate and key are paths to
+//! `kubelet-client-current.pem`, so that a rotation does not change it.
 //! upstream: bootstrap.go writeKubeconfigFromBootstrapping (v1.36)
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::store::{self, StoreError};
 use crate::text::{self, TextError};
 
-/// What is taken over of a cluster. Upstream leaves out the last two, without which the server may not be found again.
+/// The fields of the cluster that are copied. Upstream omits the last two, without which the server may be unreachable.
 const TAKEN: [&str; 6] = [
     "server",
     "certificate-authority",
@@ -21,20 +21,20 @@ const TAKEN: [&str; 6] = [
     "proxy-url",
 ];
 
-/// Why none could be written.
+/// Why the kubeconfig cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
     #[error("read {}", path.display())]
     Text { path: PathBuf, source: TextError },
     #[error("{} names no cluster in its current context", path.display())]
     NoCluster { path: PathBuf },
-    #[error("write it as YAML")]
+    #[error("encode it as YAML")]
     Yaml(#[source] serde_saphyr::ser::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Writes `kubeconfig` after `bootstrap`, for the certificate and key at `current`.
+/// Writes `kubeconfig` from `bootstrap`, with the certificate and key at `current`.
 pub(super) fn write(kubeconfig: &Path, bootstrap: &Path, current: &Path) -> Result<(), WriteError> {
     let content = store::read(bootstrap)?.unwrap_or_default();
     let text = text::parse(&content).map_err(|source| WriteError::Text { path: bootstrap.into(), source })?;
@@ -53,7 +53,7 @@ pub(super) fn write(kubeconfig: &Path, bootstrap: &Path, current: &Path) -> Resu
         }],
         "current-context": "default-context",
     });
-    // Long texts on one line, as everybody writes them.
+    // Long strings on one line, as other tools write them.
     let mut style = serde_saphyr::SerializerOptions::default();
     style.prefer_block_scalars = false;
     let yaml = serde_saphyr::to_string_with_options(&written, style).map_err(WriteError::Yaml)?;
@@ -63,7 +63,7 @@ pub(super) fn write(kubeconfig: &Path, bootstrap: &Path, current: &Path) -> Resu
     Ok(store::write(kubeconfig, yaml.as_bytes(), 0o600)?)
 }
 
-/// The cluster of the current context, with paths that are good from everywhere.
+/// The cluster of the current context, with absolute paths.
 fn cluster(config: &Value, directory: &Path) -> Option<Map<String, Value>> {
     let context = named(config, "contexts", "context", config.get("current-context")?.as_str()?)?;
     let cluster = named(config, "clusters", "cluster", context.get("cluster")?.as_str()?)?;
@@ -84,7 +84,7 @@ fn cluster(config: &Value, directory: &Path) -> Option<Map<String, Value>> {
     taken.contains_key("server").then_some(taken)
 }
 
-/// Of several with one name the last counts.
+/// If several entries have the name, the last one counts.
 fn named<'a>(config: &'a Value, list: &str, field: &str, name: &str) -> Option<&'a Value> {
     let entries = config.get(list)?.as_array()?;
     entries.iter().rfind(|entry| entry.get("name").and_then(Value::as_str) == Some(name))?.get(field)

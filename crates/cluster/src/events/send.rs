@@ -1,4 +1,4 @@
-//! The task that sends events, one after another.
+//! The task that sends events one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use tracing::{debug, warn};
 
 use crate::requests::Requests;
 
-/// So long after it was recorded an event is sent: a pod that is being started needs what sending takes more, and most have
+/// Delay between recording and sending: a starting pod needs the CPU time more than its events do, and most pods have
 /// started by then.
 const AFTER: Duration = Duration::from_millis(500);
-/// How long one event is tried while the API server is away. Upstream tries it twelve times, ten seconds apart.
+/// How long one event is retried during an outage. Upstream retries twelve times, ten seconds apart.
 #[doc(alias = "maxTriesPerEvent")]
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often one is tried that the API server answers with a failure of its own: it may be the event's fault, and others
-/// wait behind it.
+/// Attempts for an event that the API server answers with a server error: the event may be the cause, and others wait
+/// behind it.
 const TRIES_ON_FAILURE: u32 = 5;
-/// Pauses between tries. Before the first of them there is a random part of a second, so that the nodes of a cluster do
-/// not come back all at once.
+/// Pauses between attempts. The first is a random part of the first pause, so that the nodes of a cluster do not retry all
+/// at once.
 #[doc(alias = "defaultSleepDuration")]
 const PAUSES: Doubling = Doubling::new(Duration::from_secs(1), Duration::from_secs(10));
 
@@ -43,18 +43,18 @@ pub struct EventSender<R> {
 /// An event, and when it was recorded.
 pub(super) type Recorded = (Instant, Box<Event>);
 
-/// What came of one try.
+/// The result of one attempt.
 enum Tried {
     Done,
-    /// The pause that the server asks for, if it does.
+    /// To be retried, after the pause that the server requests, if any.
     Again(Option<Duration>, Fault),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// It cannot be reached.
+    /// The server cannot be reached.
     Away,
-    /// It answers, with a failure.
+    /// The server responds with an error.
     Failing,
 }
 
@@ -63,9 +63,9 @@ impl<R: Requests> EventSender<R> {
         Self { api, clock, rng, events, correlator: Correlator::default() }
     }
 
-    /// Sends until cancelled. What is still queued then is lost: the next start tells its own events.
+    /// Sends until cancelled. Queued events are lost then.
     pub async fn run(mut self, cancel: CancellationToken) {
-        // Cancel-safe to lose: an event in flight is either stored or not.
+        // Cancel-safe: an event in flight is either stored or lost.
         cancel.run_until_cancelled(self.send_all()).await;
     }
 
@@ -92,7 +92,7 @@ impl<R: Requests> EventSender<R> {
             };
             failures += u32::from(fault == Fault::Failing);
             if failures >= TRIES_ON_FAILURE || self.clock.mono().since(began) >= PATIENCE {
-                warn!(reason = event.reason.as_deref(), "Giving up on an event that could not be sent");
+                warn!(reason = event.reason.as_deref(), "Unable to write event (retry limit exceeded!)");
                 return;
             }
             tokio::time::sleep(wait.unwrap_or(pause).min(PAUSES.most)).await;
@@ -113,7 +113,7 @@ impl<R: Requests> EventSender<R> {
             }
         };
         let result = match counted {
-            // It was removed meanwhile: events live an hour.
+            // The event has expired meanwhile: the API server keeps events for an hour.
             Some(Err(err)) if err.is_not_found() => self.api.create::<_, IgnoredAny>(&list, event).await,
             Some(result) => result,
             None => self.api.create::<_, IgnoredAny>(&list, event).await,
@@ -125,12 +125,12 @@ impl<R: Requests> EventSender<R> {
     }
 }
 
-/// What is refused is given up; what could not be asked is asked again.
+/// A rejected event is dropped; after an outage or a server error it is retried.
 fn verdict(err: &ApiError, event: &Event) -> Tried {
     let reason = event.reason.as_deref();
     match err.kind {
         ApiErrorKind::Unavailable | ApiErrorKind::Timeout | ApiErrorKind::Garbage => {
-            debug!(%err, reason, "An event waits for the API server");
+            debug!(%err, reason, "Unable to write event (may retry after sleeping)");
             Tried::Again(None, Fault::Away)
         }
         ApiErrorKind::Busy { retry_after } => Tried::Again(retry_after, Fault::Failing),
@@ -142,7 +142,7 @@ fn verdict(err: &ApiError, event: &Event) -> Tried {
         | ApiErrorKind::Conflict
         | ApiErrorKind::Gone
         | ApiErrorKind::Invalid => {
-            debug!(%err, reason, "The API server refused an event");
+            debug!(%err, reason, "Server rejected event (will not retry!)");
             Tried::Done
         }
     }

@@ -42,7 +42,7 @@ impl Rig {
         });
     }
 
-    /// Method, path and message of each request since the last time.
+    /// Method, path, count and message of each request since the last call.
     async fn sent(&self, after: Duration) -> Vec<String> {
         tokio::time::sleep(after).await;
         let short = |line: String| {
@@ -60,19 +60,19 @@ const LIST: &str = "POST /api/v1/namespaces/shop/events";
 const FIRST: &str = "PATCH /api/v1/namespaces/shop/events/web.18867251edfa0000";
 
 #[tokio::test(start_paused = true)]
-async fn evt_01_events_are_created_and_counted() {
+async fn evt_01_events_are_created_and_aggregated() {
     let rig = rig();
     rig.pod_event("one");
     rig.pod_event("one");
     rig.events.record_node(NodeEvent { kind: EventKind::Normal, reason: "NodeReady".into(), message: "ready".into() });
     let expected =
         [format!("{LIST} x1 one"), format!("{FIRST} x2 one"), "POST /api/v1/namespaces/default/events x1 ready".into()];
-    assert!(rig.sent(Duration::from_millis(490)).await.is_empty(), "a pod that starts is not disturbed");
+    assert!(rig.sent(Duration::from_millis(490)).await.is_empty(), "events are delayed while a pod starts");
     assert_eq!(rig.sent(SOON).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn evt_01_an_event_that_is_gone_is_told_anew_with_its_count() {
+async fn evt_01_an_event_deleted_meanwhile_is_created_again_with_its_count() {
     let rig = rig();
     rig.pod_event("one");
     rig.server.answer(FIRST, Err(error(ApiErrorKind::NotFound)));
@@ -81,17 +81,17 @@ async fn evt_01_an_event_that_is_gone_is_told_anew_with_its_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_refuses_is_given_up() {
+async fn a_rejected_event_is_not_retried() {
     let rig = rig();
     for kind in [ApiErrorKind::Forbidden, ApiErrorKind::Invalid, ApiErrorKind::AlreadyExists] {
         rig.server.answer(LIST, Err(error(kind)));
         rig.pod_event(&format!("{kind:?}"));
     }
-    assert_eq!(rig.sent(Duration::from_secs(60)).await.len(), 3, "one try each");
+    assert_eq!(rig.sent(Duration::from_secs(60)).await.len(), 3, "one attempt each");
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_server_is_away_events_wait_in_order() {
+async fn during_an_outage_events_wait_in_order() {
     let rig = rig();
     rig.server.set_away(true);
     rig.pod_event("one");
@@ -109,7 +109,7 @@ async fn an_event_is_given_up_after_two_minutes_and_the_queue_is_bounded() {
     for n in 0..1002 {
         rig.pod_event(&format!("m{n}"));
     }
-    assert!(rig.events.dropped() >= 1, "nobody waits for room");
+    assert!(rig.events.dropped() >= 1, "recording does not wait for room");
     rig.sent(Duration::from_secs(140)).await;
     rig.server.set_away(false);
     let sent = rig.sent(Duration::from_secs(11)).await;
@@ -117,7 +117,7 @@ async fn an_event_is_given_up_after_two_minutes_and_the_queue_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_says_when_to_come_again() {
+async fn retry_after_of_a_busy_server_is_honoured() {
     let rig = rig();
     let pause = Duration::from_secs(3);
     rig.server.answer(LIST, Err(error(ApiErrorKind::Busy { retry_after: Some(pause) })));

@@ -1,6 +1,6 @@
-//! What the manifests say: reading them, and remembering what was read.
+//! Reads manifests and remembers them.
 //!
-//! Everything here blocks. A file whose bytes did not change is not decoded again, so that a list of many costs little.
+//! All functions block. A file whose content did not change is not decoded again, so rescanning a large directory is cheap.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,20 +22,20 @@ use crate::MAX_MANIFEST;
 use crate::decode::{Decode, Origin, explain};
 use crate::text::{self, TextError};
 
-/// What to look at.
+/// What to read.
 #[derive(Debug)]
 pub(super) enum Look {
-    /// Everything.
+    /// All files.
     All,
-    /// These files; all others are as they were.
+    /// These files; the others are unchanged.
     These(Names),
 }
 
-/// What a look found.
+/// The result of a scan.
 pub(super) enum Scan {
-    /// Nothing new.
+    /// Nothing changed.
     Same,
-    /// The whole set, which is not what it was.
+    /// The whole set, which has changed.
     Changed { pods: Vec<Arc<Pod>>, bad: Vec<BadPod> },
 }
 
@@ -43,9 +43,9 @@ pub(super) enum Scan {
 pub(super) struct Manifests {
     path: PathBuf,
     decode: Arc<dyn Decode>,
-    /// By file name, in order; the name is empty if the path is itself the file.
+    /// By file name; the name is empty if the path itself is the file.
     files: BTreeMap<OsString, Manifest>,
-    /// What is wrong with the path itself.
+    /// Why the path itself cannot be read.
     problem: Option<String>,
     delivered: bool,
 }
@@ -53,20 +53,20 @@ pub(super) struct Manifests {
 /// One file.
 struct Manifest {
     content: Content,
-    /// The last pod that it held, even if it is bad now.
+    /// The last valid pod of the file; kept if the file becomes invalid.
     pod: Option<Arc<Pod>>,
     problem: Option<String>,
 }
 
-/// What a file held when it was last looked at: enough to see that it is the same.
+/// The content of a file when it was last read, for detecting changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Hash(u64),
-    /// It could not be read.
+    /// The file could not be read.
     None,
 }
 
-/// Why a file is no manifest.
+/// Why a file is not a manifest.
 #[derive(Debug, thiserror::Error)]
 enum FileProblem {
     #[error("it is a directory; manifests in directories below {parent} are not read")]
@@ -92,7 +92,7 @@ impl Manifests {
         &self.path
     }
 
-    /// All that is known, leaving nothing known of the same path.
+    /// Moves all remembered files out, leaving an empty memory for the same path.
     pub(super) fn take(&mut self) -> Self {
         let fresh = Self::new(self.path.clone(), Arc::clone(&self.decode));
         std::mem::replace(self, fresh)
@@ -103,7 +103,7 @@ impl Manifests {
             Look::All => self.look_at_all(),
             Look::These(names) => self.look_at_these(names),
         };
-        // A path that could not be read at all does not make the source ready: its pods may be running (SRC-10).
+        // A path that cannot be read does not make the source ready: its pods may be running (SRC-10).
         let unread = self.problem.is_some() && !self.delivered;
         if unread || (self.delivered && !changed) {
             return Scan::Same;
@@ -115,7 +115,7 @@ impl Manifests {
     fn look_at_all(&mut self) -> bool {
         let names = match self.names() {
             Ok(names) => names,
-            // upstream: file.go listConfig (v1.36): a path that is not there has no pods, and is no error.
+            // upstream: file.go listConfig (v1.36): a path that does not exist has no pods, without an error.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Names::new(),
             Err(error) => {
                 let problem = format!("it cannot be read: {error}");
@@ -139,7 +139,7 @@ impl Manifests {
         self.look_at_each(names)
     }
 
-    /// Looks at each of these files. Answers whether anything about any of them changed.
+    /// Reads each of these files. Returns whether any of them changed.
     fn look_at_each(&mut self, names: &Names) -> bool {
         names.iter().filter(|name| self.look_at(name)).count() > 0
     }
@@ -159,7 +159,7 @@ impl Manifests {
         Ok(names)
     }
 
-    /// Looks at one file. Answers whether anything about it changed.
+    /// Reads one file. Returns whether it changed.
     fn look_at(&mut self, name: &OsStr) -> bool {
         let path = if name.is_empty() { self.path.clone() } else { joined(&self.path, name) };
         let read = match read(&path) {
@@ -193,7 +193,7 @@ impl Manifests {
         !same
     }
 
-    /// The pods and the problems, in order of the file names. Of two files with one pod name, the first counts.
+    /// The pods and the problems, ordered by file name. If two files define the same pod, the first one counts.
     fn set(&self) -> Scan {
         let mut pods = Vec::new();
         let mut bad = Vec::new();
@@ -225,7 +225,7 @@ impl Manifests {
     }
 }
 
-/// The content of a file; `None` if it is gone.
+/// The content of a file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, FileProblem> {
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
@@ -242,7 +242,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, FileProblem> {
     if !found.is_file() {
         return Err(FileProblem::NotAFile { kind: kind(found.file_type()) });
     }
-    // It may have become a pipe since: opening one must not wait for a writer.
+    // The file may have been replaced by a pipe: opening one must not wait for a writer.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = match std::fs::File::options().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
@@ -267,14 +267,14 @@ fn kind(found: std::fs::FileType) -> &'static str {
 }
 
 fn hash(bytes: &[u8]) -> u64 {
-    // Fixed keys: equal bytes give equal hashes for as long as we run.
+    // Fixed keys: equal bytes have equal hashes for the life of the process.
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// The path of a file as upstream spells it, for it is part of the pod's UID (SRC-05): the directory in its shortest
-/// form, then the name.
+/// The path of a manifest, spelt as upstream does because it is part of the pod's UID (SRC-05): the cleaned directory, then
+/// the file name.
 fn joined(directory: &Path, name: &OsStr) -> PathBuf {
     let mut path = PathBuf::new();
     for part in directory.components() {

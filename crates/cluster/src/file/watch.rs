@@ -1,7 +1,7 @@
-//! The kernel's word that something in a directory changed.
+//! An inotify watch on the manifest path.
 //!
-//! A file counts as written when its writer closes it or moves it into place, never when it is merely created: half a
-//! manifest may be valid. Links have no writer, so for them creation counts.
+//! A file is read when its writer closes it or renames it into place, not when it is created: half a manifest may be valid.
+//! Symbolic links have no writer, so their creation counts.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,15 +17,15 @@ use tokio::io::unix::AsyncFd;
 
 use super::Names;
 
-/// Room for one read: several events with names of the greatest length.
+/// Buffer for one read: several events with names of the maximum length.
 const BUFFER: usize = 4096;
 
-/// Why changes cannot be watched.
+/// Why a path cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WatchError {
-    #[error("look at {path}")]
+    #[error("stat {path}")]
     Stat { path: PathBuf, source: io::Error },
-    #[error("make an inotify instance (fs.inotify.max_user_instances limits them)")]
+    #[error("create an inotify instance (fs.inotify.max_user_instances limits them)")]
     Init(#[source] io::Error),
     #[error("watch {path} (fs.inotify.max_user_watches limits watches)")]
     Add { path: PathBuf, source: io::Error },
@@ -34,18 +34,18 @@ pub(super) enum WatchError {
 }
 
 impl WatchError {
-    /// The path does not exist.
+    /// Whether the path does not exist.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self, Self::Stat { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// What the kernel told.
+/// The changes that inotify reported.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// These files changed.
     Files(Names),
-    /// Anything may have changed: the directory itself, or more than could be told.
+    /// Any file may have changed: the directory itself changed, or the event queue overflowed.
     Everything,
 }
 
@@ -53,9 +53,9 @@ pub(super) enum Seen {
 pub(super) struct Watch {
     inotify: AsyncFd<OwnedFd>,
     directory: PathBuf,
-    /// Device and inode of the directory: the path may come to lead elsewhere.
+    /// Device and inode of the directory, to notice when the path leads elsewhere.
     identity: (u64, u64),
-    /// The one file that matters, if the path is a file.
+    /// The file to watch, if the path is a file.
     only: Option<std::ffi::OsString>,
 }
 
@@ -87,13 +87,12 @@ impl Watch {
         Ok(Self { inotify, directory, identity: (found.dev(), found.ino()), only })
     }
 
-    /// The path still leads to the directory that is watched.
+    /// Whether the path still leads to the watched directory.
     pub(super) fn is_current(&self) -> bool {
         std::fs::metadata(&self.directory).is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 
-    /// Waits for changes; all that the kernel knows by then comes at once. Dropping it loses nothing: events are read
-    /// only after the last `.await`.
+    /// Waits for changes and returns all queued ones. Cancel-safe: events are read only after the last `.await`.
     pub(super) async fn next(&mut self) -> Result<Seen, WatchError> {
         loop {
             let mut ready = self.inotify.readable().await.map_err(WatchError::Read)?;
@@ -109,7 +108,7 @@ impl Watch {
 
 #[expect(
     deprecated,
-    reason = "its unsafe successor wants a descriptor that stays open and the same: an OwnedFd does, and this crate has no unsafe"
+    reason = "its unsafe successor requires a descriptor that stays open: an OwnedFd does, and this crate has no unsafe"
 )]
 fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
@@ -139,7 +138,7 @@ fn read_all(fd: &OwnedFd, directory: &Path, only: Option<&std::ffi::OsStr>) -> R
         }
         let Some(name) = event.file_name() else { continue };
         let name = std::ffi::OsStr::from_bytes(name.to_bytes());
-        // A volume of the kubelet's own kind changes all its files by moving this one link.
+        // A ConfigMap or Secret volume changes all its files by renaming this link.
         if name == "..data" {
             everything = true;
             continue;
@@ -155,7 +154,7 @@ fn read_all(fd: &OwnedFd, directory: &Path, only: Option<&std::ffi::OsStr>) -> R
     Ok(if everything { Seen::Everything } else { Seen::Files(names) })
 }
 
-/// What was created at `path` is complete as it is: no one will close it after writing.
+/// Whether a file created at `path` is complete already, because no writer will close it.
 fn needs_no_writer(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file() || found.nlink() > 1)
 }

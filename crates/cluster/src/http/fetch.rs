@@ -1,4 +1,4 @@
-//! One GET, with a deadline and a bound, following redirects.
+//! One GET with a deadline and a size limit, following redirects.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 use crate::MAX_MANIFEST;
-use crate::api::{Names, Roots, SecureError, Wire, reach, secured};
+use crate::api::{Resolver, Roots, SecureError, Wire, reach, secured};
 
-/// For the whole of it: upstream's client gives up after as long.
+/// Deadline of the GET including redirects, as upstream.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// As many as Go's client follows.
+/// As many redirects as Go's client follows.
 const MAX_REDIRECTS: usize = 10;
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
@@ -24,7 +24,7 @@ const HTTPS_PORT: u16 = 443;
 /// Why a URL could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
-    #[error("{uri} did not answer within {DEADLINE:?}")]
+    #[error("{uri} did not respond within {DEADLINE:?}")]
     Timeout { uri: Uri },
     #[error("connect to {host}:{port}")]
     Connect { host: String, port: u16, source: std::io::Error },
@@ -34,38 +34,43 @@ pub(super) enum FetchError {
     Exchange { uri: Uri, source: hyper::Error },
     #[error("{uri} answered {status}")]
     Status { uri: Uri, status: StatusCode },
-    #[error("the answer is larger than {MAX_MANIFEST} bytes")]
+    #[error("the response is larger than {MAX_MANIFEST} bytes")]
     TooLarge,
-    #[error("read the answer")]
+    #[error("read the response")]
     Body(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("{uri} redirects to {location:?}, which is not a http or https URL")]
     Redirect { uri: Uri, location: String },
     #[error("it redirects more than {MAX_REDIRECTS} times")]
     TooManyRedirects,
-    #[error("the request cannot be made")]
+    #[error("build the request")]
     Request(#[from] http::Error),
 }
 
-pub(super) async fn fetch(uri: &Uri, headers: &HeaderMap, roots: &Roots, names: &Names) -> Result<Bytes, FetchError> {
-    let all = follow(uri, headers, roots, names);
+pub(super) async fn fetch(
+    uri: &Uri,
+    headers: &HeaderMap,
+    roots: &Roots,
+    resolver: &Resolver,
+) -> Result<Bytes, FetchError> {
+    let all = follow(uri, headers, roots, resolver);
     tokio::time::timeout(DEADLINE, all).await.unwrap_or_else(|_| Err(FetchError::Timeout { uri: uri.clone() }))
 }
 
-/// What one exchange came to.
+/// The result of one exchange.
 enum Answer {
     Body(Bytes),
     Redirect(Uri),
 }
 
-async fn follow(uri: &Uri, headers: &HeaderMap, roots: &Roots, names: &Names) -> Result<Bytes, FetchError> {
+async fn follow(uri: &Uri, headers: &HeaderMap, roots: &Roots, resolver: &Resolver) -> Result<Bytes, FetchError> {
     let mut uri = uri.clone();
     let mut headers = headers.clone();
     for _ in 0..=MAX_REDIRECTS {
-        match get(&uri, &headers, roots, names).await? {
+        match get(&uri, &headers, roots, resolver).await? {
             Answer::Body(body) => return Ok(body),
             Answer::Redirect(next) => {
                 if next.host() != uri.host() || next.scheme_str() != uri.scheme_str() {
-                    // Secrets are for the host that they were given for, and not for the open wire.
+                    // Credentials are sent only to the configured host, and never without TLS if it was configured.
                     for secret in [AUTHORIZATION, COOKIE, WWW_AUTHENTICATE] {
                         headers.remove(secret);
                     }
@@ -77,8 +82,8 @@ async fn follow(uri: &Uri, headers: &HeaderMap, roots: &Roots, names: &Names) ->
     Err(FetchError::TooManyRedirects)
 }
 
-async fn get(uri: &Uri, headers: &HeaderMap, roots: &Roots, names: &Names) -> Result<Answer, FetchError> {
-    let wire = connect(uri, roots, names).await?;
+async fn get(uri: &Uri, headers: &HeaderMap, roots: &Roots, resolver: &Resolver) -> Result<Answer, FetchError> {
+    let wire = connect(uri, roots, resolver).await?;
     let exchange = |source| FetchError::Exchange { uri: uri.clone(), source };
     let (mut sender, connection) = http1::handshake(TokioIo::new(wire)).await.map_err(exchange)?;
     let request = request(uri, headers)?;
@@ -95,7 +100,7 @@ async fn get(uri: &Uri, headers: &HeaderMap, roots: &Roots, names: &Names) -> Re
             Err(FetchError::Status { uri: uri.clone(), status })
         }
     };
-    // The connection does the work of the request, and ends with it.
+    // The connection is driven for as long as the request lasts.
     let (mut work, mut connection) = (pin!(work), pin!(connection));
     tokio::select! {
         biased;
@@ -104,11 +109,11 @@ async fn get(uri: &Uri, headers: &HeaderMap, roots: &Roots, names: &Names) -> Re
     }
 }
 
-async fn connect(uri: &Uri, roots: &Roots, names: &Names) -> Result<Box<dyn Wire>, FetchError> {
+async fn connect(uri: &Uri, roots: &Roots, resolver: &Resolver) -> Result<Box<dyn Wire>, FetchError> {
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if tls { HTTPS_PORT } else { HTTP_PORT });
-    let stream = reach(names, &host, port).await;
+    let stream = reach(resolver, &host, port).await;
     let stream = stream.map_err(|source| FetchError::Connect { host: host.clone(), port, source })?;
     if !tls {
         return Ok(Box::new(stream));
@@ -130,7 +135,7 @@ fn body_error(error: Box<dyn std::error::Error + Send + Sync>) -> FetchError {
     if error.is::<LengthLimitError>() { FetchError::TooLarge } else { FetchError::Body(error) }
 }
 
-/// Where a redirect leads: a URL of its own, or a path on the same host.
+/// The target of a redirect: an absolute URL, or a path on the same host.
 fn redirect(uri: &Uri, location: &HeaderValue) -> Result<Uri, FetchError> {
     let text = location.to_str().unwrap_or_default();
     let bad =

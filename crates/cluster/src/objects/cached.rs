@@ -1,21 +1,21 @@
-//! Objects that are asked for again after a while.
+//! Objects that are fetched again after their TTL (strategy `Cache`).
 
 use std::sync::Arc;
 
 use rubelet_engine::ports::ApiError;
 
-use super::shelf::{Name, Seen, Shelf, not_found};
+use super::store::{Name, Seen, Store, not_found};
 use super::{Kind, WatchedObjects};
 use crate::requests::{Follow, Requests};
 
 impl<R: Requests + Follow> WatchedObjects<R> {
-    /// What was fetched, if it is fresh; else it is fetched again. What could be had before is good enough if the server
-    /// cannot be asked.
+    /// The fetched object within its TTL; otherwise it is fetched again. If the server does not respond, the last known
+    /// object is returned.
     ///
     /// upstream: util/manager/cache_based_manager.go objectStore.Get (v1.36)
-    pub(super) async fn cached<T: Kind>(&self, shelf: &Shelf<T>, name: &Name) -> Result<Arc<T>, ApiError> {
-        let before = shelf.entries().get(name).map(|entry| entry.fetched.clone());
-        // Nobody said that it is used.
+    pub(super) async fn cached<T: Kind>(&self, store: &Store<T>, name: &Name) -> Result<Arc<T>, ApiError> {
+        let before = store.entries().get(name).map(|entry| entry.fetched.clone());
+        // No pod uses the object.
         let Some(before) = before else { return self.fetch(name, "").await.map(Arc::new) };
         let now = self.shared.clock.mono();
         let fresh = before.as_ref().filter(|(at, _)| now.since(*at) < self.ttl()).map(|(_, seen)| seen.clone());
@@ -23,7 +23,7 @@ impl<R: Requests + Follow> WatchedObjects<R> {
             return Ok(object);
         }
         let known: Option<Seen<T>> = before.map(|(_, seen)| seen);
-        // A refresh of what is known may come from the server's own cache.
+        // A refresh may be answered from the API server's watch cache.
         let query = if matches!(known, Some(Some(_))) { "?resourceVersion=0" } else { "" };
         let seen = match self.fetch::<T>(name, query).await {
             Ok(object) => match known.flatten() {
@@ -34,7 +34,7 @@ impl<R: Requests + Follow> WatchedObjects<R> {
             Err(err) if err.is_not_found() => None,
             Err(err) => return known.flatten().ok_or(err),
         };
-        if let Some(entry) = shelf.entries().get_mut(name) {
+        if let Some(entry) = store.entries().get_mut(name) {
             entry.fetched = Some((now, seen.clone()));
         }
         seen.ok_or_else(|| not_found::<T>(name))

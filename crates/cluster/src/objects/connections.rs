@@ -1,55 +1,55 @@
-//! Connections for many watches: a server allows so many on each.
+//! Connections for many watches: the API server limits the streams per connection.
 
 use rubelet_engine::task::TaskGroup;
 
-/// How many watches share a connection. The API server takes 100 requests at a time on each
-/// (`--http2-max-streams-per-connection`), and the first connection serves others too.
+/// Watches per connection. The API server allows 100 streams (`--http2-max-streams-per-connection`), and the first
+/// connection also carries requests.
 const PER_CONNECTION: usize = 60;
 
-/// Makes a further connection; the tasks that it needs to live run in the group, and end when nobody uses it.
+/// Makes another connection; its tasks run in the group and end when the connection is no longer used.
 pub type Connect<R> = Box<dyn FnMut(&mut TaskGroup) -> R + Send>;
 
 /// The connections in use.
 pub(super) struct Connections<R> {
     connect: Connect<R>,
-    lines: Vec<Line<R>>,
+    open: Vec<Connection<R>>,
     made: u64,
 }
 
-struct Line<R> {
+struct Connection<R> {
     id: u64,
     api: R,
     watches: usize,
 }
 
-/// A connection to use for one watch.
-pub(super) struct Lease<R> {
+/// The connection for one watch.
+pub(super) struct Assignment<R> {
     pub(super) id: u64,
     pub(super) api: R,
 }
 
 impl<R: Clone> Connections<R> {
     pub(super) fn new(first: R, connect: Connect<R>) -> Self {
-        Self { connect, lines: vec![Line { id: 0, api: first, watches: 0 }], made: 0 }
+        Self { connect, open: vec![Connection { id: 0, api: first, watches: 0 }], made: 0 }
     }
 
-    pub(super) fn take(&mut self, tasks: &mut TaskGroup) -> Lease<R> {
-        if let Some(line) = self.lines.iter_mut().find(|line| line.watches < PER_CONNECTION) {
-            line.watches += 1;
-            return Lease { id: line.id, api: line.api.clone() };
+    pub(super) fn take(&mut self, tasks: &mut TaskGroup) -> Assignment<R> {
+        if let Some(connection) = self.open.iter_mut().find(|connection| connection.watches < PER_CONNECTION) {
+            connection.watches += 1;
+            return Assignment { id: connection.id, api: connection.api.clone() };
         }
         let api = (self.connect)(tasks);
         self.made += 1;
-        self.lines.push(Line { id: self.made, api: api.clone(), watches: 1 });
-        Lease { id: self.made, api }
+        self.open.push(Connection { id: self.made, api: api.clone(), watches: 1 });
+        Assignment { id: self.made, api }
     }
 
-    /// A watch has ended. The first connection is not ours to end.
-    pub(super) fn give_back(&mut self, id: u64) {
-        if let Some(line) = self.lines.iter_mut().find(|line| line.id == id) {
-            line.watches = line.watches.saturating_sub(1);
+    /// A watch has ended. The first connection is shared with requests and is never closed here.
+    pub(super) fn release(&mut self, id: u64) {
+        if let Some(connection) = self.open.iter_mut().find(|connection| connection.id == id) {
+            connection.watches = connection.watches.saturating_sub(1);
         }
-        self.lines.retain(|line| line.id == 0 || line.watches > 0);
+        self.open.retain(|connection| connection.id == 0 || connection.watches > 0);
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_watches_share_a_connection() {
+    fn each_connection_carries_a_bounded_number_of_watches() {
         let mut number = 0;
         let connect: Connect<u32> = Box::new(move |_| {
             number += 1;
@@ -68,13 +68,13 @@ mod tests {
         });
         let mut tasks = TaskGroup::new(&CancellationToken::new());
         let mut connections = Connections::new(0, connect);
-        let leases: Vec<_> = (0..PER_CONNECTION * 2 + 1).map(|_| connections.take(&mut tasks)).collect();
-        let on = |api: u32| leases.iter().filter(|lease| lease.api == api).count();
+        let assignments: Vec<_> = (0..PER_CONNECTION * 2 + 1).map(|_| connections.take(&mut tasks)).collect();
+        let on = |api: u32| assignments.iter().filter(|assignment| assignment.api == api).count();
         assert_eq!([on(0), on(1), on(2)], [PER_CONNECTION, PER_CONNECTION, 1]);
-        for lease in &leases {
-            connections.give_back(lease.id);
+        for assignment in &assignments {
+            connections.release(assignment.id);
         }
-        assert_eq!(connections.lines.len(), 1, "only the first stays");
+        assert_eq!(connections.open.len(), 1, "only the first connection stays");
         assert_eq!(connections.take(&mut tasks).api, 0);
     }
 }

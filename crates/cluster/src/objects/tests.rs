@@ -14,7 +14,7 @@ use crate::requests::fake::FakeServer;
 
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
-/// A view that knows the node alone.
+/// A cluster view with a node object and nothing else.
 struct NodeOnly(Option<Arc<Node>>);
 
 #[async_trait]
@@ -85,14 +85,14 @@ impl Rig {
         Ok(map.data.as_ref().and_then(|data| data.get("k")).cloned().unwrap_or_default())
     }
 
-    /// Pods that were told of a change since the last time.
-    async fn told(&mut self) -> Vec<String> {
+    /// The pods that were notified of a change since the last call.
+    async fn notified(&mut self) -> Vec<String> {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let mut told = Vec::new();
+        let mut notified = Vec::new();
         while let Ok(uid) = self.changes.try_recv() {
-            told.push(uid.to_string());
+            notified.push(uid.to_string());
         }
-        told
+        notified
     }
 
     async fn watched(&self) -> Vec<String> {
@@ -106,7 +106,7 @@ async fn sec_01_an_object_is_watched_from_its_first_user_to_its_last() {
     let mut rig = rig(Strategy::Watch, None);
     rig.put(1, "a");
     assert_eq!(rig.read().await, Ok("a".into()));
-    assert_eq!(rig.server.asked(), [format!("GET {MAPS}/conf")], "what nobody uses is asked for");
+    assert_eq!(rig.server.asked(), [format!("GET {MAPS}/conf")], "an object that no pod uses is fetched");
     assert!(rig.watched().await.is_empty());
 
     rig.objects.keep(&pod("p1", Use::Mounted));
@@ -115,38 +115,38 @@ async fn sec_01_an_object_is_watched_from_its_first_user_to_its_last() {
     assert_eq!(rig.read().await, Ok("a".into()));
     assert_eq!(rig.watched().await, [format!("{MAPS}?metadata.name=conf")]);
     rig.put(2, "b");
-    assert_eq!(rig.told().await, ["p1", "p2"]);
+    assert_eq!(rig.notified().await, ["p1", "p2"]);
     assert_eq!(rig.read().await, Ok("b".into()));
-    assert!(rig.server.asked().is_empty(), "all by the watch");
+    assert!(rig.server.asked().is_empty(), "all reads came from the watch");
 
     rig.objects.release(&"p1".into());
     rig.objects.release(&"p1".into());
     rig.put(3, "c");
-    assert_eq!(rig.told().await, ["p2"]);
+    assert_eq!(rig.notified().await, ["p2"]);
     rig.objects.release(&"p2".into());
     assert!(rig.watched().await.is_empty());
     rig.put(4, "d");
-    assert!(rig.told().await.is_empty());
+    assert!(rig.notified().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_appears_is_told_to_all_who_wait_for_it() {
+async fn pods_that_wait_for_an_object_are_notified_when_it_appears() {
     let mut rig = rig(Strategy::Watch, None);
     rig.objects.keep(&pod("mounts", Use::Mounted));
     rig.objects.keep(&pod("reads", Use::Read));
     assert_eq!(rig.read().await, Err(ApiErrorKind::NotFound));
-    assert!(rig.told().await.is_empty());
+    assert!(rig.notified().await.is_empty());
     rig.put(1, "a");
-    assert_eq!(rig.told().await, ["mounts", "reads"]);
+    assert_eq!(rig.notified().await, ["mounts", "reads"]);
     rig.put(2, "b");
-    assert_eq!(rig.told().await, ["mounts"], "an environment is read at the start alone");
+    assert_eq!(rig.notified().await, ["mounts"], "an environment is read only at container start");
     rig.server.remove(&format!("{MAPS}/conf"));
-    assert_eq!(rig.told().await, ["mounts"]);
+    assert_eq!(rig.notified().await, ["mounts"]);
     assert_eq!(rig.read().await, Err(ApiErrorKind::NotFound));
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_01_what_never_changes_is_not_watched() {
+async fn sec_01_an_immutable_object_is_not_watched() {
     let rig = rig(Strategy::Watch, None);
     let mut object = map(1, "a");
     object["immutable"] = json!(true);
@@ -155,11 +155,11 @@ async fn sec_01_what_never_changes_is_not_watched() {
     assert_eq!(rig.read().await, Ok("a".into()));
     assert!(rig.watched().await.is_empty());
     rig.server.set_away(true);
-    assert_eq!(rig.read().await, Ok("a".into()), "it is known for good");
+    assert_eq!(rig.read().await, Ok("a".into()), "it is cached for good");
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_01_what_nobody_reads_is_no_longer_watched_unless_it_is_mounted() {
+async fn sec_01_an_idle_object_is_no_longer_watched_unless_it_is_mounted() {
     for (how, watched) in [(Use::Read, 0), (Use::Mounted, 1)] {
         let rig = rig(Strategy::Watch, None);
         rig.put(1, "a");
@@ -171,13 +171,13 @@ async fn sec_01_what_nobody_reads_is_no_longer_watched_unless_it_is_mounted() {
         assert_eq!(rig.watched().await.len(), watched, "{how:?}");
         rig.put(2, "b");
         tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(rig.read().await, Ok("b".into()), "a reader has it watched again");
+        assert_eq!(rig.read().await, Ok("b".into()), "a read starts the watch again");
         assert_eq!(rig.watched().await.len(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_server_is_away_what_was_seen_last_serves() {
+async fn during_an_outage_the_last_known_object_is_served() {
     let rig = rig(Strategy::Watch, None);
     rig.put(1, "a");
     rig.objects.keep(&pod("p1", Use::Read));
@@ -185,16 +185,16 @@ async fn while_the_server_is_away_what_was_seen_last_serves() {
     rig.server.set_away(true);
     assert_eq!(rig.read().await, Ok("a".into()));
     tokio::time::sleep(Duration::from_secs(400)).await;
-    assert!(rig.watched().await.is_empty(), "nobody read it for a while");
+    assert!(rig.watched().await.is_empty(), "it was idle");
     assert_eq!(rig.read().await, Ok("a".into()), "a container restarts during an outage");
-    // One that was never seen cannot be had.
+    // An object that was never read is not available.
     rig.objects.release(&"p1".into());
     rig.objects.keep(&pod("p2", Use::Read));
     assert_eq!(rig.read().await, Err(ApiErrorKind::Timeout));
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_01_a_cached_object_is_asked_for_again_after_a_while() {
+async fn sec_01_a_cached_object_is_fetched_again_after_its_ttl() {
     for (annotation, ttl) in [(None, 60), (Some("10"), 10), (Some("no number"), 60)] {
         let rig = rig(Strategy::Cache, annotation);
         rig.put(5, "a");
@@ -211,12 +211,12 @@ async fn sec_01_a_cached_object_is_asked_for_again_after_a_while() {
         rig.put(4, "from a cache that is behind");
         assert_eq!(rig.read().await, Ok("b".into()));
         rig.server.set_away(true);
-        assert_eq!(rig.read().await, Ok("b".into()), "better than nothing");
+        assert_eq!(rig.read().await, Ok("b".into()), "a stale object is better than none");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_02_a_pod_that_is_new_sees_what_is_there_now() {
+async fn sec_02_a_new_pod_sees_the_current_object() {
     let rig = rig(Strategy::Cache, None);
     rig.put(1, "a");
     rig.objects.keep(&pod("p1", Use::Read));
@@ -229,7 +229,7 @@ async fn sec_02_a_pod_that_is_new_sees_what_is_there_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_01_or_asked_for_every_time() {
+async fn sec_01_with_strategy_get_an_object_is_fetched_every_time() {
     let rig = rig(Strategy::Get, None);
     rig.objects.keep(&pod("p1", Use::Read));
     assert_eq!(rig.read().await, Err(ApiErrorKind::NotFound));
@@ -238,7 +238,7 @@ async fn sec_01_or_asked_for_every_time() {
     assert_eq!(rig.server.asked().len(), 2);
 }
 
-/// A pod of another namespace that mounts `count` config maps, `conf-0` and on.
+/// A pod in its own namespace that mounts `count` config maps, from `conf-0`.
 fn greedy(uid: &str, count: usize) -> Arc<Pod> {
     let volume =
         |number: usize| json!({ "name": format!("v{number}"), "configMap": { "name": format!("conf-{number}") } });
@@ -250,14 +250,14 @@ fn greedy(uid: &str, count: usize) -> Arc<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_as_many_references_as_it_may_have_has_few_watches_and_reads_them_all() {
+async fn the_watches_of_a_pod_are_bounded_and_its_other_objects_are_fetched() {
     let rig = rig(Strategy::Watch, None);
     rig.put(1, "a");
     rig.objects.keep(&greedy("greedy", MAX_OBJECTS));
     rig.objects.keep(&pod("p1", Use::Mounted));
     let watched = rig.watched().await;
     assert_eq!(watched.len(), MOST_OF_A_POD + 1);
-    assert!(watched.contains(&format!("{MAPS}?metadata.name=conf")), "the others are watched all the same");
+    assert!(watched.contains(&format!("{MAPS}?metadata.name=conf")), "objects of other pods are still watched");
     let last = "/api/v1/namespaces/greedy/configmaps/conf-499";
     rig.server.put(last, map(1, "a"));
     let read = || async {
@@ -265,7 +265,7 @@ async fn a_pod_with_as_many_references_as_it_may_have_has_few_watches_and_reads_
         Ok::<_, ApiErrorKind>(map.data.clone().unwrap_or_default()["k"].clone())
     };
     assert_eq!((read().await, read().await), (Ok("a".into()), Ok("a".into())));
-    assert_eq!(rig.server.asked(), [format!("GET {last}")], "it is asked for, and kept for a while");
+    assert_eq!(rig.server.asked(), [format!("GET {last}")], "it is fetched and cached");
     rig.server.put(last, map(2, "b"));
     tokio::time::sleep(DEFAULT_TTL).await;
     assert_eq!(read().await, Ok("b".into()));
@@ -275,9 +275,9 @@ async fn a_pod_with_as_many_references_as_it_may_have_has_few_watches_and_reads_
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_are_bounded_in_all_and_those_that_end_make_room() {
+async fn watches_are_bounded_in_total_and_ended_ones_make_room() {
     let mut rig = rig(Strategy::Watch, None);
-    let most = shelf::MOST_WATCHED;
+    let most = store::MOST_WATCHED;
     let pods = most / MOST_OF_A_POD;
     for number in 0..pods + 2 {
         rig.objects.keep(&greedy(&format!("greedy-{number}"), MOST_OF_A_POD));
@@ -285,21 +285,21 @@ async fn watches_are_bounded_in_all_and_those_that_end_make_room() {
     assert_eq!(rig.watched().await.len(), most);
     rig.put(1, "a");
     rig.objects.keep(&pod("p1", Use::Mounted));
-    assert_eq!(rig.read().await, Ok("a".into()), "it is asked for");
+    assert_eq!(rig.read().await, Ok("a".into()), "it is fetched");
     assert_eq!(rig.watched().await.len(), most);
     for number in 0..3 {
         rig.objects.release(&format!("greedy-{number}").as_str().into());
     }
     let watched = rig.watched().await;
     assert_eq!(watched.len(), most - MOST_OF_A_POD + 1);
-    assert!(watched.contains(&format!("{MAPS}?metadata.name=conf")), "there is room for it now");
+    assert!(watched.contains(&format!("{MAPS}?metadata.name=conf")), "it is watched once there is room");
     assert_eq!(rig.read().await, Ok("a".into()));
     rig.put(2, "b");
-    assert_eq!(rig.told().await, ["p1"]);
+    assert_eq!(rig.notified().await, ["p1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_a_pod_chose_leads_to_no_other_object() {
+async fn names_are_escaped_in_paths_and_selectors() {
     let rig = rig(Strategy::Get, None);
     let asked = rig.objects.config_map("shop", "../secrets/key?x").await;
     assert_eq!(asked.map(drop).map_err(|err| err.kind), Err(ApiErrorKind::NotFound));

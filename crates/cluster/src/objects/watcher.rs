@@ -1,4 +1,4 @@
-//! The task that watches the objects in use, and tells the pods whose objects changed.
+//! The task that watches the objects in use and reports the pods whose objects changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::connections::{Connect, Connections};
-use super::shelf::{Shelf, Start};
+use super::store::{Start, Store};
 use super::{Kind, Shared};
 use crate::requests::{Follow, Requests};
 
-/// How often watches that nobody needs are looked for.
+/// Interval between searches for idle watches.
 const IDLE_LOOK: Duration = Duration::from_secs(60);
 
-/// Watches.
+/// Runs the watches of one node.
 pub struct ObjectWatcher<R> {
     shared: Arc<Shared>,
     connections: Connections<R>,
-    tell: mpsc::Sender<PodUid>,
-    /// Each ends with the connection that it used.
+    changes: mpsc::Sender<PodUid>,
+    /// Each watch returns the id of its connection when it ends.
     running: JoinSet<u64>,
 }
 
@@ -32,15 +32,15 @@ enum Event {
     Wake,
     Ended(Option<u64>),
     LookForIdle,
-    Told,
+    Notified,
 }
 
 impl<R: Requests + Follow> ObjectWatcher<R> {
-    pub(super) fn new(shared: Arc<Shared>, api: R, connect: Connect<R>, tell: mpsc::Sender<PodUid>) -> Self {
-        Self { shared, connections: Connections::new(api, connect), tell, running: JoinSet::new() }
+    pub(super) fn new(shared: Arc<Shared>, api: R, connect: Connect<R>, changes: mpsc::Sender<PodUid>) -> Self {
+        Self { shared, connections: Connections::new(api, connect), changes, running: JoinSet::new() }
     }
 
-    /// Watches until cancelled. With another strategy than `Watch` there is nothing to run.
+    /// Watches until cancelled. Strategies other than `Watch` need no task.
     pub async fn run(mut self, cancel: CancellationToken) {
         let mut next_look = None;
         let mut tasks = TaskGroup::new(&cancel);
@@ -51,25 +51,25 @@ impl<R: Requests + Follow> ObjectWatcher<R> {
             } else {
                 next_look = next_look.or_else(|| Some(self.shared.clock.mono() + IDLE_LOOK));
             }
-            let waiting = !self.shared.changed().is_empty() && !self.tell.is_closed();
+            let waiting = !self.shared.changed().is_empty() && !self.changes.is_closed();
             let event = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Event::Shutdown,
                 () = self.shared.wake.notified() => Event::Wake,
                 Some(ended) = self.running.join_next() => Event::Ended(ended.ok()),
-                // Safe to drop: a place that is not used is given back.
-                permit = self.tell.reserve(), if waiting => {
+                // Cancel-safe: an unused permit is returned.
+                permit = self.changes.reserve(), if waiting => {
                     if let (Ok(permit), Some(uid)) = (permit, self.shared.changed().pop_first()) {
                         permit.send(uid);
                     }
-                    Event::Told
+                    Event::Notified
                 }
                 () = self.shared.clock.sleep_until(next_look), if next_look.is_some() => Event::LookForIdle,
             };
             match event {
                 Event::Shutdown => return,
-                Event::Wake | Event::Told => {}
-                Event::Ended(connection) => connection.into_iter().for_each(|id| self.connections.give_back(id)),
+                Event::Wake | Event::Notified => {}
+                Event::Ended(connection) => connection.into_iter().for_each(|id| self.connections.release(id)),
                 Event::LookForIdle => {
                     next_look = None;
                     let now = self.shared.clock.mono();
@@ -89,20 +89,20 @@ impl<R: Requests + Follow> ObjectWatcher<R> {
         }
     }
 
-    fn start<T: Kind>(&mut self, start: Start<T>, tasks: &mut TaskGroup, shelf: fn(&Shared) -> &Shelf<T>) {
-        let lease = self.connections.take(tasks);
+    fn start<T: Kind>(&mut self, start: Start<T>, tasks: &mut TaskGroup, store: fn(&Shared) -> &Store<T>) {
+        let assignment = self.connections.take(tasks);
         let shared = Arc::clone(&self.shared);
         let Start { name, slot, cancel } = start;
         let what = name.collection::<T>();
-        let told = move |mut all: Vec<Arc<T>>| {
-            let pods = shelf(&shared).saw(&name, &slot, all.pop());
+        let on_change = move |mut all: Vec<Arc<T>>| {
+            let pods = store(&shared).saw(&name, &slot, all.pop());
             if !pods.is_empty() {
-                shared.tell(pods);
+                shared.notify(pods);
             }
         };
-        let (api, id) = (lease.api, lease.id);
+        let (api, id) = (assignment.api, assignment.id);
         let follow = async move {
-            api.follow(what, told, cancel).await;
+            api.follow(what, on_change, cancel).await;
             id
         };
         self.running.spawn(timed("object-watch", follow));

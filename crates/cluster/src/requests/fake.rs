@@ -1,4 +1,4 @@
-//! An API server of a few lines: objects by path, answers that a test prepares, and a list of what was asked.
+//! A fake API server: objects by path, scripted responses, and a list of the requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub(crate) fn error(kind: ApiErrorKind) -> ApiError {
     ApiError { kind, detail: format!("{kind:?}") }
 }
 
-/// Clones are the same server.
+/// Clones share the server.
 #[derive(Clone)]
 pub(crate) struct FakeServer {
     world: Arc<Mutex<World>>,
@@ -25,12 +25,12 @@ pub(crate) struct FakeServer {
 
 #[derive(Default)]
 struct World {
-    /// By the path of each.
+    /// Objects by path.
     objects: BTreeMap<String, Value>,
-    /// What the next requests to a path are answered, `POST /…`; then, or without any, what they sent.
+    /// Scripted responses by request (`POST /…`). A request without one is answered with its own body.
     answers: BTreeMap<String, VecDeque<Result<Value, ApiError>>>,
     away: bool,
-    /// Answers are held back while somebody has a receiver of this.
+    /// Responses are withheld while the sender of this exists.
     held: Option<watch::Receiver<()>>,
     asked: Vec<String>,
     watched: BTreeMap<String, usize>,
@@ -50,7 +50,7 @@ impl FakeServer {
         self.changed.send_modify(|n| *n += 1);
     }
 
-    /// Puts an object at its path.
+    /// Stores an object at its path.
     pub(crate) fn put(&self, path: &str, object: Value) {
         self.change(|world| {
             world.objects.insert(path.to_owned(), object);
@@ -63,12 +63,12 @@ impl FakeServer {
         });
     }
 
-    /// Nobody can reach it, or everybody again.
+    /// Starts or ends an outage.
     pub(crate) fn set_away(&self, away: bool) {
         self.change(|world| world.away = away);
     }
 
-    /// Takes requests and answers none until what is returned is dropped.
+    /// Withholds all responses until the returned value is dropped.
     pub(crate) fn hold(&self) -> watch::Sender<()> {
         let (hold, held) = watch::channel(());
         self.world().held = Some(held);
@@ -78,22 +78,22 @@ impl FakeServer {
     async fn held(&self) {
         let held = self.world().held.clone();
         if let Some(mut held) = held {
-            // Fails when whoever holds the answers back lets go.
+            // Returns an error when the sender is dropped.
             while held.changed().await.is_ok() {}
         }
     }
 
-    /// Answers the next request so: `POST /path`.
+    /// Scripts the response to the next such request (`POST /path`).
     pub(crate) fn answer(&self, request: &str, answer: Result<Value, ApiError>) {
         self.world().answers.entry(request.to_owned()).or_default().push_back(answer);
     }
 
-    /// What was asked since the last time, one line each.
+    /// The requests since the last call, one line each.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.world().asked)
     }
 
-    /// What is followed now.
+    /// The open watches.
     pub(crate) fn watched(&self) -> Vec<String> {
         let world = self.world();
         world.watched.iter().filter(|(_, n)| **n > 0).map(|(what, _)| what.clone()).collect()
@@ -154,7 +154,7 @@ fn read<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
     serde_json::from_value(value).map_err(|err| ApiError { kind: ApiErrorKind::Garbage, detail: err.to_string() })
 }
 
-/// Counts a watch while it is there.
+/// Counts as an open watch until dropped.
 struct Open(FakeServer, String);
 
 impl Drop for Open {
@@ -169,7 +169,7 @@ impl Follow for FakeServer {
     async fn follow<T: Followed>(
         &self,
         what: Collection,
-        mut told: impl FnMut(Vec<Arc<T>>) + Send + 'static,
+        mut on_change: impl FnMut(Vec<Arc<T>>) + Send + 'static,
         cancel: CancellationToken,
     ) {
         let name = format!("{}?{}", what.path, what.field_selector);
@@ -186,7 +186,7 @@ impl Follow for FakeServer {
                     object.trim();
                     Arc::new(object)
                 });
-                told(objects.collect());
+                on_change(objects.collect());
                 last = Some(now);
             }
             if !matches!(cancel.run_until_cancelled(changes.changed()).await, Some(Ok(()))) {

@@ -30,7 +30,7 @@ fn access() -> NodeAccess {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whose_a_token_is_is_asked_and_remembered() {
+async fn the_user_of_a_token_is_reviewed_and_cached() {
     let (server, reviews) = rig();
     let user = json!({ "username": "ann", "uid": "7", "groups": ["ops"], "extra": { "k": ["v"] } });
     server.answer(TOKENS, review(&json!({ "authenticated": true, "user": user })));
@@ -43,18 +43,18 @@ async fn whose_a_token_is_is_asked_and_remembered() {
     server.answer(TOKENS, review(&json!({ "authenticated": false })));
     assert_eq!(reviews.who_is("t2").await, Ok(None));
     assert_eq!(reviews.who_is("t2").await, Ok(None));
-    assert_eq!(server.asked().len(), 1, "that it is nobody's is remembered too");
+    assert_eq!(server.asked().len(), 1, "an unknown token is cached too");
 
     tokio::time::sleep(Duration::from_secs(121)).await;
     server.answer(TOKENS, review(&json!({ "authenticated": false, "error": "broken" })));
     server.answer(TOKENS, review(&json!({ "authenticated": false })));
     assert_eq!(reviews.who_is("t1").await, Ok(None));
     assert_eq!(reviews.who_is("t1").await, Ok(None));
-    assert_eq!(server.asked().len(), 2, "an error is not remembered");
+    assert_eq!(server.asked().len(), 2, "an error is not cached");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_may_do_is_asked_and_remembered() {
+async fn the_access_of_a_user_is_reviewed_and_cached() {
     let (server, reviews) = rig();
     let ann = Caller { name: "ann".into(), groups: vec!["ops".into()], ..Caller::default() };
     server.answer(ACCESS, review(&json!({ "allowed": true })));
@@ -80,7 +80,7 @@ async fn what_somebody_may_do_is_asked_and_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn long_words_are_not_remembered() {
+async fn long_keys_are_not_cached() {
     let (server, reviews) = rig();
     let long = Caller { name: "x".repeat(LONGEST), ..Caller::default() };
     for _ in 0..2 {
@@ -91,7 +91,7 @@ async fn long_words_are_not_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_fails_is_asked_again_and_one_that_refuses_is_not() {
+async fn a_failed_review_is_retried_and_a_rejected_one_is_not() {
     let (server, reviews) = rig();
     server.answer(TOKENS, Err(error(ApiErrorKind::Unavailable)));
     server.answer(TOKENS, Err(error(ApiErrorKind::Failed)));
@@ -107,7 +107,7 @@ async fn a_server_that_fails_is_asked_again_and_one_that_refuses_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn equal_reviews_in_flight_are_asked_once() {
+async fn equal_reviews_in_flight_are_sent_once() {
     let (server, reviews) = rig();
     server.answer(TOKENS, review(&json!({ "authenticated": true, "user": { "username": "ann" } })));
     server.answer(ACCESS, review(&json!({ "allowed": true })));
@@ -130,7 +130,7 @@ async fn equal_reviews_in_flight_are_asked_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_tokens_take_so_many_places_and_keep_nobody_from_being_allowed() {
+async fn random_tokens_are_bounded_and_do_not_delay_access_reviews() {
     let (server, reviews) = rig();
     let hold = server.hold();
     let tokens: Vec<_> = (0..10_000).map(|number| format!("random-{number}")).collect();
@@ -146,23 +146,23 @@ async fn random_tokens_take_so_many_places_and_keep_nobody_from_being_allowed() 
         }
     });
     assert_eq!((attack.len(), refused), (MOST_OPEN, 10_000 - MOST_OPEN));
-    assert_eq!(server.asked().len(), AT_ONCE, "the rest waits here");
+    assert_eq!(server.asked().len(), AT_ONCE, "the others wait in the client");
     // A caller with a certificate needs no token review.
     let (ann, access) = (Caller { name: "ann".into(), ..Caller::default() }, access());
     let mut may = reviews.may(&ann, &access);
     assert!(may.as_mut().poll(&mut context).is_pending());
-    assert_eq!(server.asked().len(), 1, "it is asked for at once");
+    assert_eq!(server.asked().len(), 1, "it is sent at once");
     server.answer(ACCESS, review(&json!({ "allowed": true })));
     drop(hold);
     assert_eq!(may.await, Ok(true));
-    // Callers that leave leave nothing behind.
+    // Dropped callers release their places.
     drop(attack);
     server.answer(TOKENS, review(&json!({ "authenticated": true, "user": { "username": "bob" } })));
     assert!(reviews.who_is("good").await.expect("answered").is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_tokens_do_not_push_out_a_good_one() {
+async fn random_tokens_do_not_evict_a_good_one() {
     let (server, reviews) = rig();
     server.answer(TOKENS, review(&json!({ "authenticated": true, "user": { "username": "ann" } })));
     assert!(reviews.who_is("good").await.expect("answered").is_some());
@@ -172,11 +172,11 @@ async fn random_tokens_do_not_push_out_a_good_one() {
     }
     server.asked();
     assert!(reviews.who_is("good").await.expect("answered").is_some());
-    assert!(server.asked().is_empty(), "it is still remembered");
+    assert!(server.asked().is_empty(), "it is still cached");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_review_that_is_not_answered_ends_at_its_deadline() {
+async fn a_review_without_a_response_ends_at_its_deadline() {
     let (server, reviews) = rig();
     let _hold = server.hold();
     let start = tokio::time::sleep(DEADLINE);

@@ -40,14 +40,14 @@ fn what_upstream_reads_is_read() {
 }
 
 #[test]
-fn only_the_first_document_counts_and_the_others_are_counted() {
+fn only_the_first_document_is_used_and_the_others_are_counted() {
     check("a: 1\n---\na: 2\n", expect![[r#"{"a":1} and 1 more"#]]);
-    // Upstream takes the empty document and fails.
+    // Upstream uses the empty document and fails.
     check("---\n---\na: 1\n", expect![[r#"{"a":1}"#]]);
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_name_line_and_column() {
     check("", expect!["it is empty"]);
     check("# nothing\n", expect!["it is empty"]);
     check(
@@ -83,6 +83,6 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
-fn what_is_not_text_is_said_to_be_none() {
+fn bytes_that_are_not_utf_8_are_rejected() {
     expect!["it is not text: byte 4 is not UTF-8"].assert_eq(&parse(b"a: \xff\n").unwrap_err().to_string());
 }

@@ -30,8 +30,8 @@ fn wish(audience: &str) -> TokenWish {
 }
 
 impl Rig {
-    /// The server gives this token next, good for an hour.
-    fn gives(&self, token: &str) {
+    /// The server grants this token next, valid for an hour.
+    fn grants(&self, token: &str) {
         let expires = self.clock.wall() + Duration::from_secs(3600);
         let answer = json!({ "spec": { "audiences": [], "expirationSeconds": 3600 },
             "status": { "token": token, "expirationTimestamp": expires.to_string() } });
@@ -44,54 +44,54 @@ impl Rig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tok_01_a_token_is_asked_for_its_pod_and_kept() {
+async fn tok_01_a_token_is_requested_for_its_pod_and_cached() {
     let rig = rig();
-    rig.gives("one");
+    rig.grants("one");
     assert_eq!(rig.token("a").await, Ok("one".into()));
-    assert_eq!(rig.token("a").await, Ok("one".into()), "kept");
+    assert_eq!(rig.token("a").await, Ok("one".into()), "cached");
     assert_eq!(
         rig.server.asked(),
         [format!(
             r#"{PATH} {{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","metadata":{{}},"spec":{{"audiences":["a"],"boundObjectRef":{{"apiVersion":"v1","kind":"Pod","name":"web","uid":"u1"}},"expirationSeconds":3600}}}}"#
         )]
     );
-    rig.gives("two");
-    assert_eq!(rig.token("b").await, Ok("two".into()), "another wish is another token");
+    rig.grants("two");
+    assert_eq!(rig.token("b").await, Ok("two".into()), "another audience is another token");
 }
 
 #[tokio::test(start_paused = true)]
-async fn tok_01_it_is_replaced_in_time_and_used_to_its_end_if_it_cannot_be() {
+async fn tok_01_a_token_is_refreshed_in_time_and_used_until_it_expires_if_the_refresh_fails() {
     let rig = rig();
-    rig.gives("one");
+    rig.grants("one");
     assert_eq!(rig.token("a").await, Ok("one".into()));
     tokio::time::sleep(Duration::from_secs(2690)).await;
-    assert_eq!(rig.token("a").await, Ok("one".into()), "not three quarters of its life");
+    assert_eq!(rig.token("a").await, Ok("one".into()), "before the refresh is due");
     tokio::time::sleep(Duration::from_secs(200)).await;
     rig.server.answer(PATH, Err(error(ApiErrorKind::Failed)));
-    assert_eq!(rig.token("a").await, Ok("one".into()), "it could not be replaced, and is still good");
-    rig.gives("two");
+    assert_eq!(rig.token("a").await, Ok("one".into()), "the refresh failed, and the token is still valid");
+    rig.grants("two");
     assert_eq!(rig.token("a").await, Ok("two".into()));
     tokio::time::sleep(Duration::from_secs(3601)).await;
     for _ in 0..=AFTER_REFUSAL.len() {
         rig.server.answer(PATH, Err(error(ApiErrorKind::Forbidden)));
     }
-    assert_eq!(rig.token("a").await, Err(ApiErrorKind::Forbidden), "one that expired is not handed out");
+    assert_eq!(rig.token("a").await, Err(ApiErrorKind::Forbidden), "an expired token is not returned");
 }
 
-/// The node restriction of the API server looks at its own copy of the pods, which may be a moment behind.
+/// NodeRestriction in the API server uses an informer of pods, which may be a moment behind.
 #[tokio::test(start_paused = true)]
-async fn tok_01_a_pod_that_was_bound_a_moment_ago_gets_its_token() {
+async fn tok_01_a_pod_that_was_just_bound_gets_its_token() {
     let rig = rig();
     rig.server.answer(PATH, Err(error(ApiErrorKind::Forbidden)));
-    rig.gives("one");
+    rig.grants("one");
     assert_eq!(rig.token("a").await, Ok("one".into()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn tok_02_the_tokens_of_a_pod_that_is_gone_are_forgotten() {
+async fn tok_02_the_tokens_of_a_deleted_pod_are_removed() {
     let rig = rig();
-    rig.gives("one");
-    rig.gives("two");
+    rig.grants("one");
+    rig.grants("two");
     assert_eq!(rig.token("a").await, Ok("one".into()));
     rig.tokens.forget(&"other".into());
     assert_eq!(rig.token("a").await, Ok("one".into()));
@@ -100,7 +100,7 @@ async fn tok_02_the_tokens_of_a_pod_that_is_gone_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_a_token_is_none() {
+async fn a_response_without_a_token_is_an_error() {
     let rig = rig();
     assert_eq!(rig.token("a").await, Err(ApiErrorKind::Garbage));
 }

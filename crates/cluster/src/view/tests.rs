@@ -14,13 +14,13 @@ fn rig() -> (FakeServer, WatchedCluster<FakeServer>, TaskGroup) {
     (server, view, tasks)
 }
 
-/// Lets every task run until it waits.
+/// Runs every task until it waits.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_and_the_node_are_followed_and_classes_only_when_asked_for() {
+async fn services_and_the_node_are_watched_and_runtime_classes_only_on_demand() {
     let (server, view, tasks) = rig();
     server.set_away(true);
     settle().await;
@@ -28,7 +28,7 @@ async fn services_and_the_node_are_followed_and_classes_only_when_asked_for() {
     assert_eq!(
         server.watched(),
         ["/api/v1/nodes?metadata.name=node-a", "/api/v1/services?spec.clusterIP!=None"],
-        "headless services are not asked for"
+        "headless services are excluded"
     );
     server.put(
         "/api/v1/services/kubernetes",
@@ -63,12 +63,12 @@ async fn rtc_01_the_handler_of_a_class() {
     assert_eq!(view.runtime_handler("gvisor").await, Ok("runsc".into()));
     assert!(server.asked().is_empty(), "from the watch");
     assert!(view.runtime_handler("none").await.is_err_and(|err| err.is_not_found()));
-    assert_eq!(server.asked(), [format!("GET {CLASSES}/none")], "it might have been made a moment ago");
+    assert_eq!(server.asked(), [format!("GET {CLASSES}/none")], "it may have been created a moment ago");
     tasks.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn rtc_01_while_the_server_is_away_a_pod_with_a_class_waits() {
+async fn rtc_01_during_an_outage_a_pod_with_a_runtime_class_waits() {
     let (server, view, tasks) = rig();
     server.set_away(true);
     let answer = view.runtime_handler("gvisor").await;

@@ -1,4 +1,4 @@
-//! Requests and their connection.
+//! Requests and the connection that carries them.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ async fn get(client: &Client) -> Result<Value, ApiError> {
 }
 
 #[tokio::test]
-async fn each_verb_is_spelt_as_the_api_wants_it_and_all_go_over_one_connection() {
+async fn each_verb_has_the_apis_method_and_content_type_and_all_share_one_connection() {
     let mut fake = Fake::start().await;
     let client = fake.client();
     for _ in 0..6 {
         fake.reply(Reply::ok(NODE));
     }
     let node: Node = client.get("/api/v1/nodes/n?resourceVersion=0").await.unwrap();
-    assert_eq!(node.metadata.managed_fields, None, "nobody needs them");
+    assert_eq!(node.metadata.managed_fields, None, "managed fields are dropped");
     let _: Node = client.create("/api/v1/nodes", &node).await.unwrap();
     let _: Node = client.replace("/api/v1/nodes/n", &node).await.unwrap();
     for kind in [PatchKind::Strategic, PatchKind::Merge] {
@@ -55,7 +55,7 @@ async fn each_verb_is_spelt_as_the_api_wants_it_and_all_go_over_one_connection()
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_what_was_asked_for_is_garbage() {
+async fn a_response_that_cannot_be_decoded_is_garbage() {
     let mut fake = Fake::start().await;
     let client = fake.client();
     fake.reply(Reply::ok("<html>"));
@@ -64,7 +64,7 @@ async fn an_answer_that_is_not_what_was_asked_for_is_garbage() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_what_the_server_said() {
+async fn an_error_response_keeps_the_servers_message() {
     let mut fake = Fake::start().await;
     let client = fake.client();
     fake.reply(Reply::status(409, "AlreadyExists", r#"pods "a" already exists"#));
@@ -78,7 +78,7 @@ async fn a_refusal_says_what_the_server_said() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_not_answered_ends_at_its_deadline() {
+async fn a_request_without_a_response_ends_at_its_deadline() {
     let mut fake = Fake::start().await;
     let client = fake.client().with_deadline(Duration::from_millis(50));
     let error = get(&client).await.unwrap_err();
@@ -86,13 +86,13 @@ async fn a_request_that_is_not_answered_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_looked_at_is_sent_again_and_others_are_not() {
+async fn a_request_that_the_server_did_not_process_is_sent_again_and_others_are_not() {
     let mut fake = Fake::start().await;
     let client = fake.client();
     fake.reply(Reply::Refused);
     fake.reply(Reply::ok("{}"));
     let _: Value = client.create("/x", &json!({})).await.unwrap();
-    // Cut in the middle: it may have had its effect.
+    // The connection is cut in the middle: the request may have had an effect.
     let (_, _) = (fake.seen().await, fake.seen().await);
     fake.reply(Reply::Silence);
     let sent = json!({});
@@ -105,7 +105,7 @@ async fn a_request_that_nobody_looked_at_is_sent_again_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn reading_survives_a_connection_that_is_cut() {
+async fn a_get_survives_a_lost_connection() {
     let mut fake = Fake::start().await;
     let client = fake.client();
     fake.reply(Reply::Silence);
@@ -119,7 +119,7 @@ async fn reading_survives_a_connection_that_is_cut() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_away_is_left_for_the_next_request() {
+async fn after_goaway_the_next_request_uses_a_new_connection() {
     let mut fake = Fake::start().await;
     let client = fake.client();
     fake.reply(Reply::ok("{}"));
@@ -137,7 +137,7 @@ async fn a_server_that_goes_away_is_left_for_the_next_request() {
 }
 
 #[tokio::test]
-async fn a_connection_that_stalls_is_given_up_and_said_so() {
+async fn a_stalled_connection_is_given_up_and_the_error_names_it() {
     let mut fake = Fake::start().await;
     let client = fake.client();
     fake.reply(Reply::Silence);
@@ -149,27 +149,27 @@ async fn a_connection_that_stalls_is_given_up_and_said_so() {
     });
     let error = answer.unwrap_err();
     assert_eq!(error.kind, ApiErrorKind::Unavailable);
-    assert!(error.detail.contains("stalled: no sign of life for "), "{error}");
-    // And the next request does not use it.
+    assert!(error.detail.contains("stalled: nothing was received for "), "{error}");
+    // The next request does not use the stalled connection.
     fake.reply(Reply::ok("{}"));
     get(&client).await.unwrap();
     assert_eq!(fake.seen().await.connection, 2);
 }
 
 #[tokio::test]
-async fn a_connection_that_only_pauses_keeps_what_runs_on_it_and_gets_nothing_new() {
+async fn a_connection_that_pauses_keeps_its_streams_and_gets_no_new_ones() {
     let mut fake = Fake::start().await;
     let heartbeat = Heartbeat { every: Duration::from_millis(100), patience: Duration::from_secs(2) };
     let options = Options { heartbeat, deadline: PATIENCE, ..Options::default() };
     let (endpoint, credentials) = (fake.endpoint(), Credentials::new(User::default()));
     let client = Client::new(endpoint, credentials, &options, Clock::real(), &mut fake.group);
-    // A request that takes its time stands for a watch: it is read bit by bit.
+    // A slow response stands for a watch.
     let slow = fake.stream();
     let work = async {
         assert_eq!(fake.seen().await.connection, 1);
         slow.send("[1,".to_owned()).await.unwrap();
         fake.freeze();
-        // Until it is suspect, requests are put on the connection that is frozen, and are not answered.
+        // Until the connection is suspect, requests go to the frozen connection and get no response.
         let mut seen = 0;
         while seen != 2 {
             fake.reply(Reply::ok("{}"));
@@ -187,23 +187,23 @@ async fn a_connection_that_only_pauses_keeps_what_runs_on_it_and_gets_nothing_ne
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_is_not_read() {
+async fn a_response_that_is_too_large_is_rejected() {
     let mut fake = Fake::start().await;
     let client = fake.client();
     fake.reply(Reply::ok(" ".repeat((16 << 20) + 1)));
     let error = get(&client).await.unwrap_err();
     assert_eq!(
         (error.kind, error.detail.as_str()),
-        (ApiErrorKind::Garbage, "the answer is larger than 16777216 bytes")
+        (ApiErrorKind::Garbage, "the response is larger than 16777216 bytes")
     );
-    // Nor is a head without end.
+    // So is a response head that is too large.
     fake.reply(Reply::Whole(200, vec![("x-large", "x".repeat(100 << 10).leak())], "{}".to_owned()));
     let error = client.create::<_, Value>("/x", &json!({})).await.unwrap_err();
     assert_eq!(error.kind, ApiErrorKind::Unavailable, "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_to_be_trusted_is_not_and_the_reason_is_told() {
+async fn an_untrusted_server_is_rejected_with_the_reason() {
     let wrong = {
         let mut fake = Fake::start().await;
         let roots = Roots::Pem(Authority::new().pem());
@@ -222,15 +222,15 @@ async fn a_server_that_is_not_to_be_trusted_is_not_and_the_reason_is_told() {
         let error = get(&client).await.unwrap_err();
         assert_eq!(error.kind, ApiErrorKind::Unavailable);
         assert!(error.detail.contains(expected), "{error}");
-        // Unless nobody cares.
-        let endpoint = fake.endpoint().trusting_anybody();
+        // Verification can be switched off.
+        let endpoint = fake.endpoint().without_verification();
         fake.reply(Reply::ok("{}"));
         get(&fake.client_of(endpoint, Credentials::new(User::default()))).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_name_other_than_the_hosts_can_be_wanted() {
+async fn the_servers_certificate_may_have_another_name_than_the_host() {
     let authority = Authority::new();
     let server = authority.server("kubernetes.default", Valid::Now);
     let mut fake = Fake::with(authority, &server).await;
@@ -240,7 +240,7 @@ async fn a_name_other_than_the_hosts_can_be_wanted() {
 }
 
 #[tokio::test]
-async fn nobody_at_home_is_told_at_once() {
+async fn a_refused_connection_is_reported_at_once() {
     let mut fake = Fake::start().await;
     let endpoint = Endpoint::new("https://127.0.0.1:1", Roots::Pem(fake.authority.pem())).unwrap();
     let error = get(&fake.client_of(endpoint, Credentials::new(User::default()))).await.unwrap_err();
@@ -248,7 +248,7 @@ async fn nobody_at_home_is_told_at_once() {
     assert!(error.detail.starts_with("connect to https://127.0.0.1:1: Connection refused"), "{error}");
 }
 
-/// Answers one HTTP/1 request on each connection, and gives what it was sent.
+/// Answers one HTTP/1 request on one connection, and returns the request.
 async fn plain(listener: &TcpListener, answer: &str) -> String {
     let (mut tcp, _) = listener.accept().await.unwrap();
     let mut text = Vec::new();
@@ -260,7 +260,7 @@ async fn plain(listener: &TcpListener, answer: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_spoken_to_in_http_1() {
+async fn a_server_without_tls_is_accessed_by_http_1() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = Endpoint::new(&format!("http://{}/base/", listener.local_addr().unwrap()), Roots::System).unwrap();
     let mut group = TaskGroup::new(&CancellationToken::new());

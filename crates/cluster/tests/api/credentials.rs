@@ -1,4 +1,4 @@
-//! Who we are, while it changes.
+//! Credentials, and their rotation.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -15,13 +15,13 @@ async fn get(client: &Client) -> Result<Value, ApiError> {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_used_for_what_is_new_and_no_watch_is_dropped() {
+async fn a_new_certificate_is_used_by_new_requests_and_no_watch_is_dropped() {
     let mut fake = Fake::start().await;
     let (old, new) = (fake.authority.client("old", Valid::Now), fake.authority.client("new", Valid::Now));
     let credentials = Credentials::new(User::default());
     credentials.set_identity(old.identity());
     let client = fake.client_as(credentials.clone());
-    // A request that takes its time stands for a watch: it is read bit by bit.
+    // A slow response stands for a watch.
     let watch = fake.stream();
     let slow = client.get::<Value>("/slow");
     let work = async {
@@ -40,37 +40,37 @@ async fn a_new_certificate_is_used_for_what_is_new_and_no_watch_is_dropped() {
 }
 
 #[tokio::test]
-async fn an_expired_certificate_is_named_as_what_is_wrong() {
+async fn an_expired_certificate_is_named_in_the_error() {
     let mut fake = Fake::start().await;
     let credentials = Credentials::new(User::default());
     credentials.set_identity(fake.authority.client("old", Valid::LongAgo).identity());
     let error = get(&fake.client_as(credentials)).await.unwrap_err();
     assert_eq!(error.kind, ApiErrorKind::Unavailable);
-    assert!(error.detail.contains("our client certificate has expired"), "{error}");
+    assert!(error.detail.contains("the client certificate has expired"), "{error}");
 }
 
 #[tokio::test]
-async fn an_expired_certificate_is_named_where_the_server_only_says_no() {
+async fn an_expired_certificate_is_named_when_the_server_answers_401() {
     let mut fake = Fake::start_blind().await;
     let credentials = Credentials::new(User::default());
     credentials.set_identity(fake.authority.client("old", Valid::LongAgo).identity());
     fake.reply(Reply::status(401, "Unauthorized", "Unauthorized"));
     let error = get(&fake.client_as(credentials)).await.unwrap_err();
-    assert_eq!(error.detail, "Unauthorized (our client certificate expired at 2002-01-01T00:00:00Z)");
+    assert_eq!(error.detail, "Unauthorized (the client certificate expired at 2002-01-01T00:00:00Z)");
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_authority_is_named_as_what_is_wrong() {
+async fn a_certificate_of_another_authority_is_named_in_the_error() {
     let mut fake = Fake::start().await;
-    let stranger = crate::pki::Authority::new().client("stranger", Valid::Now);
+    let foreign = crate::pki::Authority::new().client("foreign", Valid::Now);
     let credentials = Credentials::new(User::default());
-    credentials.set_identity(stranger.identity());
+    credentials.set_identity(foreign.identity());
     let error = get(&fake.client_as(credentials)).await.unwrap_err();
-    assert!(error.detail.contains("the server does not accept our client certificate"), "{error}");
+    assert!(error.detail.contains("the server does not accept the client certificate"), "{error}");
 }
 
 #[tokio::test]
-async fn a_token_is_read_anew_when_it_is_refused() {
+async fn a_token_file_is_read_again_after_a_401() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("token");
     std::fs::write(&path, "first\n").unwrap();
@@ -81,14 +81,14 @@ async fn a_token_is_read_anew_when_it_is_refused() {
     get(&client).await.unwrap();
     assert_eq!(fake.seen().await.header("authorization"), "Bearer first");
     std::fs::write(&path, "second").unwrap();
-    // Not looked at again so soon, until it is refused.
+    // The file is cached until the token is rejected.
     fake.reply(Reply::status(401, "Unauthorized", "Unauthorized"));
     assert_eq!(get(&client).await.unwrap_err().kind, ApiErrorKind::Unauthorized);
     assert_eq!(fake.seen().await.header("authorization"), "Bearer first");
     fake.reply(Reply::ok("{}"));
     get(&client).await.unwrap();
     assert_eq!(fake.seen().await.header("authorization"), "Bearer second");
-    // A token that is gone is told with its path.
+    // An empty token file is named in the error.
     std::fs::write(&path, "").unwrap();
     fake.reply(Reply::status(401, "Unauthorized", "Unauthorized"));
     get(&client).await.unwrap_err();
@@ -112,7 +112,7 @@ async fn a_certificate_file_is_read_at_each_new_connection() {
         get(&client).await.unwrap();
         assert_eq!(fake.seen().await.certificate, Some(signed.certificate.to_vec()));
         fake.cut();
-        // The cut is seen before the next request, or by it; both lead to a new connection.
+        // The client notices the cut before or with the next request; both lead to a new connection.
     }
 }
 
@@ -122,7 +122,7 @@ fn script(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn a_plugin_is_run_once_and_again_when_its_word_has_run_out() {
+async fn a_plugin_runs_once_and_again_when_its_credentials_expire() {
     let directory = tempfile::tempdir().unwrap();
     let plugin = directory.path().join("plugin");
     let grant = |expires: &str| {

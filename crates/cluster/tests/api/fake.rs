@@ -1,4 +1,4 @@
-//! A server that answers as a test tells it to: HTTP/2 over TLS, on loopback.
+//! A scripted server: HTTP/2 over TLS, on loopback.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -27,16 +27,16 @@ use crate::pki::{Authority, Signed, Valid};
 /// Longer than anything here takes; a test that waits this long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A request as it came.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
-    /// Which connection it came on, counted from 1.
+    /// The connection it came on, counted from 1.
     pub(crate) connection: usize,
-    /// Certificate of the client.
+    /// The client's certificate.
     pub(crate) certificate: Option<Vec<u8>>,
 }
 
@@ -46,15 +46,15 @@ impl Seen {
     }
 }
 
-/// What to answer.
+/// A scripted response.
 pub(crate) enum Reply {
-    /// All of it, at once.
+    /// A complete response.
     Whole(u16, Vec<(&'static str, &'static str)>, String),
-    /// What the sender gives, until it is dropped.
+    /// A body sent in pieces, until the sender is dropped.
     Stream(mpsc::Receiver<String>),
-    /// Nothing, ever.
+    /// No response.
     Silence,
-    /// The stream is refused before anybody has looked at it.
+    /// The stream is reset as refused, before it is processed.
     Refused,
 }
 
@@ -76,21 +76,21 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> String {
     object.to_string()
 }
 
-/// What is done to all connections.
+/// The state of all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weather {
     Fine,
-    /// On connections up to this one nothing is read or written any more, but nobody is told.
+    /// Connections up to this number are neither read nor written any more, and stay open.
     Frozen(usize),
-    /// Cut as many times as this.
+    /// Cut for the n-th time.
     Cut(usize),
-    /// Told to go away as many times as this.
+    /// Sent GOAWAY for the n-th time.
     GoAway(usize),
 }
 
 struct Shared {
     replies: Mutex<VecDeque<Reply>>,
-    /// For requests to one path.
+    /// Responses for requests to one path.
     replies_to: Mutex<Vec<(String, Reply)>>,
     seen: mpsc::Sender<Seen>,
     weather: watch::Receiver<Weather>,
@@ -124,14 +124,14 @@ impl Fake {
         Self::with(authority, &server).await
     }
 
-    /// A server that does not look at certificates of clients when they connect, as the API server does not.
+    /// A server that, like the API server, does not verify client certificates in the handshake.
     pub(crate) async fn start_blind() -> Self {
         let authority = Authority::new();
         let server = authority.server("127.0.0.1", Valid::Now);
         Self::listening(authority, |_| acceptor(None, &server)).await
     }
 
-    /// A server with this certificate, which takes clients without one and those of `authority`.
+    /// A server with this certificate. It accepts clients without a certificate and those of `authority`.
     pub(crate) async fn with(authority: Authority, server: &Signed) -> Self {
         Self::listening(authority, |authority| acceptor(Some(authority), server)).await
     }
@@ -174,17 +174,17 @@ impl Fake {
         Client::new(endpoint, credentials, &options, Clock::real(), &mut self.group)
     }
 
-    /// The next request that has no reply yet gets this one.
+    /// Queues a response for the next request without one.
     pub(crate) fn reply(&self, reply: Reply) {
         self.shared.replies.lock().unwrap().push_back(reply);
     }
 
-    /// The next request to `path`, whatever comes before it, gets this one.
+    /// Sets the response for the next request to `path`.
     pub(crate) fn reply_to(&self, path: &str, reply: Reply) {
         self.shared.replies_to.lock().unwrap().push((path.to_owned(), reply));
     }
 
-    /// The next request that has no reply yet gets what the sender gives.
+    /// Queues a streamed response for the next request without one.
     pub(crate) fn stream(&self) -> mpsc::Sender<String> {
         let (out, pieces) = mpsc::channel(1_000);
         self.reply(Reply::Stream(pieces));
@@ -196,12 +196,12 @@ impl Fake {
         seen.expect("a request comes in time").expect("the server runs")
     }
 
-    /// Stalls every connection that there is.
+    /// Stalls every open connection.
     pub(crate) fn freeze(&self) {
         self.weather.send_replace(Weather::Frozen(self.shared.connections.load(Ordering::Relaxed)));
     }
 
-    /// Has stalled connections go on.
+    /// Resumes stalled connections.
     pub(crate) fn thaw(&self) {
         self.weather.send_replace(Weather::Fine);
     }
@@ -212,7 +212,7 @@ impl Fake {
         self.weather.send_replace(Weather::Cut(times + 1));
     }
 
-    /// Tells every connection to go away when it is done.
+    /// Sends GOAWAY on every connection.
     pub(crate) fn go_away(&self) {
         self.weather.send_replace(Weather::GoAway(1));
     }
@@ -248,7 +248,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared
 async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, connection: usize) {
     let Ok(tls) = acceptor.accept(tcp).await else { return };
     let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| Some(chain.first()?.to_vec()));
-    // As many as the API server allows.
+    // As many streams as the API server allows.
     let handshake = h2::server::Builder::new().max_concurrent_streams(100).handshake(tls).await;
     let Ok(mut http) = handshake else { return };
     let mut streams = JoinSet::new();

@@ -1,4 +1,4 @@
-//! Manifests from a URL over TLS (SRC-03), with the client's own trust.
+//! Manifests from a URL over TLS (SRC-03).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn decode() -> Arc<dyn Decode> {
     Arc::new(|raw: &Value, _: &Origin| Ok(Decoded { pod: serde_json::from_value(raw.clone())?, warnings: Vec::new() }))
 }
 
-/// Serves `POD` to whoever trusts it.
+/// Serves `POD` over TLS, for one connection after the other.
 async fn serve(listener: TcpListener, server: &Signed) {
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
@@ -46,7 +46,7 @@ async fn serve(listener: TcpListener, server: &Signed) {
 }
 
 #[tokio::test]
-async fn src_03_a_url_is_read_over_tls_from_whom_we_trust_and_from_nobody_else() {
+async fn src_03_a_url_is_read_over_tls_only_from_a_trusted_server() {
     let authority = Authority::new();
     let server = authority.server("127.0.0.1", Valid::Now);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -62,12 +62,12 @@ async fn src_03_a_url_is_read_over_tls_from_whom_we_trust_and_from_nobody_else()
             }
         }
     };
-    let (trusted, stranger) = (read(Roots::Pem(authority.pem())), read(Roots::Pem(Authority::new().pem())));
+    let (trusted, untrusted) = (read(Roots::Pem(authority.pem())), read(Roots::Pem(Authority::new().pem())));
     tokio::select! {
         () = serve(listener, &server) => {}
         delivery = tokio::time::timeout(PATIENCE, trusted) => {
             assert_eq!(delivery.expect("it is read in time").unwrap().pods.len(), 1);
         }
-        _ = stranger => panic!("pods from a server that nobody trusts"),
+        _ = untrusted => panic!("pods from an untrusted server"),
     }
 }

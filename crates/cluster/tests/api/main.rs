@@ -1,4 +1,4 @@
-//! The API client against a server that does what a test tells it to.
+//! The API client against a scripted server.
 #![expect(clippy::unwrap_used, reason = "a test whose server cannot be set up has failed")]
 
 mod addresses;

@@ -1,4 +1,4 @@
-//! Certificates for a test: an authority, and what it signs.
+//! A certificate authority for tests.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, date_time_ymd,
@@ -16,7 +16,7 @@ pub(crate) struct Signed {
     pub(crate) key: Vec<u8>,
 }
 
-/// When a certificate is good.
+/// Validity of a certificate.
 #[derive(Clone, Copy)]
 pub(crate) enum Valid {
     Now,

@@ -1,4 +1,4 @@
-//! Pods in the API server: which request each method makes.
+//! The requests that `ApiPods` sends.
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_cluster::ApiPods;
@@ -10,7 +10,7 @@ use crate::fake::{Fake, Reply};
 const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"shop","name":"web","uid":"u1"}}"#;
 
 #[tokio::test]
-async fn each_method_asks_for_this_pod_and_for_no_other_of_its_name() {
+async fn each_method_addresses_the_pod_by_name_and_uid() {
     let mut fake = Fake::start().await;
     let pods = ApiPods::new(&fake.client());
     let web = PodRef { namespace: "shop".into(), name: "web".into(), uid: "u1".into() };
@@ -39,7 +39,7 @@ async fn each_method_asks_for_this_pod_and_for_no_other_of_its_name() {
 }
 
 #[tokio::test]
-async fn a_name_never_leads_to_another_path() {
+async fn names_are_escaped_in_paths() {
     let mut fake = Fake::start().await;
     let pods = ApiPods::new(&fake.client());
     let odd = PodRef { namespace: "a/b".into(), name: "../nodes?x".into(), uid: "u1".into() };

@@ -1,4 +1,4 @@
-//! The way through a proxy.
+//! Connections through a proxy.
 
 use rubelet_cluster::api::{Credentials, Endpoint, ProxyEnvironment, Roots, User};
 use rubelet_engine::ports::ApiErrorKind;
@@ -9,14 +9,14 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::fake::{Fake, Reply};
 use crate::pki::{Authority, Valid};
 
-/// Takes one connection, answers what it asks for with `answer`, and leads it to `fake`. Gives what it was asked.
+/// Accepts one connection, answers its CONNECT with `answer`, connects it to `fake`, and returns the CONNECT.
 async fn proxy(listener: &TcpListener, answer: &str, fake: std::net::SocketAddr) -> String {
     let (mut near, _) = listener.accept().await.unwrap();
     let mut asked = Vec::new();
     while !asked.ends_with(b"\r\n\r\n") {
         asked.push(near.read_u8().await.unwrap());
     }
-    // Whoever does not like the answer closes before it has read it all.
+    // A client that rejects the answer may close before it has read all of it.
     let _ = near.write_all(answer.as_bytes()).await;
     if answer.starts_with("HTTP/1.1 200") {
         let mut far = TcpStream::connect(fake).await.unwrap();
@@ -25,7 +25,7 @@ async fn proxy(listener: &TcpListener, answer: &str, fake: std::net::SocketAddr)
     String::from_utf8(asked).unwrap()
 }
 
-/// A server at `api.test`, a name that only the proxy knows the way to, and the proxy that the environment names.
+/// A server at `api.test`, a name that only the proxy resolves, and the proxy that the environment names.
 async fn rig() -> (Fake, Endpoint, TcpListener) {
     let authority = Authority::new();
     let server = authority.server("api.test", Valid::Now);
@@ -67,7 +67,7 @@ async fn a_proxy_that_refuses_is_named_without_its_password() {
     assert_eq!(error.kind, ApiErrorKind::Unavailable);
     assert!(error.detail.contains("407 Proxy Authentication Required"), "{error}");
     assert!(!error.detail.contains("secret") && !error.detail.contains("bWU6"), "{error}");
-    // An answer without end is not read.
+    // A response head that is too long is rejected.
     let endless = "HTTP/1.1 200 ".to_owned() + &"x".repeat(100 << 10);
     let (error, _) = tokio::join!(client.get::<Value>("/x"), proxy(&listener, &endless, fake.address));
     assert!(error.unwrap_err().detail.len() < 1_000);

@@ -1,4 +1,4 @@
-//! Sets of objects, through good days and bad.
+//! The reflector, with and without failures of the server.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ fn gone() -> String {
     error(&status(410, "Expired", "too old resource version"))
 }
 
-/// An event that says why a watch failed.
+/// An ERROR event.
 fn error(status: &str) -> String {
     format!(r#"{{"type":"ERROR","object":{status}}}"#) + "\n"
 }
 
-/// What a server says that is behind the version it was asked for.
+/// The Status of a server that has not reached the requested resource version.
 fn behind() -> String {
     let cause = r#""details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}"#;
     status(504, "Timeout", "Too large resource version: 10, current: 7").replacen('{', &format!("{{{cause},"), 1)
@@ -75,7 +75,7 @@ impl Running {
         Self { fake, sets, cancel }
     }
 
-    /// One that has seen `a` at version 10.
+    /// A reflector that has seen `a` at version 10.
     async fn listed() -> (Self, mpsc::Sender<String>) {
         let mut running = Self::start().await;
         let watch = running.fake.stream();
@@ -99,7 +99,7 @@ impl Running {
         assert!(in_time.is_ok(), "wanted {wanted:?}, saw {seen:?}");
     }
 
-    /// The next request; the part of its query that matters.
+    /// The next request, reduced to the relevant part of its query.
     async fn asked(&mut self) -> String {
         short(&self.fake.seen().await)
     }
@@ -130,7 +130,7 @@ fn short(seen: &Seen) -> String {
 }
 
 #[tokio::test]
-async fn src_04_a_watch_begins_with_everything_and_goes_on_with_what_changes() {
+async fn src_04_a_watch_begins_with_all_objects_and_continues_with_changes() {
     let mut running = Running::start().await;
     let watch = running.fake.stream();
     watch.send(event("ADDED", "a", 7, "1") + &event("ADDED", "b", 9, "1")).await.unwrap();
@@ -140,21 +140,21 @@ async fn src_04_a_watch_begins_with_everything_and_goes_on_with_what_changes() {
         seen.path.contains("&allowWatchBookmarks=true&") && seen.path.contains("&resourceVersionMatch=NotOlderThan&")
     );
     assert!(seen.path.ends_with("&fieldSelector=metadata.name%3Da%2Cx%21%3Db"), "{}", seen.path);
-    // Nothing is told before it is all there.
+    // Nothing is reported before the list is complete.
     watch.send(bookmark(9, true)).await.unwrap();
     assert_eq!(running.sets.recv().await.unwrap(), "a@7=1 b@9=1");
     watch.send(event("MODIFIED", "a", 11, "2")).await.unwrap();
     running.until("a@11=2 b@9=1").await;
     watch.send(event("DELETED", "b", 12, "1")).await.unwrap();
     running.until("a@11=2").await;
-    // The end of a watch is no failure: it goes on where it was, at once, if it lasted a while.
+    // A watch that lasted a while and ended is no failure: it resumes at once at its last version.
     watch.send(bookmark(40, false)).await.unwrap();
     drop(watch);
     assert_eq!(running.asked().await, "watch=true&resourceVersion=40");
 }
 
 #[tokio::test]
-async fn an_empty_set_is_told_too() {
+async fn an_empty_set_is_reported() {
     let mut running = Running::start().await;
     let watch = running.fake.stream();
     watch.send(bookmark(9, true)).await.unwrap();
@@ -162,7 +162,7 @@ async fn an_empty_set_is_told_too() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
+async fn a_server_without_watchlist_is_asked_for_pages() {
     let mut running = Running::start().await;
     let item = |name: &str| format!(r#"{{"metadata":{{"namespace":"d","name":"{name}","resourceVersion":"3"}}}}"#);
     running.fake.reply(Reply::status(422, "Invalid", "sendInitialEvents is forbidden"));
@@ -181,7 +181,7 @@ async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_too_old_leads_to_a_new_list_and_what_went_meanwhile_is_gone() {
+async fn a_version_that_is_too_old_leads_to_a_relist_and_deleted_objects_are_removed() {
     let (mut running, watch) = Running::listed().await;
     watch.send(event("ADDED", "b", 11, "1")).await.unwrap();
     running.until("a@10=1 b@11=1").await;
@@ -190,13 +190,13 @@ async fn a_version_that_is_too_old_leads_to_a_new_list_and_what_went_meanwhile_i
     assert_eq!(running.asked().await, "watch=true&resourceVersion=11&sendInitialEvents=true");
     again.send(event("ADDED", "b", 15, "2") + &event("ADDED", "c", 16, "1")).await.unwrap();
     again.send(bookmark(16, true)).await.unwrap();
-    assert_eq!(running.sets.recv().await.unwrap(), "b@15=2 c@16=1", "never half of it");
+    assert_eq!(running.sets.recv().await.unwrap(), "b@15=2 c@16=1", "no partial list is reported");
 }
 
 #[tokio::test]
-async fn whatever_fails_it_goes_on_where_it_was() {
+async fn after_any_failure_the_watch_resumes_at_its_last_version() {
     let (mut running, watch) = Running::listed().await;
-    // The connection is cut, the server is not quite back, then busy, then it is back.
+    // The connection is cut; the server answers 500, then 429, then works again.
     running.fake.reply(Reply::status(500, "InternalError", "etcd is away"));
     running.fake.reply(Reply::Whole(429, vec![("retry-after", "1")], String::new()));
     let again = running.fake.stream();
@@ -210,7 +210,7 @@ async fn whatever_fails_it_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_connection_that_stalls_is_replaced() {
+async fn a_stalled_connection_is_replaced() {
     let (mut running, _watch) = Running::listed().await;
     let again = running.fake.stream();
     running.fake.freeze();
@@ -220,7 +220,7 @@ async fn a_connection_that_stalls_is_replaced() {
 }
 
 #[tokio::test]
-async fn events_that_come_late_change_nothing() {
+async fn late_events_are_ignored() {
     let (mut running, watch) = Running::listed().await;
     let late = [
         event("MODIFIED", "a", 12, "2"),
@@ -232,13 +232,17 @@ async fn events_that_come_late_change_nothing() {
         event("MODIFIED", "c", 15, "late"),
     ];
     watch.send(late.concat()).await.unwrap();
-    assert_eq!(running.sets.recv().await.unwrap(), "a@12=2 b@13=1", "what came together is told together");
+    assert_eq!(
+        running.sets.recv().await.unwrap(),
+        "a@12=2 b@13=1",
+        "changes that arrive together are reported together"
+    );
     drop(watch);
     assert_eq!(running.asked().await, "watch=true&resourceVersion=16");
 }
 
 #[tokio::test]
-async fn lines_that_are_no_events_cost_a_new_watch_and_then_a_new_list() {
+async fn undecodable_events_restart_the_watch_and_then_relist() {
     let (mut running, watch) = Running::listed().await;
     let second = running.fake.stream();
     let third = running.fake.stream();
@@ -251,7 +255,7 @@ async fn lines_that_are_no_events_cost_a_new_watch_and_then_a_new_list() {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_stops_no_other_and_stays_as_it_was() {
+async fn an_undecodable_object_keeps_its_last_version_and_does_not_block_others() {
     let (mut running, watch) = Running::listed().await;
     let bad = event("MODIFIED", "a", 11, "x").replace(r#"{"v":"x"}"#, "[]");
     watch.send(bad + &event("ADDED", "b", 12, "1")).await.unwrap();
@@ -261,7 +265,7 @@ async fn an_object_that_cannot_be_read_stops_no_other_and_stays_as_it_was() {
 }
 
 #[tokio::test]
-async fn unknown_fields_and_unknown_events_are_passed_over() {
+async fn unknown_fields_and_event_types_are_ignored() {
     let (mut running, watch) = Running::listed().await;
     let odd = event("MODIFIED", "a", 11, "2").replace(r#""data""#, r#""newField":{"x":[1]},"data""#);
     let unknown = event("INVENTED", "z", 11, "1");
@@ -270,7 +274,7 @@ async fn unknown_fields_and_unknown_events_are_passed_over() {
 }
 
 #[tokio::test]
-async fn more_watches_than_fit_one_connection_leave_room_for_requests() {
+async fn watches_use_several_connections_and_leave_room_for_requests() {
     let mut fake = Fake::start().await;
     let client = fake.client();
     let streams: Vec<_> = (0..130).map(|_| fake.stream()).collect();
@@ -291,7 +295,7 @@ async fn more_watches_than_fit_one_connection_leave_room_for_requests() {
 }
 
 #[tokio::test]
-async fn only_the_bookmark_at_its_end_completes_a_list() {
+async fn only_the_end_of_list_bookmark_completes_a_list() {
     let mut running = Running::start().await;
     let watch = running.fake.stream();
     let other = bookmark(8, true).replace("initial-events-end", "another-annotation");
@@ -299,14 +303,14 @@ async fn only_the_bookmark_at_its_end_completes_a_list() {
     watch.send(event("ADDED", "a", 7, "1") + &bookmark(7, false) + &other + &early).await.unwrap();
     running.fake.reply(list(20, &["a", "b"]));
     assert_eq!(running.asked().await, "watch=true&sendInitialEvents=true");
-    // Had the list been complete, the watch would go on where it was, and `b` would have been removed.
+    // Had the list been complete, the watch would resume at its version, and `b` would have been removed.
     drop(watch);
     assert_eq!(running.asked().await, "limit=500&resourceVersion=0");
-    assert_eq!(running.sets.recv().await.unwrap(), "a@3= b@3=", "nothing was told before");
+    assert_eq!(running.sets.recv().await.unwrap(), "a@3= b@3=", "nothing was reported before");
 }
 
 #[tokio::test]
-async fn a_list_that_is_refused_as_too_old_is_asked_for_without_a_floor() {
+async fn a_watchlist_rejected_as_expired_is_repeated_without_a_minimum_version() {
     let (mut running, watch) = Running::listed().await;
     running.fake.reply(Reply::status(410, "Expired", "too old resource version"));
     let newest = running.fake.stream();
@@ -318,7 +322,7 @@ async fn a_list_that_is_refused_as_too_old_is_asked_for_without_a_floor() {
 }
 
 #[tokio::test]
-async fn pages_that_are_refused_as_too_old_are_asked_for_without_a_floor() {
+async fn a_paged_list_rejected_as_expired_is_repeated_without_a_minimum_version() {
     let mut running = Running::with(|client| client, Reflector::paged, Extent::Many).await;
     running.fake.reply(Reply::status(410, "Expired", "too old resource version"));
     running.fake.reply(list(20, &["a"]));
@@ -328,7 +332,7 @@ async fn pages_that_are_refused_as_too_old_are_asked_for_without_a_floor() {
 }
 
 #[tokio::test]
-async fn only_a_version_that_cannot_be_had_costs_the_version() {
+async fn only_an_expired_or_unreached_version_leads_to_a_relist() {
     let (mut running, watch) = Running::listed().await;
     running.fake.reply(Reply::status(504, "Timeout", "request timed out"));
     running.fake.reply(Reply::status(503, "ServiceUnavailable", "starting"));
@@ -343,9 +347,9 @@ async fn only_a_version_that_cannot_be_had_costs_the_version() {
     running.until("a@12=2").await;
 }
 
-/// With etcd before 3.4.31 and 3.5.13.
+/// Happens with etcd before 3.4.31 and 3.5.13.
 #[tokio::test]
-async fn a_list_that_fails_as_a_watch_comes_in_pages_and_the_next_is_tried_as_a_watch_again() {
+async fn a_failed_watchlist_falls_back_to_pages_once() {
     let mut running = Running::start().await;
     let first = running.fake.stream();
     first.send(error(&status(500, "InternalError", "etcdserver: progress is not supported"))).await.unwrap();
@@ -360,7 +364,7 @@ async fn a_list_that_fails_as_a_watch_comes_in_pages_and_the_next_is_tried_as_a_
 }
 
 #[tokio::test]
-async fn a_busy_server_and_a_lost_connection_are_no_reason_to_ask_for_pages() {
+async fn a_busy_server_or_a_lost_connection_does_not_lead_to_a_paged_list() {
     let mut running = Running::start().await;
     running.fake.reply(Reply::Whole(429, vec![("retry-after", "1")], String::new()));
     let cut = running.fake.stream();
@@ -375,8 +379,8 @@ async fn a_busy_server_and_a_lost_connection_are_no_reason_to_ask_for_pages() {
 }
 
 #[tokio::test]
-async fn a_list_that_stops_in_the_middle_comes_in_pages() {
-    // The server ends the watch, or falls silent: nothing of half a list is told.
+async fn a_watchlist_that_stops_in_the_middle_falls_back_to_pages() {
+    // The server ends the watch, or falls silent: no partial list is reported.
     for end in [true, false] {
         let short = std::time::Duration::from_secs(2);
         let mut running =
@@ -393,7 +397,7 @@ async fn a_list_that_stops_in_the_middle_comes_in_pages() {
 }
 
 #[tokio::test]
-async fn watches_of_single_objects_are_longer_than_others() {
+async fn watches_of_single_objects_have_longer_timeouts() {
     for (extent, seconds) in [(Extent::Many, 300..=600), (Extent::One, 1_800..=3_600)] {
         let mut running = Running::with(|client| client, |reflector| reflector, extent).await;
         let seen = running.fake.seen().await;
@@ -403,22 +407,22 @@ async fn watches_of_single_objects_are_longer_than_others() {
 }
 
 #[tokio::test]
-async fn a_server_that_shows_more_than_it_can_have_is_not_believed() {
+async fn a_set_beyond_the_size_limit_is_rejected() {
     let mut running = Running::with(|client| client, |reflector| reflector, Extent::One).await;
     let watch = running.fake.stream();
     watch.send(event("ADDED", "a", 10, "1") + &bookmark(10, true)).await.unwrap();
     running.until("a@10=1").await;
     running.fake.seen().await;
-    // 9 MiB each: neither is too long, but together they are too much.
+    // 9 MiB each: each event is within its limit, both objects together exceed the limit of the set.
     let large = "x".repeat(9 << 20);
     for name in ["b", "c"] {
         watch.send(event("ADDED", name, 11, &large)).await.unwrap();
     }
-    assert_eq!(running.asked().await, "watch=true&resourceVersion=11", "that watch is over");
+    assert_eq!(running.asked().await, "watch=true&resourceVersion=11", "the watch was ended");
 }
 
 #[tokio::test]
-async fn a_page_that_is_too_large_is_asked_for_in_smaller_ones() {
+async fn a_page_that_is_too_large_is_repeated_with_a_smaller_limit() {
     let mut running = Running::with(|client| client, Reflector::paged, Extent::Many).await;
     running.fake.reply(Reply::ok(" ".repeat((16 << 20) + 1)));
     running.fake.reply(list(20, &["a"]));
@@ -428,7 +432,7 @@ async fn a_page_that_is_too_large_is_asked_for_in_smaller_ones() {
 }
 
 #[tokio::test]
-async fn an_event_without_an_end_is_not_waited_for() {
+async fn an_event_beyond_the_size_limit_ends_the_watch() {
     let (mut running, watch) = Running::listed().await;
     let piece = "x".repeat(1 << 20);
     for _ in 0..11 {

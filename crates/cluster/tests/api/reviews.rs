@@ -1,4 +1,4 @@
-//! Callers of the node's own server who are nobody, and what the node asks the API server meanwhile.
+//! Unauthenticated callers of the node's API, and the other requests of the node meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::fake::{Fake, PATIENCE, Reply};
 async fn ten_thousand_random_tokens_delay_no_other_request() {
     let mut fake = Fake::start().await;
     let identity = || Credentials::new(User::default());
-    // Slow enough that a request behind the tokens would wait for minutes.
+    // So slow that a request queued behind the tokens would wait for minutes.
     let options = Options { rate: Some(Rate { per_second: 1.0, burst: 2 }), ..Options::default() };
     let (endpoint, clock) = (fake.endpoint(), Clock::real());
     let client = Client::new(endpoint.clone(), identity(), &options, clock.clone(), &mut fake.group);
@@ -37,18 +37,18 @@ async fn ten_thousand_random_tokens_delay_no_other_request() {
     }
     let first = fake.seen().await;
     assert_eq!(first.path, "/apis/authentication.k8s.io/v1/tokenreviews");
-    // Most are refused without having been asked for.
+    // Most reviews are rejected without a request.
     let mut refused = 0;
     while refused < 9_000 {
         let answer = tokio::time::timeout(PATIENCE, callers.join_next()).await.expect("refused at once");
         refused += usize::from(answer.unwrap().unwrap());
     }
-    // The next request that comes is the config map's, or one more review of the burst.
+    // The next request is the config map's, or one more review of the burst.
     fake.reply_to("/configmap", Reply::ok(r#"{"kind":"ConfigMap"}"#));
     let asked = client.get::<Value>("/configmap");
     let answer = tokio::time::timeout(Duration::from_secs(1), asked).await.expect("it goes out at once");
     assert_eq!(answer.unwrap()["kind"], "ConfigMap");
-    // A caller whose certificate is known is not kept from what it may do, either.
+    // Authorization of a caller with a known certificate is not delayed, either.
     fake.reply_to("/apis/authorization.k8s.io/v1/subjectaccessreviews", Reply::ok(r#"{"status":{"allowed":true}}"#));
     let known = Caller { name: "admin".to_owned(), ..Caller::default() };
     let access = NodeAccess { verb: "get".to_owned(), node: "node".to_owned(), subresource: "pods".to_owned() };
@@ -63,7 +63,7 @@ async fn ten_thousand_random_tokens_delay_no_other_request() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_dropped_while_it_waits_for_its_turn_delays_nobody() {
+async fn a_request_dropped_while_it_waits_for_the_rate_limit_delays_no_other() {
     let mut fake = Fake::start().await;
     let options = Options { rate: Some(Rate { per_second: 0.1, burst: 2 }), ..Options::default() };
     let (endpoint, credentials) = (fake.endpoint(), Credentials::new(User::default()));
@@ -75,11 +75,11 @@ async fn a_request_that_is_dropped_while_it_waits_for_its_turn_delays_nobody() {
         let client = client.clone();
         waiting.spawn(async move { client.get::<Value>("/dropped").await });
     }
-    // One of the five has the rest of the burst; three wait, one is refused, and all are dropped.
+    // One of the five takes the rest of the burst; three wait, one is rejected, and all are dropped.
     fake.seen().await;
     assert_eq!(fake.seen().await.path, "/dropped");
     waiting.shutdown().await;
-    // Behind those three it would be refused: they would have had the next 30 s.
+    // Queued behind those three it would be rejected: they would have had the next 30 s.
     let client = client.with_deadline(Duration::from_secs(15));
     let waits = tokio::time::timeout(Duration::from_millis(50), client.get::<Value>("/x")).await;
     assert!(waits.is_err(), "it is not refused: {waits:?}");

@@ -1,4 +1,4 @@
-//! This node's pods.
+//! The API source of pods.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Running {
 }
 
 #[tokio::test]
-async fn src_04_pods_of_this_node_are_asked_for_once_the_node_is_known() {
+async fn src_04_the_nodes_pods_are_watched_once_the_node_is_known() {
     let mut running = Running::start().await;
     let pods = running.fake.stream();
     pods.send(pod("a", 5, SPEC) + LISTED).await.unwrap();
@@ -59,7 +59,7 @@ async fn src_04_pods_of_this_node_are_asked_for_once_the_node_is_known() {
     assert_eq!(a.source(), Some(Source::Api));
     let seen = a.annotation(SEEN_ANNOTATION).unwrap().to_owned();
     assert_ne!(seen, "forged");
-    // A pod that changes was first seen when it was first seen; one that does not change is the same.
+    // A changed pod keeps the time at which it was first seen; an unchanged pod keeps its Arc.
     pods.send(pod("a", 10, SPEC) + &pod("b", 11, SPEC)).await.unwrap();
     let second = running.next().await;
     assert_eq!(second.pods.len(), 2);
@@ -70,7 +70,7 @@ async fn src_04_pods_of_this_node_are_asked_for_once_the_node_is_known() {
 }
 
 #[tokio::test]
-async fn a_burst_is_delivered_in_few_pieces() {
+async fn a_burst_of_changes_leads_to_few_deliveries() {
     let mut running = Running::start().await;
     running.ready.send_replace(true);
     let pods = running.fake.stream();
@@ -87,7 +87,7 @@ async fn a_burst_is_delivered_in_few_pieces() {
 }
 
 #[tokio::test]
-async fn a_pod_with_500_containers_unknown_fields_and_a_bad_neighbour_is_delivered() {
+async fn a_pod_with_500_containers_unknown_fields_and_an_undecodable_neighbour_is_delivered() {
     let mut running = Running::start().await;
     running.ready.send_replace(true);
     let pods = running.fake.stream();

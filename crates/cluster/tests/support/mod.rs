@@ -1,4 +1,4 @@
-//! What the tests of both sources need: manifests, and bounded waits.
+//! Shared by the tests of the file and URL sources: manifests, and bounded waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything here takes; a test that waits this long has failed.
+/// Longer than any wait in a passing test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Reads manifests for a node called `n`, so that a pod `web` is called `web-n`.
+/// Decodes manifests for a node called `n`, so that a pod `web` is called `web-n`.
 pub(crate) fn node() -> Arc<dyn Decode> {
     Arc::new(|raw: &Value, origin: &Origin| {
         let manifest = static_pod(raw, origin, "n", &Gates::default())?;
@@ -55,7 +55,7 @@ impl Running {
         show(&delivery)
     }
 
-    /// Takes deliveries until one is as `wanted`: events may come in one piece or in several.
+    /// Receives deliveries until one equals `wanted`: inotify events may arrive together or one by one.
     pub(crate) async fn until(&mut self, wanted: &str) {
         let mut seen = Vec::new();
         while seen.last().is_none_or(|last| last != wanted) {

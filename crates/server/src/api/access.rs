@@ -1,4 +1,4 @@
-//! What a request asks for, in the words of authorization: a verb on a subresource of this node (section 27.2).
+//! Authorization: maps a request to a verb on a subresource of this node (section 27.2).
 //! upstream: kubelet/server/auth.go GetRequestAttributes, server.go InstallAuthFilter (v1.36)
 
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use rubelet_engine::ports::{Caller, NodeAccess, Reviews};
 use tracing::{debug, warn};
 
 use super::answers::{Answer, text};
-use crate::rarely::Rarely;
+use crate::log_limiter::LogLimiter;
 
-/// Who decides what callers may do.
+/// Authorizes requests.
 pub(super) struct Access {
     pub(super) mode: AuthorizationMode,
     pub(super) reviews: Option<Arc<dyn Reviews>>,
     pub(super) node: String,
-    /// Paces a warning that clients can cause.
-    pub(super) failures: Rarely,
+    /// Limits a warning that clients can cause.
+    pub(super) failures: LogLimiter,
 }
 
 impl Access {
-    /// Nothing if `caller` may, else the refusal. One subresource that is allowed is enough.
+    /// `None` if `caller` is allowed, else the response. One allowed subresource is enough.
     pub(super) async fn refusal(&self, caller: &Caller, method: &Method, path: &str) -> Option<Answer> {
         match self.mode {
             AuthorizationMode::AlwaysAllow => return None,
@@ -37,8 +37,8 @@ impl Access {
                 Ok(true) => return None,
                 Ok(false) => {}
                 Err(err) => {
-                    if let Some(left_out) = self.failures.turn() {
-                        warn!(%user, verb, subresource, %err, left_out, "Cannot ask the API server what the caller may do");
+                    if let Some(suppressed) = self.failures.permit() {
+                        warn!(%user, verb, subresource, %err, suppressed, "Authorization error");
                     }
                     let why = format!(
                         "Authorization error (user={user}, verb={verb}, resource=nodes, subresource={subresource})"
@@ -65,7 +65,7 @@ fn verb(method: &Method) -> &'static str {
     }
 }
 
-/// The subresources of which one has to be allowed, in the order in which they are tried.
+/// The subresources of which one has to be allowed, in the order in which they are reviewed.
 fn subresources(path: &str) -> Vec<&'static str> {
     let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let fine = [("/pods", "pods"), ("/healthz", "healthz"), ("/configz", "configz"), ("/runningpods", "pods")];
@@ -85,14 +85,14 @@ fn subresources(path: &str) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
-    /// What is asked is answered by nobody: there is no API server, or it says no.
+    /// No review is answered: there is no API server.
     fn access(mode: AuthorizationMode) -> Access {
-        let failures = Rarely::new(rubelet_engine::clock::Clock::virtual_from(crate::testing::ago(0)));
+        let failures = LogLimiter::new(rubelet_engine::clock::Clock::virtual_from(crate::testing::ago(0)));
         Access { mode, reviews: None, node: "node".into(), failures }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn http_02_without_reviews_webhook_mode_refuses_everything_and_only_the_other_mode_nothing() {
+    async fn http_02_without_reviews_webhook_mode_denies_everything_and_always_allow_nothing() {
         let caller = Caller { name: "admin".into(), groups: vec!["system:masters".into()], ..Caller::default() };
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] {
             for path in ["/pods", "/healthz", "/metrics", "/configz", "/exec/ns/pod/c", "/logs/", "/", ""] {

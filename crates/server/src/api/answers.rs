@@ -1,4 +1,4 @@
-//! Answers: their bodies, and the words of refusals.
+//! Responses and their bodies.
 
 use std::convert::Infallible;
 
@@ -8,17 +8,17 @@ use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
-/// A body: a text, or one that goes on.
+/// A body: a complete text or a stream.
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 pub(super) type Answer = Response<Body>;
 
-/// Why there is nothing to answer with: a status and its words.
+/// An error response: a status and its text.
 pub(super) type Refusal = (StatusCode, String);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// A text, marked as nothing else. Whether it ends with a newline is as upstream's is.
+/// A plain text. Whether it ends with a newline follows upstream.
 pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     with(status, TEXT, whole(body))
 }
@@ -27,7 +27,7 @@ pub(super) fn json(body: impl Into<Bytes>) -> Answer {
     with(StatusCode::OK, JSON, whole(body))
 }
 
-/// A text that goes on.
+/// A streamed plain text.
 pub(super) fn stream(body: Body) -> Answer {
     with(StatusCode::OK, TEXT, body)
 }

@@ -1,8 +1,7 @@
-//! How often the API server is asked on behalf of clients that have not shown who they are.
+//! Limits on token reviews for clients that are not authenticated.
 //!
-//! A review costs the API server a request, and anybody who reaches the port can cause one with a token of random bytes.
-//! So each address has a budget of refused tokens, and few reviews are in flight at a time. A token that is somebody's
-//! costs nothing.
+//! A review costs the API server a request, and any client that reaches the port can cause one with a random token. Each
+//! address therefore has a budget of rejected tokens, and few reviews are in flight at a time. A valid token costs nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +13,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::table::Origin;
 
-/// Refused tokens of one address at once; after that one more …
+/// Rejected tokens of one address at once; then one more …
 pub(super) const BURST: u32 = 10;
-/// … each time so much time has passed.
+/// … per this time.
 const PACE: Duration = Duration::from_secs(1);
-/// Reviews in flight for one address, and for all. What comes meanwhile waits.
+/// Reviews in flight for one address, and for all. Further ones wait.
 const AT_ONCE_OF_ONE: usize = 4;
 const AT_ONCE: usize = 16;
-/// Addresses that are remembered. With more of them only the number in flight holds reviews back.
+/// Addresses with a budget. Beyond this number, reviews are limited only by the number in flight.
 const MOST_ORIGINS: usize = 4096;
 
 /// The budgets of all addresses.
@@ -34,7 +33,7 @@ pub(super) struct Attempts {
 #[derive(Clone)]
 struct Budget {
     turns: Arc<Semaphore>,
-    /// When every refused token so far is paid for, at one per [`PACE`].
+    /// When all rejected tokens so far are paid for, at one per [`PACE`].
     paid: Instant,
 }
 
@@ -43,7 +42,7 @@ impl Attempts {
         Self { clock, budgets: Mutex::default(), turns: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// Waits for a turn to have a token reviewed; `None` if too many tokens of this address were refused.
+    /// Waits until a token may be reviewed; `None` if too many tokens of this address were rejected.
     pub(super) async fn begin(&self, origin: Origin) -> Option<Attempt<'_>> {
         let own = self.turns_of(origin);
         let own = match own {
@@ -53,7 +52,7 @@ impl Attempts {
         let all = Arc::clone(&self.turns).acquire_owned().await.ok()?;
         let now = self.clock.mono();
         let owed = self.budgets().get(&origin).map_or(Duration::ZERO, |budget| budget.paid.since(now));
-        // Made only if it may be: one that is dropped is paid for.
+        // Created only if allowed: a dropped attempt is charged.
         (owed <= PACE * (BURST - 1)).then(|| Attempt { attempts: self, origin, good: false, _turns: (own, all) })
     }
 
@@ -79,7 +78,7 @@ impl Attempts {
     }
 }
 
-/// A review that is asked for. Unless the token was somebody's it is paid for when this is dropped.
+/// A token review. Unless the token is valid, it is charged when this is dropped.
 pub(super) struct Attempt<'a> {
     attempts: &'a Attempts,
     origin: Origin,
@@ -88,7 +87,7 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The token was somebody's.
+    /// The token is valid.
     pub(super) fn succeeded(mut self) {
         self.good = true;
     }
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refused_tokens_of_one_address_use_up_its_own_budget_alone() {
+    async fn rejected_tokens_of_one_address_use_up_its_own_budget_only() {
         let attempts = Attempts::new(Clock::virtual_from(ago(0)));
         for n in 0..BURST {
             assert!(attempts.begin(origin(1)).await.is_some(), "{n}");
@@ -128,7 +127,7 @@ mod tests {
             attempts
                 .begin(origin(2))
                 .await
-                .expect("another address has its own, and good tokens cost none")
+                .expect("another address has its own budget, and valid tokens cost nothing")
                 .succeeded();
         }
         tokio::time::advance(PACE).await;
@@ -136,7 +135,7 @@ mod tests {
         assert!(attempts.begin(origin(1)).await.is_none());
         tokio::time::advance(PACE * 1000).await;
         for _ in 0..BURST {
-            assert!(attempts.begin(origin(1)).await.is_some(), "never more than that at once");
+            assert!(attempts.begin(origin(1)).await.is_some(), "at most a burst at once");
         }
         assert!(attempts.begin(origin(1)).await.is_none());
     }
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_memory_of_addresses_is_bounded() {
+    async fn the_number_of_budgets_is_bounded() {
         let attempts = Attempts::new(Clock::virtual_from(ago(0)));
         for n in 0..10_000_u32 {
             drop(attempts.begin(Origin::of(std::net::Ipv4Addr::from_bits(n).into())).await);
@@ -165,6 +164,6 @@ mod tests {
         assert!(attempts.budgets().len() <= MOST_ORIGINS);
         tokio::time::advance(PACE * 2).await;
         drop(attempts.begin(origin(7)).await);
-        assert!(attempts.budgets().contains_key(&origin(7)), "those that have paid make room");
+        assert!(attempts.budgets().contains_key(&origin(7)), "paid budgets make room");
     }
 }

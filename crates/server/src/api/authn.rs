@@ -1,4 +1,4 @@
-//! Who asks: by client certificate, by token, or nobody in particular (HTTP-02).
+//! Authentication: by client certificate, by token, or as anonymous (HTTP-02).
 //! upstream: apiserver/pkg/authentication/authenticatorfactory/delegating.go New (v1.36)
 
 use std::fmt::Write as _;
@@ -13,70 +13,70 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::attempts::Attempts;
 use super::connection::Peer;
 use super::tls::Tls;
-use crate::rarely::Rarely;
+use crate::log_limiter::LogLimiter;
 
 const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const AUTHENTICATED: &str = "system:authenticated";
-/// By which credential somebody is known, for audit. upstream: apiserver/pkg/authentication/user CredentialIDKey (v1.36)
+/// The credential of a user, for audit. upstream: apiserver/pkg/authentication/user CredentialIDKey (v1.36)
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 /// The attribute of a certificate's subject that holds a user's UID.
 /// upstream: apiserver/pkg/authentication/request/x509/x509.go (v1.36)
 const UID: &str = "1.3.6.1.4.1.57683.2";
 
-/// How it is told who asks.
+/// Authenticates requests.
 pub(super) struct Authn {
     pub(super) tls: Arc<Tls>,
-    /// Whose token it is, if tokens are taken.
+    /// Reviews tokens, if tokens are accepted.
     pub(super) tokens: Option<Arc<dyn Reviews>>,
     pub(super) anonymous: bool,
-    /// How often tokens of clients that were not let in yet are reviewed.
+    /// Limits token reviews for connections that are not admitted yet.
     pub(super) attempts: Attempts,
-    /// Paces a warning that any client can cause.
-    pub(super) failures: Rarely,
+    /// Limits a warning that any client can cause.
+    pub(super) failures: LogLimiter,
 }
 
-/// Why it is not known who asks.
+/// Why a request is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotKnown {
-    /// Nothing was shown that is believed.
+pub(super) enum AuthnError {
+    /// No valid credential was presented.
     Unauthorized,
-    /// Too many tokens from the peer's address were refused for another to be looked at.
+    /// Too many tokens from the peer's address were rejected; this one was not reviewed.
     TooOften,
 }
 
 impl Authn {
-    /// Who asks. A client that shows something that is not believed, and nothing that is, is not taken for anonymous.
-    pub(super) async fn who(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, NotKnown> {
+    /// The user of a request. A client that presents an invalid credential and no valid one is not anonymous.
+    pub(super) async fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, AuthnError> {
         let mut refused = false;
-        match self.tls.verify(&peer.shown).await {
+        match self.tls.verify(&peer.presented).await {
             Some(Ok(())) => {
-                if let Some(caller) = peer.shown.leaf().and_then(|leaf| subject(leaf)) {
+                if let Some(caller) = peer.presented.leaf().and_then(|leaf| subject(leaf)) {
                     return Ok(authenticated(caller));
                 }
             }
             Some(Err(err)) => {
-                debug!(%err, "A client certificate is not believed");
+                debug!(%err, "A client certificate was rejected");
                 refused = true;
             }
             None => {}
         }
         if let (Some(tokens), Some(token)) = (&self.tokens, bearer(headers)) {
-            match self.owner(tokens.as_ref(), token, peer).await? {
+            match self.review_token(tokens.as_ref(), token, peer).await? {
                 Some(caller) => return Ok(authenticated(caller)),
                 None => refused = true,
             }
         }
-        let nobody = || Caller { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Caller::default() };
-        if self.anonymous && !refused { Ok(nobody()) } else { Err(NotKnown::Unauthorized) }
+        let anonymous = || Caller { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Caller::default() };
+        if self.anonymous && !refused { Ok(anonymous()) } else { Err(AuthnError::Unauthorized) }
     }
 
-    /// Whose token it is, if that can be known.
-    async fn owner(&self, tokens: &dyn Reviews, token: &str, peer: &Peer) -> Result<Option<Caller>, NotKnown> {
+    /// The user of a token, if it is authenticated.
+    async fn review_token(&self, tokens: &dyn Reviews, token: &str, peer: &Peer) -> Result<Option<Caller>, AuthnError> {
         let attempt = if peer.is_admitted() {
             None
         } else {
-            Some(self.attempts.begin(peer.origin()).await.ok_or(NotKnown::TooOften)?)
+            Some(self.attempts.begin(peer.origin()).await.ok_or(AuthnError::TooOften)?)
         };
         match tokens.who_is(token).await {
             Ok(Some(caller)) => {
@@ -87,8 +87,8 @@ impl Authn {
             }
             Ok(None) => Ok(None),
             Err(err) => {
-                if let Some(left_out) = self.failures.turn() {
-                    warn!(%err, left_out, "Cannot ask the API server whose token it is");
+                if let Some(suppressed) = self.failures.permit() {
+                    warn!(%err, suppressed, "Unable to authenticate the request: the TokenReview failed");
                 }
                 Ok(None)
             }
@@ -98,8 +98,8 @@ impl Authn {
 
 /// upstream: apiserver/pkg/authentication/group/authenticated_group_adder.go (v1.36)
 fn authenticated(mut caller: Caller) -> Caller {
-    let told = caller.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
-    if caller.name != ANONYMOUS && !told {
+    let has_group = caller.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
+    if caller.name != ANONYMOUS && !has_group {
         caller.groups.push(AUTHENTICATED.into());
     }
     caller
@@ -112,7 +112,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.and_then(|_| words.next()).filter(|token| !token.is_empty())
 }
 
-/// The user that a certificate is about: its common name, with its organizations as groups. `None` without a name.
+/// The user of a certificate: its common name, with its organizations as groups. `None` without a common name.
 #[doc(alias = "CommonNameUserConversion")]
 fn subject(der: &[u8]) -> Option<Caller> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
@@ -122,7 +122,7 @@ fn subject(der: &[u8]) -> Option<Caller> {
     let groups = subject.iter_organization().filter_map(text).collect();
     let mut uids = subject.iter_attributes().filter(|attribute| attribute.attr_type().to_id_string() == UID);
     let uid = uids.next().and_then(text).unwrap_or_default();
-    // Two of them are none: upstream refuses the certificate.
+    // As upstream, a certificate with two UIDs is rejected.
     if uids.next().is_some() {
         return None;
     }
@@ -190,19 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn http_02_everybody_known_is_in_one_group() {
+    fn http_02_every_authenticated_user_is_in_one_group() {
         let caller = |name: &str, groups: &[&str]| Caller {
             name: name.into(),
             groups: groups.iter().map(|group| (*group).into()).collect(),
             ..Caller::default()
         };
-        for (given, groups) in [
+        for (caller, groups) in [
             (caller("a", &[]), vec![AUTHENTICATED]),
             (caller("a", &["b"]), vec!["b", AUTHENTICATED]),
             (caller("a", &[AUTHENTICATED]), vec![AUTHENTICATED]),
             (caller(ANONYMOUS, &["b"]), vec!["b"]),
         ] {
-            assert_eq!(authenticated(given).groups, groups);
+            assert_eq!(authenticated(caller).groups, groups);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Connections: accepted, shaken hands with, served by HTTP/1.1 or HTTP/2, and held to limits.
+//! Connections: accepted, TLS handshake, served by HTTP/1.1 or HTTP/2, and limited.
 //!
-//! Until a request of it was let in, a connection has little time and one of few places, which it may have to give to
-//! another (`table`). It ends with its first 401: every further try costs a new handshake.
+//! Until one of its requests is authorized, a connection has little time and one of few places, and may be closed in
+//! favour of another (`table`). It is closed after its first 401: every further attempt costs a new handshake.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -28,80 +28,80 @@ use tracing::{debug, warn};
 
 use super::answers::Answer;
 use super::handler::Handler;
-use super::patient::Patient;
-use super::side::Side;
+use super::side_tasks::SideTasks;
 use super::table::{Origin, Place, Table};
-use super::tls::{Shown, Tls};
-use crate::rarely::Rarely;
+use super::tls::{PresentedChain, Tls};
+use super::write_timeout::WriteTimeout;
+use crate::log_limiter::LogLimiter;
 
-/// A peer has to complete the handshake within this. As Go's clients have it.
+/// Deadline of the TLS handshake, as in Go's clients.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// … and then to send a request within this; …
+/// Deadline of the first request after the handshake.
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
-/// … and one of its requests has to be let in within this. The API server may be slow to say who it is.
-const INTRODUCTION: Duration = Duration::from_secs(30);
-/// How long a peer that is dismissed may take to read its last answer.
-const FAREWELL: Duration = Duration::from_secs(5);
-/// How long a connection may lie idle between two requests. upstream: server.go ListenAndServeKubeletServer (v1.36)
+/// Deadline of the first authorized request. The API server may be slow to answer reviews.
+const AUTHORIZED_WITHIN: Duration = Duration::from_secs(30);
+/// Time for a rejected peer to read its last response.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// Idle time between two requests. upstream: server.go ListenAndServeKubeletServer (v1.36)
 const IDLE: Duration = Duration::from_secs(90);
-/// Heads of requests that wait on one connection until it is known who sent the first, in bytes together.
+/// Bytes of request heads that may wait on one connection until its first request is authenticated.
 const MOST_WAITING_HEADS: usize = 256 * 1024;
-/// Headers of a request, in number and in bytes, the request line among them. Upstream takes 1 MiB; no client needs a tenth
-/// of it, and everybody who reaches the port may send it.
+/// Most headers of a request, and largest head in bytes including the request line. Upstream accepts 1 MiB; no client needs a
+/// tenth of it, and any client that reaches the port may send it.
 const MOST_HEADERS: usize = 128;
 const LARGEST_HEAD: usize = 64 * 1024;
-/// Requests at a time on one connection of HTTP/2. As Go has it.
+/// Concurrent requests on an HTTP/2 connection, as in Go.
 const MOST_STREAMS: u32 = 250;
-/// What a peer on HTTP/2 may send of bodies, which nobody reads, and what is kept for it of each answer.
+/// HTTP/2 window for request bodies, which are never read, and buffer for each response.
 const WINDOW: u32 = 64 * 1024;
 const MOST_UNSENT: usize = 64 * 1024;
-/// How often a peer on HTTP/2 is asked whether it is there, and how soon it must say so.
+/// Interval and timeout of HTTP/2 pings.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PING_WITHIN: Duration = Duration::from_secs(20);
-/// When the kernel asks a silent peer whether it is there. As Go has it.
+/// TCP keepalive time, as in Go.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// After a failure to accept (no file descriptor left), how long before the next try.
+/// Pause after a failed accept, such as for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// What every connection needs.
+/// What every connection of a port needs.
 #[derive(Clone)]
 pub(super) struct Port {
     handler: Arc<Handler>,
     tls: Option<Arc<Tls>>,
     table: Arc<Table>,
-    /// How long a peer may read nothing of what it asked for.
+    /// Write timeout.
     stall: Duration,
-    accept_failures: Arc<Rarely>,
+    accept_failures: Arc<LogLimiter>,
 }
 
 impl Port {
     pub(super) fn new(handler: Arc<Handler>, tls: Option<Arc<Tls>>, stall: Duration, clock: Clock) -> Self {
-        Self { handler, tls, table: Arc::default(), stall, accept_failures: Arc::new(Rarely::new(clock)) }
+        Self { handler, tls, table: Arc::default(), stall, accept_failures: Arc::new(LogLimiter::new(clock)) }
     }
 }
 
-/// Who is at the other end, as far as the connection shows.
+/// The client of a connection.
 pub(super) struct Peer {
-    /// What it showed in the handshake: it has the key, and nothing else is known.
-    pub(super) shown: Shown,
-    /// What it asked for and the connection does beside itself.
-    pub(super) side: Side,
+    /// Its certificate chain. The handshake has proved possession of the key and nothing else.
+    pub(super) presented: PresentedChain,
+    /// Work that runs beside the connection.
+    pub(super) side: SideTasks,
     place: Place,
-    /// It has sent a whole head.
-    asked: AtomicBool,
-    /// Requests that are not over.
+    /// A complete request head was received.
+    head_received: AtomicBool,
+    /// Number of requests being served.
     busy: Arc<AtomicUsize>,
-    /// Requests so far.
+    /// Number of requests so far.
     requests: AtomicUsize,
-    /// Until one request was let in they are looked at one by one, so that a refusal of the first spares the others.
+    /// Serializes requests until one is authorized, so that a rejected first request spares the others' reviews.
     turn: Semaphore,
-    /// Bytes of the heads that wait for their turn.
+    /// Bytes of the request heads that wait for their turn.
     waiting: AtomicUsize,
-    /// It was refused something: the connection ends.
-    dismissed: CancellationToken,
+    /// The connection is being closed because a request was rejected.
+    closing: CancellationToken,
 }
 
-/// A request is being answered, until dropped.
+/// A request being served, until dropped.
 pub(super) struct Busy(Arc<AtomicUsize>);
 
 impl Drop for Busy {
@@ -110,26 +110,26 @@ impl Drop for Busy {
     }
 }
 
-/// Why a request is not even looked at.
-pub(super) enum NoTurn {
-    /// An earlier request of the connection was refused.
-    Dismissed,
-    /// Too many requests wait until the first was looked at.
+/// Why a request is rejected without authentication.
+pub(super) enum TurnRefused {
+    /// An earlier request of the connection was rejected.
+    Closing,
+    /// Too many requests wait for the first one.
     TooMany,
 }
 
 impl Peer {
-    pub(super) fn new(shown: Shown, place: Place) -> Arc<Self> {
+    pub(super) fn new(presented: PresentedChain, place: Place) -> Arc<Self> {
         Arc::new(Self {
-            shown,
-            side: Side::default(),
+            presented,
+            side: SideTasks::default(),
             place,
-            asked: AtomicBool::new(false),
+            head_received: AtomicBool::new(false),
             busy: Arc::default(),
             requests: AtomicUsize::new(0),
             turn: Semaphore::new(1),
             waiting: AtomicUsize::new(0),
-            dismissed: CancellationToken::new(),
+            closing: CancellationToken::new(),
         })
     }
 
@@ -137,29 +137,29 @@ impl Peer {
         self.place.origin
     }
 
-    /// A request has come.
+    /// Counts a request.
     pub(super) fn begin(&self) -> Busy {
-        self.asked.store(true, Ordering::Relaxed);
+        self.head_received.store(true, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.busy.fetch_add(1, Ordering::Relaxed);
         Busy(Arc::clone(&self.busy))
     }
 
-    /// Waits until a request with a head of `size` bytes may be looked at. Nothing has to wait once one was let in.
-    pub(super) async fn turn(&self, size: usize) -> Result<Option<SemaphorePermit<'_>>, NoTurn> {
+    /// Waits for the turn of a request with a head of `size` bytes. Once a request was authorized, there is no wait.
+    pub(super) async fn turn(&self, size: usize) -> Result<Option<SemaphorePermit<'_>>, TurnRefused> {
         if self.place.is_admitted() {
             return Ok(None);
         }
         let waiting = Waiting { bytes: &self.waiting, size };
         if self.waiting.fetch_add(size, Ordering::Relaxed).saturating_add(size) > MOST_WAITING_HEADS {
-            return Err(NoTurn::TooMany);
+            return Err(TurnRefused::TooMany);
         }
-        let turn = self.turn.acquire().await.map_err(|_closed| NoTurn::Dismissed)?;
+        let turn = self.turn.acquire().await.map_err(|_closed| TurnRefused::Closing)?;
         drop(waiting);
-        if self.dismissed.is_cancelled() { Err(NoTurn::Dismissed) } else { Ok(Some(turn)) }
+        if self.closing.is_cancelled() { Err(TurnRefused::Closing) } else { Ok(Some(turn)) }
     }
 
-    /// A request of it was let in. `false` if there is no room for it.
+    /// Marks the connection as admitted, after an authorized request. `false` if there is no room.
     pub(super) fn admit(&self) -> bool {
         self.place.admit()
     }
@@ -168,24 +168,24 @@ impl Peer {
         self.place.is_admitted()
     }
 
-    /// The connection ends once the answers that have begun were sent.
-    pub(super) fn dismiss(&self) {
-        self.dismissed.cancel();
+    /// Closes the connection once the responses in progress are sent.
+    pub(super) fn close_after_responses(&self) {
+        self.closing.cancel();
     }
 
-    /// Returns when the peer has not shown in time who it is.
-    async fn late(&self) {
+    /// Returns when the deadline for an authorized request has passed.
+    async fn authentication_timeout(&self) {
         tokio::time::sleep(FIRST_REQUEST).await;
-        if !self.asked.load(Ordering::Relaxed) {
+        if !self.head_received.load(Ordering::Relaxed) {
             return;
         }
-        tokio::time::sleep(INTRODUCTION.saturating_sub(FIRST_REQUEST)).await;
+        tokio::time::sleep(AUTHORIZED_WITHIN.saturating_sub(FIRST_REQUEST)).await;
         if self.is_admitted() {
             std::future::pending().await
         }
     }
 
-    /// Returns when nothing was asked for [`IDLE`], and nothing is being answered.
+    /// Returns when there was no request for [`IDLE`] and none is being served.
     async fn idle(&self) {
         let mut before = usize::MAX;
         loop {
@@ -199,7 +199,7 @@ impl Peer {
     }
 }
 
-/// A head waits, until dropped.
+/// A waiting request head, until dropped.
 struct Waiting<'a> {
     bytes: &'a AtomicUsize,
     size: usize,
@@ -211,9 +211,9 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Serves every client that connects, until cancelled.
+/// Serves all connections until cancelled.
 pub(super) async fn serve(listener: TcpListener, port: Port, cancel: &CancellationToken) {
-    // Dropped, and with it every connection, when this returns.
+    // Dropping the set closes every connection.
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -223,26 +223,26 @@ pub(super) async fn serve(listener: TcpListener, port: Port, cancel: &Cancellati
             next = next(&listener, &port) => next,
         };
         let place = port.table.enter(Origin::of(address));
-        let (gives_way, port) = (place.gives_way(), port.clone());
+        let (evicted, port) = (place.evicted(), port.clone());
         let connection = async move {
             tokio::select! {
                 biased;
-                () = gives_way.cancelled() => debug!(%address, "A connection that showed nothing gave way to another"),
-                () = greet(stream, place, port) => {}
+                () = evicted.cancelled() => debug!(%address, "Closed an unauthenticated connection in favour of a new one"),
+                () = handshake(stream, place, port) => {}
             }
         };
         connections.spawn(timed("server-connection", connection));
     }
 }
 
-/// The next peer. Cancel-safe: a peer not accepted yet stays queued.
+/// The next connection. Cancel-safe: a connection that is not accepted stays queued.
 async fn next(listener: &TcpListener, port: &Port) -> (TcpStream, IpAddr) {
     loop {
         match listener.accept().await {
             Ok((stream, address)) => return (stream, address.ip()),
             Err(err) => {
-                if let Some(left_out) = port.accept_failures.turn() {
-                    warn!(%err, left_out, "Cannot accept a connection: trying again");
+                if let Some(suppressed) = port.accept_failures.permit() {
+                    warn!(%err, suppressed, "Failed to accept a connection; retrying");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -250,14 +250,15 @@ async fn next(listener: &TcpListener, port: &Port) -> (TcpStream, IpAddr) {
     }
 }
 
-async fn greet(stream: TcpStream, place: Place, port: Port) {
+async fn handshake(stream: TcpStream, place: Place, port: Port) {
     let _best_effort = stream.set_nodelay(true);
     let _best_effort = sockopt::set_socket_keepalive(&stream, true);
     let _best_effort = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
     let _best_effort = sockopt::set_tcp_keepintvl(&stream, KEEPALIVE);
     let Port { handler, stall, .. } = &port;
     let Some(tls) = &port.tls else {
-        return talk(stream, Protocol::Http1, Peer::new(Shown::default(), place), handler, *stall).await;
+        return serve_connection(stream, Protocol::Http1, Peer::new(PresentedChain::default(), place), handler, *stall)
+            .await;
     };
     let handshake = async { TlsAcceptor::from(tls.config().await).accept(stream).await };
     match tokio::time::timeout(HANDSHAKE, handshake).await {
@@ -265,11 +266,11 @@ async fn greet(stream: TcpStream, place: Place, port: Port) {
             let session = stream.get_ref().1;
             let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
             let chain = session.peer_certificates().unwrap_or_default();
-            let shown = Shown::new(chain.iter().map(|der| der.clone().into_owned()).collect());
-            talk(stream, protocol, Peer::new(shown, place), handler, *stall).await;
+            let presented = PresentedChain::new(chain.iter().map(|der| der.clone().into_owned()).collect());
+            serve_connection(stream, protocol, Peer::new(presented, place), handler, *stall).await;
         }
-        Ok(Err(err)) => debug!(%err, "A peer did not complete the handshake"),
-        Err(_elapsed) => debug!("A peer took too long over the handshake"),
+        Ok(Err(err)) => debug!(%err, "TLS handshake failed"),
+        Err(_elapsed) => debug!("TLS handshake timed out"),
     }
 }
 
@@ -278,9 +279,14 @@ pub(super) enum Protocol {
     Http2,
 }
 
-/// Serves one connection to its end. A peer that reads nothing for `stall` is cut off.
-pub(super) async fn talk<S>(stream: S, protocol: Protocol, peer: Arc<Peer>, handler: &Arc<Handler>, stall: Duration)
-where
+/// Serves one connection to its end. A write that is blocked for `stall` ends it.
+pub(super) async fn serve_connection<S>(
+    stream: S,
+    protocol: Protocol,
+    peer: Arc<Peer>,
+    handler: &Arc<Handler>,
+    stall: Duration,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let known = Arc::clone(&peer);
@@ -290,15 +296,15 @@ where
         let (handler, peer) = (Arc::clone(&handler), Arc::clone(&peer));
         async move { Ok::<Answer, Infallible>(handler.answer(&peer, request).await) }
     });
-    let stream = TokioIo::new(Patient::new(stream, stall));
-    let dismissed = &known.dismissed;
+    let stream = TokioIo::new(WriteTimeout::new(stream, stall));
+    let closing = &known.closing;
     let conversation = async {
         match protocol {
             Protocol::Http1 => {
                 let connection = http1_builder().serve_connection(stream, service).with_upgrades();
                 let (outcome, mut sessions) =
-                    side.drive(connection, dismissed.cancelled(), |connection| connection.graceful_shutdown()).await;
-                // A session goes on where the request that asked for it ended.
+                    side.drive(connection, closing.cancelled(), |connection| connection.graceful_shutdown()).await;
+                // A session continues after the request that started it.
                 while sessions.next().await.is_some() {}
                 outcome
             }
@@ -307,7 +313,7 @@ where
                 let over = async {
                     tokio::select! {
                         biased;
-                        () = dismissed.cancelled() => {}
+                        () = closing.cancelled() => {}
                         () = known.idle() => {}
                     }
                 };
@@ -315,18 +321,18 @@ where
             }
         }
     };
-    let farewell = async {
-        dismissed.cancelled().await;
-        tokio::time::sleep(FAREWELL).await;
+    let close_timeout = async {
+        closing.cancelled().await;
+        tokio::time::sleep(CLOSE_WITHIN).await;
     };
     tokio::select! {
         biased;
         outcome = conversation => match outcome {
             Ok(()) => {}
-            Err(err) => debug!(%err, "A peer went away or sent no request"),
+            Err(err) => debug!(%err, "The connection failed"),
         },
-        () = known.late() => debug!("A peer did not show who it is in time"),
-        () = farewell => debug!("A peer that was dismissed did not read its answer"),
+        () = known.authentication_timeout() => debug!("Closed a connection that was not authenticated in time"),
+        () = close_timeout => debug!("Closed a rejected connection whose peer did not read the response"),
     }
 }
 
@@ -341,7 +347,7 @@ fn http1_builder() -> http1::Builder {
     builder
 }
 
-fn http2_builder(side: Side) -> http2::Builder<Side> {
+fn http2_builder(side: SideTasks) -> http2::Builder<SideTasks> {
     let mut builder = http2::Builder::new(side);
     builder
         .timer(TokioTimer::new())

@@ -1,4 +1,4 @@
-//! One request: what it asks for, who asks, whether they may, and the answer.
+//! Serves one request: routing, authentication, authorization, response.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use tracing::error;
 use super::access::Access;
 use super::answers::{Answer, Refusal, json, text};
 use super::attempts::Attempts;
-use super::authn::{Authn, NotKnown};
-use super::connection::{NoTurn, Peer};
+use super::authn::{Authn, AuthnError};
+use super::connection::{Peer, TurnRefused};
 use super::log_options::LogOptions;
 use super::logs::Logs;
 use super::metrics::{MetricsPage, Requests, write_node, write_start};
@@ -29,21 +29,21 @@ use super::sessions::Sessions;
 use super::tls::Tls;
 use super::{ApiParts, ApiSettings};
 use crate::healthz::{API_CHECKS, Health};
-use crate::rarely::Rarely;
+use crate::log_limiter::LogLimiter;
 use crate::watched::WatchedNode;
 
-/// A loop that does not answer within this hangs.
+/// A sync loop that does not respond within this hangs.
 const VIEW_WITHIN: Duration = Duration::from_secs(5);
-/// What the runtime runs is a line in `/metrics`: not worth waiting for a runtime that hangs.
+/// The number of running containers is one metric: not worth waiting for a hanging runtime.
 const LIST_WITHIN: Duration = Duration::from_secs(5);
 
 const TOO_MANY_HEADS: &str = "too many requests before the first was answered\n";
 const TOO_MANY_TOKENS: &str = "too many tokens from this address were refused: try again later\n";
 
-/// Answers requests.
+/// Serves requests.
 pub(super) struct Handler {
     offers: Offers,
-    /// Who asks and what they may do; `None` where everybody may.
+    /// Authentication and authorization; `None` if all requests are allowed.
     guard: Option<(Authn, Access)>,
     node: Arc<dyn WatchedNode>,
     runtime: Arc<dyn RuntimeView>,
@@ -60,7 +60,7 @@ pub(super) struct Handler {
 }
 
 impl Handler {
-    /// With `tls`, callers have to show who they are.
+    /// With `tls`, requests are authenticated.
     pub(super) fn new(parts: ApiParts, offers: Offers, tls: Option<Arc<Tls>>) -> Self {
         let ApiParts { node, runtime, logs, health, reviews, clock, node_name, configz, settings, .. } = parts;
         let guard = tls.map(|tls| {
@@ -70,9 +70,9 @@ impl Handler {
                 tokens,
                 anonymous: settings.anonymous,
                 attempts: Attempts::new(clock.clone()),
-                failures: Rarely::new(clock.clone()),
+                failures: LogLimiter::new(clock.clone()),
             };
-            let failures = Rarely::new(clock.clone());
+            let failures = LogLimiter::new(clock.clone());
             (authn, Access { mode: settings.authorization, reviews, node: node_name.clone(), failures })
         });
         Self {
@@ -94,41 +94,41 @@ impl Handler {
     }
 
     pub(super) async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
-        // A panic is this request's alone (HTTP-07).
+        // A panic affects this request only (HTTP-07).
         let one_by_one = request.version() < Version::HTTP_2;
         let mut answer = match AssertUnwindSafe(self.guarded(peer, request)).catch_unwind().await {
             Ok(answer) => answer,
             Err(_panic) => {
-                error!("Answering a request panicked: this is a bug");
+                error!("Panic while serving a request: this is a bug");
                 text(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n")
             }
         };
-        // To try again costs a handshake: a connection is no place to guess tokens. Other refusals end nothing at once: a
-        // connection of HTTP/2 may carry requests of many, of which others may be let in.
+        // After a rejected token the connection is closed, so that guessing tokens costs handshakes. A 403 does not close it: an
+        // HTTP/2 connection may carry requests of several users.
         if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
-            peer.dismiss();
+            peer.close_after_responses();
             if one_by_one {
-                // Requests that came with this one are not even read.
+                // Pipelined requests are not read.
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
         }
         answer
     }
 
-    /// Whether the request may be carried out: who asks, what they may do, and whether there is room for them.
-    async fn let_in(&self, peer: &Peer, request: &Request<Incoming>, path: &str) -> Result<(), Answer> {
+    /// Authenticates and authorizes a request, and admits its connection.
+    async fn authorize(&self, peer: &Peer, request: &Request<Incoming>, path: &str) -> Result<(), Answer> {
         let (method, headers) = (request.method(), request.headers());
         // Held until the connection is admitted.
         let _turn = match peer.turn(head_size(request)).await {
             Ok(turn) => turn,
-            Err(NoTurn::Dismissed) => return Err(text(StatusCode::UNAUTHORIZED, "Unauthorized")),
-            Err(NoTurn::TooMany) => return Err(text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_HEADS)),
+            Err(TurnRefused::Closing) => return Err(text(StatusCode::UNAUTHORIZED, "Unauthorized")),
+            Err(TurnRefused::TooMany) => return Err(text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_HEADS)),
         };
         if let Some((authn, access)) = &self.guard {
-            let caller = match authn.who(peer, headers).await {
+            let caller = match authn.authenticate(peer, headers).await {
                 Ok(caller) => caller,
-                Err(NotKnown::Unauthorized) => return Err(text(StatusCode::UNAUTHORIZED, "Unauthorized")),
-                Err(NotKnown::TooOften) => return Err(text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_TOKENS)),
+                Err(AuthnError::Unauthorized) => return Err(text(StatusCode::UNAUTHORIZED, "Unauthorized")),
+                Err(AuthnError::TooOften) => return Err(text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_TOKENS)),
             };
             if let Some(refusal) = access.refusal(&caller, method, path).await {
                 return Err(refusal);
@@ -148,12 +148,12 @@ impl Handler {
         if asked == Route::Unknown {
             return unknown();
         }
-        if let Err(refusal) = self.let_in(peer, &request, &path).await {
+        if let Err(refusal) = self.authorize(peer, &request, &path).await {
             return refusal;
         }
-        // A session is in flight until it ends, and any other answer until it has been read.
+        // A session is in flight until it ends, any other request until its response has been read.
         request.extensions_mut().insert(Arc::clone(&in_flight));
-        let answer = self.carry_out(peer, request, asked, &path).await;
+        let answer = self.dispatch(peer, request, asked, &path).await;
         let answer = answer.unwrap_or_else(|(status, why)| text(status, why));
         answer.map(|body| {
             let held = move |frame| {
@@ -164,7 +164,7 @@ impl Handler {
         })
     }
 
-    async fn carry_out(
+    async fn dispatch(
         &self,
         peer: &Peer,
         request: Request<Incoming>,
@@ -210,14 +210,14 @@ impl Handler {
             }
             Route::Missing(what) => {
                 let ApiSettings { system_logs, profiling, debug_flags, .. } = self.settings;
-                let (status, words) = what.refusal(match what {
+                let (status, message) = what.refusal(match what {
                     Missing::SystemLogs => system_logs,
                     Missing::Profiles => profiling,
                     Missing::LogLevel => debug_flags,
                 });
-                Err((status, words.to_owned()))
+                Err((status, message.to_owned()))
             }
-            Route::Refused(status, words) => Err((status, words.to_owned())),
+            Route::Refused(status, message) => Err((status, message.to_owned())),
             Route::Unknown => Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned())),
         }
     }
@@ -252,7 +252,7 @@ impl Handler {
         metrics_page(page)
     }
 
-    /// Adds what somebody else keeps; whoever does not answer is left out, whole.
+    /// Appends another page; a page that does not come in time is omitted as a whole.
     async fn add(&self, page: &mut String, other: &dyn MetricsPage) {
         let mut own = String::new();
         if tokio::time::timeout(VIEW_WITHIN, other.write(&mut own)).await.is_ok() {
@@ -262,12 +262,12 @@ impl Handler {
 }
 
 fn no_answer() -> Refusal {
-    (StatusCode::INTERNAL_SERVER_ERROR, "the sync loop does not answer\n".to_owned())
+    (StatusCode::INTERNAL_SERVER_ERROR, "the sync loop does not respond\n".to_owned())
 }
 
-/// What a request's head takes in memory, roughly.
+/// Approximate memory of a request's head.
 fn head_size(request: &Request<Incoming>) -> usize {
-    /// A header is kept with a hash and two lengths.
+    /// A header is stored with a hash and two lengths.
     const EACH: usize = 64;
     let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + EACH);
     let uri = request.uri();

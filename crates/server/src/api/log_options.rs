@@ -1,4 +1,4 @@
-//! What part of a log a request asks for.
+//! The options of a log request.
 //! upstream: kubelet/server/server.go getContainerLogs, apis/core/v1/validation ValidatePodLogOptions (v1.36)
 
 use http::StatusCode;
@@ -8,11 +8,11 @@ use rubelet_engine::ports::{LogStreams, LogWish};
 use super::answers::Refusal;
 use crate::url::query_values;
 
-/// What is wanted, and of which instance.
+/// The options, and the instance of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LogOptions {
     pub(super) wish: LogWish,
-    /// Of the instance before this one.
+    /// The log of the previous instance.
     pub(super) previous: bool,
 }
 
@@ -33,7 +33,7 @@ impl LogOptions {
             }
         };
 
-        // What older clients say.
+        // `tail` is what older clients send.
         let tail_lines = match first("tail").filter(|tail| !tail.is_empty()).as_deref() {
             Some("all") => None,
             Some(tail) => Some(tail.parse::<i64>().map_err(|_| unreadable())?),
@@ -72,7 +72,7 @@ impl LogOptions {
     }
 }
 
-/// Anything but a no is a yes. upstream: apimachinery/pkg/runtime Convert_Slice_string_To_bool (v1.36)
+/// Every value except `0` and `false` is true. upstream: apimachinery/pkg/runtime Convert_Slice_string_To_bool (v1.36)
 fn truth(value: Option<String>) -> bool {
     value.is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn log_05_every_option_is_read_and_checked() {
+    fn log_05_every_option_is_parsed_and_validated() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let time = |text: &str| Some(text.parse().unwrap());
         let all = LogWish::default;

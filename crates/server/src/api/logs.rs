@@ -1,4 +1,4 @@
-//! `/containerLogs`: which instance's log it is, and the log itself (LOG-05, LOG-06).
+//! `/containerLogs`: selects the instance of the container and serves its log (LOG-05, LOG-06).
 //! upstream: kubelet_pods.go GetKubeletContainerLogs, validateContainerLogStatus (v1.36)
 
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use super::answers::{Answer, Body, stream, text};
 use super::log_options::LogOptions;
 use crate::watched::WatchedNode;
 
-/// After something happened on the node, how long before it is asked whether the container still runs: what follows
-/// from it takes a moment, and a busy node is not asked for each of its pods' doings.
+/// Pause between a change on the node and the check whether the container still runs: the status follows a moment later, and
+/// on a busy node not every change leads to a check.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Logs that are read at a time. Each costs two descriptors and some hundred kilobytes of buffers.
+/// Concurrent log readers. Each costs two file descriptors and some hundred kilobytes of buffers.
 pub(super) const MOST_READERS: usize = 512;
 
-/// What it takes to read logs.
+/// Serves logs.
 pub(super) struct Logs {
     node: Arc<dyn WatchedNode>,
     runtime: Arc<dyn RuntimeView>,
@@ -59,7 +59,7 @@ impl Logs {
                 "too many logs of this node are being read: try again later\n",
             );
         };
-        // From here on the answer has begun: what goes wrong is told in the log's place, as upstream tells it.
+        // From here on errors are sent in the body with status 200, as upstream does.
         let raw: ContainerId = id.split_once("://").map_or(id.as_str(), |(_, raw)| raw).into();
         let unknown = || text(StatusCode::OK, format!("unable to retrieve container logs for {id}"));
         let uid = &pod.reference.uid;
@@ -68,16 +68,16 @@ impl Logs {
         match self.reader.open(&found.log_path, &options.wish).await {
             Ok(log) => {
                 let (node, runtime, clock) = (Arc::clone(&self.node), Arc::clone(&self.runtime), self.clock.clone());
-                let ended = Ending { node, runtime, clock }.wait(uid.clone(), raw);
+                let ended = ContainerExit { node, runtime, clock }.wait(uid.clone(), raw);
                 let ended = options.wish.follow.then(|| Box::pin(ended) as _);
-                stream(body(Reading { log, ended, _place: place }))
+                stream(body(LogStream { log, ended, _place: place }))
             }
             Err(err) => text(StatusCode::OK, format!("failed to open log file: {}", Chain(&err))),
         }
     }
 }
 
-/// The id of the instance whose log is asked for, or why there is none.
+/// The id of the requested instance, or why there is none.
 fn instance(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Result<String, String> {
     let lists = [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
     let mut all = lists.into_iter().flatten().flatten();
@@ -99,7 +99,7 @@ fn instance(status: &PodStatus, pod: &str, container: &str, previous: bool) -> R
         return Ok(container_id.clone().unwrap_or_default());
     }
     if let Some(ended) = ended {
-        // Without an id, the instance that ended was never made: the one before it has the log.
+        // Without an id the terminated instance was never created: the one before it has the log.
         return known(&ended.container_id).or(last_id).map_or_else(|| about("is terminated"), Ok);
     }
     if last.is_some() {
@@ -113,15 +113,14 @@ fn instance(status: &PodStatus, pod: &str, container: &str, previous: bool) -> R
     }
 }
 
-/// Waits for a container's end without asking on and on: the node's loop is told of each end, and it says when it was
-/// told something.
-struct Ending {
+/// Waits for a container's exit without polling: a check follows each change that the sync loop announces.
+struct ContainerExit {
     node: Arc<dyn WatchedNode>,
     runtime: Arc<dyn RuntimeView>,
     clock: Clock,
 }
 
-impl Ending {
+impl ContainerExit {
     async fn wait(self, uid: PodUid, id: ContainerId) {
         let mut news = self.node.news();
         loop {
@@ -129,7 +128,7 @@ impl Ending {
             if !self.runs(&uid, &id).await {
                 return;
             }
-            // When the loop has ended, the process ends.
+            // The sync loop has ended: the process is ending.
             if news.changed().await.is_err() {
                 return;
             }
@@ -146,17 +145,17 @@ impl Ending {
                 .and_then(|found| found.split_once("://"))
                 .is_some_and(|(_, raw)| raw == id.as_str())
         };
-        let told = found.is_some_and(|found| {
+        let runs = found.is_some_and(|found| {
             let status = found.status;
             let lists =
                 [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
             let found = lists.into_iter().flatten().flatten().find(ours);
             found.and_then(|found| found.state.as_ref()).is_some_and(|state| state.running.is_some())
         });
-        if told {
+        if runs {
             return true;
         }
-        // A status may be older than the container. A runtime that cannot be asked may still run it.
+        // The status may be older than the container. If the runtime does not respond, the container may still run.
         match RuntimeView::inspect(self.runtime.as_ref(), uid, self.clock.mono()).await {
             Ok(seen) => seen.containers.iter().any(|container| container.id == *id && container.state.is_running()),
             Err(_) => true,
@@ -164,16 +163,16 @@ impl Ending {
     }
 }
 
-struct Reading {
+struct LogStream {
     log: Box<dyn LogText>,
-    /// While it is followed, the end of its container.
+    /// For a followed log, the exit of its container.
     ended: Option<BoxFuture<'static, ()>>,
-    /// One of the logs that are read at a time.
+    /// The permit of this reader.
     _place: OwnedSemaphorePermit,
 }
 
-/// The log as a body: read as the peer takes it, and ended when the container has.
-fn body(reading: Reading) -> Body {
+/// The log as a body: read at the client's pace, and ended after the container's exit.
+fn body(reading: LogStream) -> Body {
     let pieces = stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
         match reading.next().await {
@@ -185,12 +184,12 @@ fn body(reading: Reading) -> Body {
     StreamBody::new(pieces).boxed_unsync()
 }
 
-impl Reading {
+impl LogStream {
     async fn next(&mut self) -> Result<Option<Vec<u8>>, rubelet_engine::ports::FileError> {
         if let Some(ended) = &mut self.ended {
             tokio::select! {
                 biased;
-                // Both may be dropped: the log says so of itself, and the other is kept.
+                // Both are cancel-safe: the log documents it, and the other future is kept.
                 piece = self.log.next() => return piece,
                 () = ended => {}
             }

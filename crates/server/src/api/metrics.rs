@@ -1,5 +1,5 @@
-//! `/metrics`: what this server counts, what the runtime runs, and the pages of others; `/metrics/probes`. Names and
-//! labels are upstream's (HTTP-06, section 28.1).
+//! `/metrics`: the server's own metrics, the number of running pods, and the pages of other crates; `/metrics/probes`. Names
+//! and labels are upstream's (HTTP-06, section 28.1).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,20 +16,20 @@ use rubelet_engine::metrics::{Metrics, write_probes};
 use rubelet_engine::prober::ProberHandle;
 use rubelet_engine::sync_loop::SyncLoopHandle;
 
-/// Metrics that somebody else keeps.
+/// Metrics of another component.
 #[async_trait]
 pub trait MetricsPage: Send + Sync {
-    /// Writes them in Prometheus' text form: for each its `HELP` and `TYPE`, then its samples. May wait as long as whoever
-    /// keeps them hangs.
+    /// Writes the metrics in Prometheus' text format, each with `HELP`, `TYPE` and samples. May wait as long as the component
+    /// hangs.
     async fn write(&self, out: &mut String);
 }
 
-/// What the engine counts, and how many pods there are of each kind.
+/// The engine's metrics, and the number of pods of each kind.
 #[derive(Clone, Debug)]
 pub struct EnginePage {
-    /// What is counted as it happens.
+    /// The engine's counters.
     pub metrics: Arc<Metrics>,
-    /// Who knows the pods.
+    /// The sync loop, for the number of pods.
     pub sync_loop: SyncLoopHandle,
 }
 
@@ -43,10 +43,10 @@ impl MetricsPage for EnginePage {
     }
 }
 
-/// What came of probes (PRB-15).
+/// Probe results (PRB-15).
 #[derive(Clone, Debug)]
 pub struct ProbePage {
-    /// Who asks them.
+    /// The prober.
     pub prober: ProberHandle,
 }
 
@@ -59,7 +59,7 @@ impl MetricsPage for ProbePage {
     }
 }
 
-/// What has been asked of the server.
+/// Request metrics of the server.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     counts: Mutex<BTreeMap<Labels, Count>>,
@@ -76,14 +76,14 @@ struct Labels {
 struct Count {
     total: u64,
     inflight: u64,
-    /// How many took no longer than each of [`BUCKETS`].
+    /// Requests that took no longer than each of [`BUCKETS`].
     within: [u64; BUCKETS.len()],
-    /// Those that came to an end, and how long they took together.
+    /// Finished requests, and their total duration.
     done: u64,
     took: Duration,
 }
 
-/// Upper bounds of durations, as they are written. upstream: kubelet/server/metrics HTTPRequestsDuration (v1.36)
+/// Upper bounds of the duration buckets, with their labels. upstream: kubelet/server/metrics HTTPRequestsDuration (v1.36)
 const BUCKETS: [(Duration, &str); 11] = [
     (Duration::from_millis(5), "0.005"),
     (Duration::from_millis(10), "0.01"),
@@ -98,7 +98,7 @@ const BUCKETS: [(Duration, &str); 11] = [
     (Duration::from_secs(10), "10"),
 ];
 
-/// A request that is being answered, until dropped.
+/// A request being served, until dropped.
 pub(super) struct InFlight {
     requests: Arc<Requests>,
     labels: Labels,
@@ -145,7 +145,7 @@ impl Requests {
     /// Writing to a string cannot fail.
     pub(super) fn write(&self, out: &mut String, server_type: &str) {
         let counts = self.counts().clone();
-        let told: Vec<(String, Count)> = counts
+        let samples: Vec<(String, Count)> = counts
             .iter()
             .map(|(Labels { method, path, long_running }, count)| {
                 let labels = format!(
@@ -155,11 +155,11 @@ impl Requests {
             })
             .collect();
         head(out, "kubelet_http_inflight_requests", "gauge", "Requests that are being answered.");
-        for (labels, count) in &told {
+        for (labels, count) in &samples {
             let _ = writeln!(out, "kubelet_http_inflight_requests{{{labels}}} {}", count.inflight);
         }
         head(out, DURATION, "histogram", "How long answers took, in seconds.");
-        for (labels, count) in &told {
+        for (labels, count) in &samples {
             for (within, (_, bound)) in count.within.iter().zip(BUCKETS) {
                 let _ = writeln!(out, "{DURATION}_bucket{{{labels},le=\"{bound}\"}} {within}");
             }
@@ -168,7 +168,7 @@ impl Requests {
             let _ = writeln!(out, "{DURATION}_count{{{labels}}} {}", count.done);
         }
         head(out, "kubelet_http_requests_total", "counter", "Requests since the start.");
-        for (labels, count) in &told {
+        for (labels, count) in &samples {
             let _ = writeln!(out, "kubelet_http_requests_total{{{labels}}} {}", count.total);
         }
     }
@@ -180,7 +180,7 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// The node, and what the runtime runs on it.
+/// Metrics of the node and of the runtime's pods.
 pub(super) fn write_node(out: &mut String, node: &str, since: Timestamp, pods: Option<&[PodSummary]>) {
     head(out, "kubelet_node_name", "gauge", "The node's name; always 1.");
     let _ = writeln!(out, "kubelet_node_name{{node=\"{}\"}} 1", node.replace(['\\', '"', '\n'], "_"));
@@ -203,7 +203,7 @@ pub(super) fn write_node(out: &mut String, node: &str, since: Timestamp, pods: O
     write_start(out, since);
 }
 
-/// Every page has this.
+/// The start time, which every page has.
 pub(super) fn write_start(out: &mut String, since: Timestamp) {
     head(out, "process_start_time_seconds", "gauge", "When the process was started, in seconds since 1970.");
     let _ = writeln!(out, "process_start_time_seconds {}", since.as_second());

@@ -1,4 +1,4 @@
-//! The pods that the node knows: lists of them, and what sessions need of one.
+//! `/pods` and `/runningpods/`, and lookups for sessions.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use rubelet_engine::sync_loop::{KnownPod, NodeView};
 
 use super::answers::{Answer, json, text};
 
-/// As upstream writes a pod in the errors of sessions.
+/// The name of a pod as upstream writes it in errors of sessions.
 #[doc(alias = "GetPodFullName")]
 pub(super) fn full_name(pod: &KnownPod) -> String {
     format!("{}_{}", pod.reference.name, pod.reference.namespace)
 }
 
-/// Whether the pod has a container of this name, of any kind; and whether that has a terminal.
+/// Whether the container, of any kind, has a terminal; `None` if the pod has no such container.
 #[doc(alias = "GetContainerSpec")]
 pub(super) fn tty(pod: &KnownPod, container: &str) -> Option<bool> {
     let spec = pod.pod.spec.as_ref()?;
@@ -31,7 +31,7 @@ pub(super) fn tty(pod: &KnownPod, container: &str) -> Option<bool> {
     Some(tty.unwrap_or(false))
 }
 
-/// `/pods`: every pod that the node was given, with its newest status.
+/// `/pods`: every pod of the node's sources, with its newest status.
 #[doc(alias = "GetPods")]
 pub(super) fn list(view: &NodeView) -> Answer {
     let workers = view.pods.iter().filter_map(|worker| Some((worker.spec.as_ref()?, &worker.status)));
@@ -43,7 +43,7 @@ pub(super) fn list(view: &NodeView) -> Answer {
     encoded(workers.chain(rejected).map(with_status).collect())
 }
 
-/// `/runningpods/`: what the runtime runs, with no more of it than the runtime tells.
+/// `/runningpods/`: the pods in the runtime, with the fields that the runtime knows.
 /// upstream: container/runtime.go ToAPIPod (v1.36)
 pub(super) fn running(pods: Result<Vec<PodSummary>, RpcError>) -> Answer {
     let pods = match pods {

@@ -1,11 +1,11 @@
-//! From a request's method and path to what it asks for. Pure; a path that is odd in any way asks for nothing.
+//! Routes a request by method and path. Pure; a path that is not in canonical form has no route.
 //! upstream: kubelet/server/server.go NewServer (v1.36)
 
 use http::{Method, StatusCode};
 
 use crate::url::decode;
 
-/// What a port offers.
+/// The endpoints that a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offers {
     Everything,
@@ -15,7 +15,7 @@ pub(super) enum Offers {
     ReadOnly,
 }
 
-/// A container, as a path names it.
+/// A container, as named in a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) namespace: String,
@@ -38,34 +38,34 @@ pub(super) enum Route {
     Attach(Target),
     PortForward(Target),
     Run(Target),
-    /// Upstream has it, this agent does not.
+    /// An endpoint of upstream that rubelet does not have.
     Missing(Missing),
-    /// It is not offered, with the words for it. Told only to those who may ask.
+    /// An endpoint that is not served here, with the status and text. Answered only after authorization.
     Refused(StatusCode, &'static str),
-    /// There is nothing of the kind. Told to everybody, as upstream does.
+    /// No such endpoint. Answered without authorization, as upstream does.
     Unknown,
 }
 
 impl Route {
-    /// What is longer than a question and its answer. The same word as upstream's metrics use.
+    /// Whether the request outlives its response head, in the sense of upstream's metrics.
     pub(super) fn is_long_running(&self) -> bool {
         matches!(self, Self::Exec(_) | Self::Attach(_))
     }
 }
 
-/// What upstream serves and this agent does not. Configuration can switch each of them off.
+/// An endpoint of upstream that rubelet does not have. Each can be switched off by configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     /// Files of `/var/log`.
     SystemLogs,
     /// Profiles of the process.
     Profiles,
-    /// The level of the log, changed while the process runs.
+    /// Changing the log level at run time.
     LogLevel,
 }
 
 impl Missing {
-    /// What is said of it: upstream's words where it is switched off, else that it is not there.
+    /// The response: upstream's text if the endpoint is switched off, otherwise that rubelet does not have it.
     pub(super) fn refusal(self, switched_on: bool) -> (StatusCode, &'static str) {
         match (self, switched_on) {
             (Self::SystemLogs, false) => (StatusCode::METHOD_NOT_ALLOWED, "logs endpoint is disabled.\n"),
@@ -90,8 +90,8 @@ const NO_METHOD: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "405: Me
 const NO_PAGE: Route = Route::Refused(StatusCode::NOT_FOUND, "404: Page Not Found");
 const NO_DEBUGGING: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "Debug endpoints are disabled.\n");
 
-/// The path as it was meant, or nothing if it is not in its plain form: Go redirects those, and a redirect in the way of a
-/// session has been an attack.
+/// The decoded path, or `None` if it is not in canonical form. Go redirects such paths; a redirect in front of a session has
+/// been an attack vector.
 pub(super) fn plain(path: &str) -> Option<String> {
     let path = decode(path);
     let rest = path.strip_prefix('/')?;
@@ -101,7 +101,7 @@ pub(super) fn plain(path: &str) -> Option<String> {
     (good && clean).then_some(path)
 }
 
-/// What is asked for. `path` is plain.
+/// The route of a request. `path` is canonical.
 pub(super) fn route(offers: Offers, method: &Method, path: &str) -> Route {
     let get = |route: Route| if method == Method::GET { route } else { NO_METHOD };
     let mut segments = path.trim_matches('/').split('/');
@@ -112,7 +112,7 @@ pub(super) fn route(offers: Offers, method: &Method, path: &str) -> Route {
         ("pods", [], _) => get(Route::Pods),
         ("metrics", [], _) => get(Route::Metrics),
         ("metrics", ["probes"], _) => get(Route::ProbeMetrics),
-        // Not here yet: stats, the other pages of metrics, checkpoints, the pages about the process.
+        // Not implemented: stats, the other metrics pages, checkpoints, statusz and flagz.
         ("pods" | "stats" | "metrics" | "healthz", _, _) => NO_PAGE,
         (root, rest, Offers::NoDebugging | Offers::ReadOnly) => match (root, rest) {
             ("run" | "exec" | "attach" | "portForward" | "containerLogs" | "runningpods" | "logs", _)
@@ -150,7 +150,7 @@ pub(super) fn route(offers: Offers, method: &Method, path: &str) -> Route {
     }
 }
 
-/// Sessions may begin with either method: a browser's can only begin with GET.
+/// A session may start with either method: browsers can only use GET.
 fn session(method: &Method, route: Route) -> Route {
     if method == Method::GET || method == Method::POST { route } else { NO_METHOD }
 }
@@ -164,7 +164,7 @@ fn target(namespace: &str, pod: &str, uid: Option<&&str>, container: &str) -> Ta
     }
 }
 
-/// The value of the label `path` of a request's metrics: one of few, whatever is asked for (CVE-2020-8551).
+/// The label `path` of the request metrics: a bounded set, whatever clients request (CVE-2020-8551).
 /// upstream: kubelet/server/server.go getMetricBucket (v1.36)
 pub(super) fn bucket(path: &str) -> &'static str {
     const BUCKETS: [&str; 17] = [
@@ -205,11 +205,11 @@ mod tests {
             let found = match plain(path) {
                 Some(path) => match route(offers, &method.parse().unwrap(), &path) {
                     Route::Refused(status, words) => format!("{} {words}", status.as_u16()),
-                    Route::Exec(target) => format!("exec {}", told(&target)),
-                    Route::Attach(target) => format!("attach {}", told(&target)),
-                    Route::Run(target) => format!("run {}", told(&target)),
-                    Route::PortForward(target) => format!("portForward {}", told(&target)),
-                    Route::ContainerLogs(target) => format!("logs {}", told(&target)),
+                    Route::Exec(target) => format!("exec {}", show(&target)),
+                    Route::Attach(target) => format!("attach {}", show(&target)),
+                    Route::Run(target) => format!("run {}", show(&target)),
+                    Route::PortForward(target) => format!("portForward {}", show(&target)),
+                    Route::ContainerLogs(target) => format!("logs {}", show(&target)),
                     other => format!("{other:?}"),
                 },
                 None => "odd".to_owned(),
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    fn told(target: &Target) -> String {
+    fn show(target: &Target) -> String {
         let Target { namespace, pod, uid, container } = target;
         format!("{namespace}/{pod}/{}/{container}", uid.as_deref().unwrap_or_default())
     }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn http_01_without_debugging_handlers_the_same_as_on_the_read_only_port() {
+    fn http_01_without_debugging_handlers_the_routes_are_those_of_the_read_only_port() {
         for offers in [Offers::NoDebugging, Offers::ReadOnly] {
             check(
                 offers,
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_odd_asks_for_nothing() {
+    fn a_path_that_is_not_canonical_has_no_route() {
         check(
             Offers::Everything,
             &[
@@ -311,14 +311,14 @@ mod tests {
                 ("GET /pods//", "odd"),
                 ("GET pods", "odd"),
                 ("OPTIONS *", "odd"),
-                // As in Go, an escaped slash is a slash: what is allowed and what is done look at the same path.
+                // As in Go, an escaped slash is a slash: authorization and routing see the same path.
                 ("GET /containerLogs/ns/pod%2Fc", "logs ns/pod//c"),
             ],
         );
     }
 
     #[test]
-    fn http_06_metrics_have_few_paths() {
+    fn http_06_the_path_label_of_metrics_is_bounded() {
         for (path, label) in [
             ("/exec/ns/pod/c", "exec"),
             ("/metrics", "metrics"),

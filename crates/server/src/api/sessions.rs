@@ -1,5 +1,5 @@
-//! `/exec`, `/attach`, `/portForward`, `/run`: sessions with containers. The runtime serves them; we find the container,
-//! ask for an address, and connect the two ends (HTTP-03).
+//! `/exec`, `/attach`, `/portForward`, `/run`: sessions with containers. The runtime serves them; this module finds the
+//! container, requests a streaming URL, and proxies the session (HTTP-03).
 //! upstream: kubelet/server/server.go getExec, getAttach, getPortForward, getRun; kubelet_pods.go GetExec, … (v1.36)
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::routes::Target;
 use super::upgrade::{self, wants_upgrade};
 use crate::url::query_values;
 
-/// What it takes to begin a session.
+/// Starts sessions.
 pub(super) struct Sessions {
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) clock: Clock,
@@ -57,7 +57,7 @@ impl Sessions {
         if target.uid.as_ref().is_some_and(|uid| *uid != pod.reference.uid.to_string()) {
             return Err(failed(format!("pod {} not found", full_name(pod))));
         }
-        // Whether there is a terminal was decided when the container was made.
+        // Whether there is a terminal was fixed when the container was created.
         let tty = tty(pod, &target.container).ok_or_else(missing)?;
         needs_upgrade(request.headers())?;
         let Session::Url(address) = self.runtime.attach(&id, StdStreams { tty, ..wanted }).await.map_err(refused)?;
@@ -83,7 +83,7 @@ impl Sessions {
         Ok(upgrade::proxy(peer, request, &address, self.idle).await)
     }
 
-    /// A command to its end, with all that it printed. It has no timeout; whoever goes away ends the wait.
+    /// Runs a command to its end and returns its output. There is no timeout; the wait ends if the client disconnects.
     pub(super) async fn run(&self, query: Option<&str>, pod: &KnownPod, target: &Target) -> Result<Answer, Refusal> {
         let command = query_values(query, "cmd").into_iter().next().unwrap_or_default();
         let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
@@ -112,7 +112,7 @@ fn running(seen: &PodObservation, target: &Target) -> Option<ContainerId> {
 fn std_streams(query: Option<&str>) -> Result<StdStreams, Refusal> {
     let on = |key: &str| query_values(query, key).first().is_some_and(|value| value == "1");
     let (stdin, stdout, tty) = (on("input"), on("output"), on("tty"));
-    // A terminal has one output.
+    // A terminal has only one output stream.
     let stderr = on("error") && !tty;
     if !stdin && !stdout && !stderr {
         return Err((StatusCode::BAD_REQUEST, "you must specify at least 1 of stdin, stdout, stderr".to_owned()));
@@ -120,7 +120,7 @@ fn std_streams(query: Option<&str>) -> Result<StdStreams, Refusal> {
     Ok(StdStreams { stdin, stdout, stderr, tty })
 }
 
-/// A WebSocket names its ports at once; SPDY does so stream by stream.
+/// A WebSocket client names its ports in the query; SPDY names them per stream.
 /// upstream: cri-streaming/pkg/streaming/portforward/websocket.go NewV4Options (v1.36)
 fn ports(headers: &HeaderMap, query: Option<&str>) -> Result<Vec<u16>, Refusal> {
     if !upgrade::is_websocket(headers) {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn http_03_streams_are_asked_for_as_upstream_does() {
+    fn http_03_streams_are_selected_as_upstream_does() {
         for (query, expected) in [
             ("output=1&error=1", Some((false, true, true, false))),
             ("input=1&output=1&tty=1&error=1", Some((true, true, false, true))),

@@ -1,9 +1,9 @@
-//! Who has a connection: how many may at a time, in all and from one address, and who gives way.
+//! The open connections of a port, and their limits, in total and per address.
 //!
-//! A connection waits until a request of it was let in, and is admitted from then on. Few may wait, and none for long;
-//! when there is no room the oldest of the address that has the most gives way, so that many silent connections of one
-//! address shut out nobody at another. Of the admitted places one address can take most but not all: every connection of
-//! the API server comes from one address, and others must still reach the node.
+//! A connection is waiting until one of its requests is authorized, and admitted from then on. The number of waiting
+//! connections is small; when it is exceeded, the oldest one of the address with the most is closed, so that many silent
+//! connections from one address do not lock out other addresses. One address may have most of the admitted connections but
+//! not all: the API server connects from one address, and other clients must still reach the node.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,23 +11,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// Connections of which no request was let in yet, in all …
+/// Waiting connections, in total …
 pub(super) const MOST_WAITING: usize = 256;
 /// … and from one address.
 pub(super) const MOST_WAITING_OF_ONE: usize = 64;
-/// Connections of which a request was let in, in all …
+/// Admitted connections, in total …
 const MOST_ADMITTED: usize = 4096;
 /// … and from one address: a quarter is left for others.
 const MOST_ADMITTED_OF_ONE: usize = MOST_ADMITTED / 4 * 3;
 
-/// Where a connection comes from, as far as limits go: an IPv4 address, or the network of an IPv6 address, of which one
-/// machine can have any number.
+/// The origin of a connection, for limits: an IPv4 address, or the /64 network of an IPv6 address, because one machine can
+/// have any number of addresses in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin(IpAddr);
 
 impl Origin {
     pub(super) fn of(address: IpAddr) -> Self {
-        /// The upper half of an IPv6 address names the network.
+        /// The upper half of an IPv6 address is the network.
         const NETWORK: u128 = u128::MAX << 64;
         Self(match address.to_canonical() {
             IpAddr::V4(address) => IpAddr::V4(address),
@@ -44,10 +44,10 @@ pub(super) struct Table {
 
 #[derive(Debug, Default)]
 struct Rows {
-    /// The number of the next connection: a smaller one is older.
+    /// The number of the next connection: smaller numbers are older.
     next: u64,
     waiting: BTreeMap<u64, Waiting>,
-    /// Of every address that has a connection.
+    /// Of every address with a connection.
     counts: BTreeMap<Origin, Counts>,
     admitted: usize,
 }
@@ -55,7 +55,7 @@ struct Rows {
 #[derive(Debug)]
 struct Waiting {
     origin: Origin,
-    gives_way: CancellationToken,
+    evicted: CancellationToken,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +65,7 @@ struct Counts {
 }
 
 impl Table {
-    /// A place for a new connection. If there is none, the oldest that waits gives way.
+    /// A place for a new connection. If there is none, the oldest waiting connection is closed.
     pub(super) fn enter(self: &Arc<Self>, origin: Origin) -> Place {
         let mut rows = self.rows();
         if rows.counts.get(&origin).is_some_and(|counts| counts.waiting >= MOST_WAITING_OF_ONE) {
@@ -78,10 +78,10 @@ impl Table {
         }
         let number = rows.next;
         rows.next += 1;
-        let gives_way = CancellationToken::new();
-        rows.waiting.insert(number, Waiting { origin, gives_way: gives_way.clone() });
+        let evicted = CancellationToken::new();
+        rows.waiting.insert(number, Waiting { origin, evicted: evicted.clone() });
         rows.counts.entry(origin).or_default().waiting += 1;
-        Place { table: Arc::clone(self), number, origin, gives_way, admitted: Mutex::new(false) }
+        Place { table: Arc::clone(self), number, origin, evicted, admitted: Mutex::new(false) }
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -93,7 +93,7 @@ impl Rows {
     fn close_oldest_of(&mut self, origin: Origin) {
         let oldest = self.waiting.iter().find(|(_, waiting)| waiting.origin == origin).map(|(number, _)| *number);
         if let Some(waiting) = oldest.and_then(|number| self.stop_waiting(number)) {
-            waiting.gives_way.cancel();
+            waiting.evicted.cancel();
         }
     }
 
@@ -118,17 +118,17 @@ pub(super) struct Place {
     table: Arc<Table>,
     number: u64,
     pub(super) origin: Origin,
-    gives_way: CancellationToken,
+    evicted: CancellationToken,
     admitted: Mutex<bool>,
 }
 
 impl Place {
-    /// Returns when the connection has to give way to another. Never, once it is admitted.
-    pub(super) fn gives_way(&self) -> CancellationToken {
-        self.gives_way.clone()
+    /// Cancelled when the connection is to be closed in favour of another. Never, once it is admitted.
+    pub(super) fn evicted(&self) -> CancellationToken {
+        self.evicted.clone()
     }
 
-    /// A request was let in: from now on the connection does not give way. `false` if there is no room for it.
+    /// Admits the connection after an authorized request. `false` if there is no room.
     pub(super) fn admit(&self) -> bool {
         let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
         if *admitted {
@@ -173,32 +173,32 @@ mod tests {
     }
 
     fn open(places: &[Place]) -> usize {
-        places.iter().filter(|place| !place.gives_way().is_cancelled()).count()
+        places.iter().filter(|place| !place.evicted().is_cancelled()).count()
     }
 
     #[test]
-    fn one_address_gives_way_to_itself_and_nobody_else_does() {
+    fn excess_connections_of_one_address_close_only_its_own() {
         let table = Arc::new(Table::default());
         let other = table.enter(origin("10.0.0.9"));
         let many: Vec<Place> = (0..1000).map(|_| table.enter(origin("10.0.0.1"))).collect();
         assert_eq!(open(&many), MOST_WAITING_OF_ONE);
         assert_eq!(open(&many[1000 - MOST_WAITING_OF_ONE..]), MOST_WAITING_OF_ONE, "the newest stay");
-        assert!(!other.gives_way().is_cancelled() && other.admit());
+        assert!(!other.evicted().is_cancelled() && other.admit());
     }
 
     #[test]
-    fn many_addresses_give_way_the_busiest_first_and_its_oldest_first() {
+    fn the_oldest_connection_of_the_busiest_address_is_closed_first() {
         let table = Arc::new(Table::default());
         let quiet = table.enter(origin("192.168.0.1"));
         let many: Vec<Place> = (0..4000_u32).map(|n| table.enter(origin(&format!("10.0.0.{}", n % 40)))).collect();
         assert!(open(&many) < MOST_WAITING, "{} are open", open(&many));
-        assert!(!quiet.gives_way().is_cancelled(), "an address with one connection keeps it");
+        assert!(!quiet.evicted().is_cancelled(), "an address with one connection keeps it");
         drop(many);
-        assert_eq!(table.rows().counts.len(), 1, "what has left is forgotten");
+        assert_eq!(table.rows().counts.len(), 1, "closed connections are forgotten");
     }
 
     #[test]
-    fn one_address_cannot_take_every_place_of_those_let_in() {
+    fn one_address_cannot_take_every_admitted_place() {
         let table = Arc::new(Table::default());
         let admit = |address: &str| {
             let place = table.enter(origin(address));
@@ -215,15 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_gave_way_is_not_let_in_any_more() {
+    fn a_closed_connection_is_not_admitted() {
         let table = Arc::new(Table::default());
         let many: Vec<Place> = (0..=MOST_WAITING_OF_ONE).map(|_| table.enter(origin("10.0.0.1"))).collect();
-        assert!(many[0].gives_way().is_cancelled() && !many[0].admit());
+        assert!(many[0].evicted().is_cancelled() && !many[0].admit());
         assert!(many[1].admit() && many[1].admit() && many[1].is_admitted());
     }
 
     #[test]
-    fn addresses_of_one_network_of_ipv6_are_one() {
+    fn addresses_of_one_ipv6_network_count_as_one() {
         assert_eq!(origin("2001:db8::1"), origin("2001:db8::ffff:2"));
         assert_ne!(origin("2001:db8::1"), origin("2001:db8:0:1::1"));
         assert_eq!(origin("::ffff:10.0.0.1"), origin("10.0.0.1"));

@@ -1,4 +1,4 @@
-//! The API over real sockets on loopback: TLS, HTTP and all, with a node, a runtime and reviews that are scripted.
+//! The API over real sockets on loopback, with TLS and HTTP, and with a scripted node, runtime and reviews.
 
 mod certificates;
 mod limits;

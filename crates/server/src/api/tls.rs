@@ -1,15 +1,13 @@
-//! TLS of the node's API: the newest certificate for each handshake, client certificates asked for and kept.
+//! TLS of the node's API: the newest serving certificate for each handshake, and optional client certificates.
 //!
-//! A client certificate does not decide whether there is a connection: one that is not believed is as good as none, and
-//! its bearer may still have a token. So the handshake only proves that the peer has the key. Whether the certificate is
-//! believed is decided once for each connection, and anew when the authorities in the file change or a certificate
-//! expires.
+//! An invalid client certificate does not fail the handshake: it counts as none, and the client may still have a token. The
+//! handshake only proves possession of the key. Whether the certificate is valid is decided once per connection, and again
+//! when the file of authorities changes or a certificate expires.
 //!
-//! The peer chooses what it shows before anything is known of it. So chains are short, and are verified on
-//! blocking threads, few at a time: to find a path through many crafted certificates takes seconds.
+//! A client presents its chain before it is authenticated. Chains are therefore short, and verified on a few blocking
+//! threads: finding a path through many crafted certificates takes seconds.
 //! upstream: cmd/kubelet/app/server.go InitializeTLS, apiserver/pkg/authentication/request/x509/x509.go (v1.36)
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -21,41 +19,37 @@ use rubelet_core::time::Instant;
 use rubelet_engine::blocking::VERIFICATIONS;
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::ServingCert;
-use tokio::sync::watch;
 use tokio_rustls::rustls;
-use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use tokio_rustls::rustls::server::{
-    ClientHello, NoServerSessionStorage, ResolvesServerCert, VerifierBuilderError, WebPkiClientVerifier,
-};
-use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{
-    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion,
-};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tracing::{info, warn};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::TlsParts;
 
-/// How often the file of authorities is looked at, at most: only when somebody asks for something.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// The largest file of authorities: a bundle of all that a browser believes is a tenth of it.
+mod chain;
+mod resolver;
+
+pub(super) use chain::PresentedChain;
+use chain::{AcceptAnyChain, Verification, expiry};
+#[cfg(test)]
+pub(super) use chain::{LARGEST_CHAIN, MOST_CERTIFICATES};
+use resolver::CertificateResolver;
+
+/// Shortest interval between checks of the file of authorities. It is checked only on connections and requests.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+/// Largest file of authorities, ten times a browser's bundle.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
-/// Certificates that a client may show, in number and in bytes together. Real chains have one to three.
-pub(super) const MOST_CERTIFICATES: usize = 8;
-pub(super) const LARGEST_CHAIN: usize = 32 * 1024;
-
-/// Go's older versions, 1.0 and 1.1, are not to be had here: nobody should.
+/// Go's TLS 1.0 and 1.1 are not supported.
 const ALL: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
 const NEW_ONLY: &[&SupportedProtocolVersion] = &[&TLS13];
 
-/// TLS cannot be set up as configured.
+/// Why TLS cannot be set up as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The file of authorities cannot be read.
@@ -67,7 +61,7 @@ pub enum TlsError {
         #[source]
         source: io::Error,
     },
-    /// It is not PEM.
+    /// The file is not PEM.
     #[error("{} is not PEM", .path.display())]
     Pem {
         /// The file.
@@ -76,7 +70,7 @@ pub enum TlsError {
         #[source]
         source: pem::Error,
     },
-    /// What is in it is no authority.
+    /// A certificate in the file cannot be used as an authority.
     #[error("{} holds a certificate that cannot be used", .path.display())]
     Certificate {
         /// The file.
@@ -85,7 +79,7 @@ pub enum TlsError {
         #[source]
         source: rustls::Error,
     },
-    /// There is nothing in it.
+    /// The file has no certificate.
     #[error("{} holds no certificate", .path.display())]
     Empty {
         /// The file.
@@ -94,126 +88,95 @@ pub enum TlsError {
         #[source]
         source: VerifierBuilderError,
     },
-    /// Versions and cipher suites do not go together.
+    /// TLS versions and cipher suites do not match.
     #[error("no TLS with these versions and cipher suites")]
     Impossible(#[source] rustls::Error),
 }
 
-/// TLS as it is now.
+/// The TLS settings, kept up to date with their files.
 pub(super) struct Tls {
     provider: Arc<CryptoProvider>,
     versions: &'static [&'static SupportedProtocolVersion],
-    certificate: Arc<Newest>,
+    certificate: Arc<CertificateResolver>,
     client_ca: Option<PathBuf>,
     clock: Clock,
     state: Mutex<State>,
 }
 
-/// What a peer showed in the handshake, and whether it is believed.
-#[derive(Default)]
-pub(super) struct Shown {
-    chain: Arc<Vec<CertificateDer<'static>>>,
-    verdict: Mutex<Option<Verdict>>,
-}
-
-#[derive(Clone)]
-struct Verdict {
-    /// Which authorities were asked.
-    authorities: u64,
-    /// Until when it holds, in seconds since 1970.
-    until: u64,
-    outcome: Result<(), rustls::Error>,
-}
-
-impl Shown {
-    pub(super) fn new(chain: Vec<CertificateDer<'static>>) -> Self {
-        Self { chain: Arc::new(chain), verdict: Mutex::default() }
-    }
-
-    /// The peer's own certificate.
-    pub(super) fn leaf(&self) -> Option<&CertificateDer<'static>> {
-        self.chain.first()
-    }
-
-    fn verdict(&self) -> MutexGuard<'_, Option<Verdict>> {
-        self.verdict.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[derive(Clone)]
 struct State {
     config: Arc<ServerConfig>,
-    /// Counts the changes of the file of authorities.
+    /// Version of the authorities; incremented when the file changes.
     authorities: u64,
-    /// Whether client certificates are believed; `None` if none is.
+    /// Verifies client certificates; `None` if none is accepted.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
-    /// What the file of authorities was when it was read.
+    /// Identity of the file of authorities when it was read.
     stamp: Option<Stamp>,
-    looked: Instant,
-    /// The last failure was told.
-    told: bool,
+    checked: Instant,
+    /// The last failure was logged.
+    failure_logged: bool,
 }
 
-/// Tells one content of a file from the next without reading it: inode, size, time of change.
+/// Identifies the content of a file without reading it: inode, size, time of change.
 type Stamp = (u64, u64, i64, i64);
 
 impl Tls {
     pub(super) fn new(parts: TlsParts, clock: Clock) -> Result<Self, TlsError> {
         let versions = if parts.min_version == "VersionTLS13" { NEW_ONLY } else { ALL };
         let provider = Arc::new(provider(&parts.cipher_suites));
-        let certificate = Arc::new(Newest { news: parts.certificate, made: Mutex::default() });
+        let certificate = Arc::new(CertificateResolver::new(parts.certificate));
         let loaded = parts.client_ca.as_deref().map(|path| load(path, &provider)).transpose()?;
         let (verifier, stamp) = loaded.unzip();
         let config = server_config(&provider, versions, &certificate, verifier.as_ref())?;
-        let state = State { config, authorities: 0, verifier, stamp, looked: clock.mono(), told: false };
+        let state = State { config, authorities: 0, verifier, stamp, checked: clock.mono(), failure_logged: false };
         Ok(Self { provider, versions, certificate, client_ca: parts.client_ca, clock, state: Mutex::new(state) })
     }
 
-    /// For the next handshake.
+    /// The configuration for the next handshake.
     pub(super) async fn config(&self) -> Arc<ServerConfig> {
         self.refresh().await;
         Arc::clone(&self.state().config)
     }
 
-    /// Whether the certificate that a peer showed is believed; `None` if it showed none, or none is asked for.
-    pub(super) async fn verify(&self, shown: &Shown) -> Option<Result<(), rustls::Error>> {
+    /// Verifies a client's chain; `None` if there is no chain, or client certificates are not accepted.
+    pub(super) async fn verify(&self, presented: &PresentedChain) -> Option<Result<(), rustls::Error>> {
         self.refresh().await;
         let (verifier, authorities) = {
             let state = self.state();
             (state.verifier.clone()?, state.authorities)
         };
-        shown.leaf()?;
+        presented.leaf()?;
         let now = u64::try_from(self.clock.wall().as_second()).unwrap_or_default();
-        let holds = |verdict: &&Verdict| verdict.authorities == authorities && now < verdict.until;
-        if let Some(verdict) = shown.verdict().as_ref().filter(holds) {
-            return Some(verdict.outcome.clone());
+        let holds = |verification: &&Verification| verification.authorities == authorities && now < verification.until;
+        if let Some(verification) = presented.verification().as_ref().filter(holds) {
+            return Some(verification.outcome.clone());
         }
         let stopping = || rustls::Error::General("the server is stopping".to_owned());
-        let chain = Arc::clone(&shown.chain);
-        // A peer that leaves does not make room before its chain is done with: the pool sees to it.
+        let chain = Arc::clone(&presented.chain);
+        // A client that disconnects does not free its slot before its chain is verified: the pool holds it.
         let verified = VERIFICATIONS.spawn("client certificates", move || {
             let (leaf, rest) = chain.split_first()?;
             let at = UnixTime::since_unix_epoch(Duration::from_secs(now));
             let outcome = verifier.verify_client_cert(leaf, rest, at).map(|_| ());
             let until = if outcome.is_ok() { expiry(&chain) } else { u64::MAX };
-            Some(Verdict { authorities, until, outcome })
+            Some(Verification { authorities, until, outcome })
         });
-        let Ok(verdict) = verified.await else { return Some(Err(stopping())) };
-        let verdict = verdict?;
-        *shown.verdict() = Some(verdict.clone());
-        Some(verdict.outcome)
+        let Ok(verification) = verified.await else { return Some(Err(stopping())) };
+        let verification = verification?;
+        *presented.verification() = Some(verification.clone());
+        Some(verification.outcome)
     }
 
-    /// Reads the file of authorities again if it has changed. One that cannot be read changes nothing.
+    /// Reads the file of authorities again if it has changed. An unreadable file changes nothing.
     async fn refresh(&self) {
         let Some(path) = self.client_ca.clone() else { return };
         let now = self.clock.mono();
         let stamp = {
             let mut state = self.state();
-            if now.since(state.looked) < LOOK_EVERY {
+            if now.since(state.checked) < CHECK_EVERY {
                 return;
             }
-            state.looked = now;
+            state.checked = now;
             state.stamp
         };
         let provider = Arc::clone(&self.provider);
@@ -232,9 +195,9 @@ impl Tls {
                 info!("The client certificate authorities have changed");
                 let authorities = state.authorities + 1;
                 let (verifier, stamp) = (Some(verifier), Some(stamp));
-                *state = State { config, authorities, verifier, stamp, looked: now, told: false };
+                *state = State { config, authorities, verifier, stamp, checked: now, failure_logged: false };
             }
-            Err(err) if !std::mem::replace(&mut state.told, true) => {
+            Err(err) if !std::mem::replace(&mut state.failure_logged, true) => {
                 warn!(err = %Chain(&err), "Keeping the client certificate authorities as they were");
             }
             Err(_) => {}
@@ -246,30 +209,20 @@ impl Tls {
     }
 }
 
-/// When the first certificate of a chain expires, in seconds since 1970. A root in the file of authorities does not.
-fn expiry(chain: &[CertificateDer<'static>]) -> u64 {
-    let end = |der: &CertificateDer<'static>| {
-        let (_, certificate) = X509Certificate::from_der(der).ok()?;
-        // The last second is one in which it is good.
-        u64::try_from(certificate.validity().not_after.timestamp()).ok().map(|last| last.saturating_add(1))
-    };
-    chain.iter().map(|der| end(der).unwrap_or_default()).min().unwrap_or_default()
-}
-
-/// Ring's algorithms, of TLS 1.2 only the suites that are named. As in Go, those of TLS 1.3 are not up for choice.
+/// Ring's algorithms, with only the named TLS 1.2 suites. As in Go, the TLS 1.3 suites cannot be configured.
 fn provider(names: &[String]) -> CryptoProvider {
     let mut provider = ring::default_provider();
     if names.is_empty() {
         return provider;
     }
-    // Go knows two of them by a short name as well.
+    // Go has short names for two of them.
     let short = |name: &str| name.trim_end_matches("_SHA256").to_owned();
     let known = provider.cipher_suites.clone();
     let is = |suite: &rustls::SupportedCipherSuite, name: &str| {
         suite.suite().as_str().is_some_and(|known| known == name || known.contains("CHACHA") && short(known) == name)
     };
     for name in names.iter().filter(|name| !known.iter().any(|suite| is(suite, name))) {
-        warn!(suite = %name, "This cipher suite is not supported, and left out");
+        warn!(suite = %name, "Ignoring an unsupported cipher suite");
     }
     provider.cipher_suites.retain(|suite| suite.tls13().is_some() || names.iter().any(|name| is(suite, name)));
     provider
@@ -278,7 +231,7 @@ fn provider(names: &[String]) -> CryptoProvider {
 fn server_config(
     provider: &Arc<CryptoProvider>,
     versions: &[&'static SupportedProtocolVersion],
-    certificate: &Arc<Newest>,
+    certificate: &Arc<CertificateResolver>,
     verifier: Option<&Arc<dyn ClientCertVerifier>>,
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let offered = |version: &&&SupportedProtocolVersion| {
@@ -289,13 +242,13 @@ fn server_config(
         .with_protocol_versions(&versions)
         .map_err(TlsError::Impossible)?;
     let builder = match verifier {
-        Some(verifier) => builder.with_client_cert_verifier(Arc::new(Asked(Arc::clone(verifier)))),
+        Some(verifier) => builder.with_client_cert_verifier(Arc::new(AcceptAnyChain(Arc::clone(verifier)))),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(Arc::clone(certificate) as _);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // A session that is kept to be resumed holds the client's chain, and any client can make one. Go's clients, of which
-    // the API server is one, resume none.
+    // A stored session holds the client's chain, and any client can create one. Go's clients, including the API server,
+    // do not resume sessions.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
@@ -304,7 +257,7 @@ fn server_config(
 fn load(path: &Path, provider: &Arc<CryptoProvider>) -> Result<(Arc<dyn ClientCertVerifier>, Stamp), TlsError> {
     let own = || path.to_owned();
     let read = || -> io::Result<_> {
-        // The stamp first: a file that changes while it is read is read again.
+        // The stamp is taken first: a file that changes while it is read is read again.
         let stamp = stamp_of(path)?;
         let mut text = Vec::new();
         File::open(path)?.take(LARGEST_FILE).read_to_end(&mut text)?;
@@ -325,97 +278,4 @@ fn load(path: &Path, provider: &Arc<CryptoProvider>) -> Result<(Arc<dyn ClientCe
 fn stamp_of(path: &Path) -> io::Result<Stamp> {
     let found = path.metadata()?;
     Ok((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
-}
-
-/// The newest certificate.
-struct Newest {
-    news: watch::Receiver<Option<Arc<ServingCert>>>,
-    /// The last one, tried once: any client can have it tried.
-    made: Mutex<Option<Made>>,
-}
-
-/// A certificate and what TLS makes of it; nothing if it cannot be used.
-struct Made {
-    of: Arc<ServingCert>,
-    key: Option<Arc<CertifiedKey>>,
-}
-
-impl fmt::Debug for Newest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Newest").finish_non_exhaustive()
-    }
-}
-
-impl ResolvesServerCert for Newest {
-    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let newest = self.news.borrow().clone()?;
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = made.as_ref().filter(|made| Arc::ptr_eq(&made.of, &newest)) {
-            return made.key.clone();
-        }
-        let key = match certified(&newest) {
-            Ok(key) => Some(Arc::new(key)),
-            Err(err) => {
-                warn!(err = %Chain(&err), "The serving certificate cannot be used: no client can connect");
-                None
-            }
-        };
-        *made = Some(Made { of: newest, key: key.clone() });
-        key
-    }
-}
-
-fn certified(cert: &ServingCert) -> Result<CertifiedKey, rustls::Error> {
-    let chain = cert.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
-    let key = PrivateKeyDer::try_from(cert.key.clone()).map_err(|why| rustls::Error::General(why.to_owned()))?;
-    CertifiedKey::from_der(chain, key, &ring::default_provider())
-}
-
-/// Asks for a client certificate and believes none: see the module. Only what is too large is refused at once.
-#[derive(Debug)]
-struct Asked(Arc<dyn ClientCertVerifier>);
-
-impl ClientCertVerifier for Asked {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        rest: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        let size: usize = rest.iter().map(|der| der.len()).sum::<usize>().saturating_add(leaf.len());
-        if rest.len() >= MOST_CERTIFICATES || size > LARGEST_CHAIN {
-            return Err(rustls::Error::General("the client shows too many certificates".to_owned()));
-        }
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, cert, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
 }

@@ -1,8 +1,8 @@
-//! A session between two ends that both speak something else than HTTP: the request is passed on, and when the runtime's
-//! streaming server agrees to speak SPDY or WebSocket, bytes are carried both ways. Nothing of them is understood here.
+//! Proxies a session to the runtime's streaming server: the request is forwarded, and when the server upgrades the
+//! connection to SPDY or WebSocket, bytes are copied both ways without being interpreted.
 //!
-//! The runtime gives an address, and that is where we go; a redirect is never followed and never passed on, and an end
-//! that does not agree gets no second word (CVE-2018-1002105).
+//! Only the runtime's URL is connected to: a redirect is neither followed nor forwarded, and after a failed upgrade nothing
+//! more is forwarded (CVE-2018-1002105).
 //! upstream: apimachinery/pkg/util/proxy/upgradeaware.go tryUpgrade (v1.36)
 
 use std::io;
@@ -30,25 +30,25 @@ use super::answers::{Answer, text, whole};
 use super::connection::Peer;
 use super::metrics::InFlight;
 
-/// The runtime is on this machine: to connect and to agree takes no longer.
-const AGREE_WITHIN: Duration = Duration::from_secs(30);
-/// What a streaming server may say when it refuses.
+/// Deadline for connecting and upgrading: the runtime is on this machine.
+const NEGOTIATE_WITHIN: Duration = Duration::from_secs(30);
+/// Largest error response of a streaming server.
 const LARGEST_REFUSAL: usize = 64 * 1024;
-/// What is carried at a time.
+/// Size of the copy buffer.
 const PIECE: usize = 32 * 1024;
-/// How long an end may take to hear that the session is over.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Deadline for closing the other end of a finished session.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A session could not be begun. The words go to whoever asked.
+/// Why a session could not be started. The text is sent to the client.
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
-    #[error("the runtime gave an address that cannot be used: {0:?}")]
+    #[error("the runtime returned an unusable streaming address: {0:?}")]
     Address(String),
     #[error("error dialing backend: {0}")]
     Connect(#[source] io::Error),
     #[error("error reading response from backend: {0}")]
     Http(#[from] hyper::Error),
-    #[error("the backend did not answer in time")]
+    #[error("the backend did not respond in time")]
     Late,
     #[error("invalid upgrade response: status code {0}")]
     NotUpgraded(u16),
@@ -68,33 +68,33 @@ fn mentions(headers: &HeaderMap, name: http::HeaderName, word: &str) -> bool {
     values.iter().any(|value| value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains(word)))
 }
 
-/// Passes `request` on to `address`, and leaves the session that comes of it to the peer's connection.
+/// Forwards `request` to `address`, and leaves the resulting session to the client's connection.
 pub(super) async fn proxy(peer: &Peer, mut request: Request<Incoming>, address: &str, idle: Duration) -> Answer {
     let ours = hyper::upgrade::on(&mut request);
     let in_flight = request.extensions().get::<Arc<InFlight>>().cloned();
-    match tokio::time::timeout(AGREE_WITHIN, agree(request, address)).await.unwrap_or(Err(SessionError::Late)) {
-        Ok(Agreed::Session(answer, theirs)) => {
+    match tokio::time::timeout(NEGOTIATE_WITHIN, negotiate(request, address)).await.unwrap_or(Err(SessionError::Late)) {
+        Ok(Negotiated::Session(answer, theirs)) => {
             peer.side.push(async move {
-                carry(ours, theirs, idle).await;
+                copy_both_ways(ours, theirs, idle).await;
                 drop(in_flight);
             });
             answer
         }
-        Ok(Agreed::Refusal(answer)) => answer,
+        Ok(Negotiated::Refusal(answer)) => answer,
         Err(err) => {
-            debug!(%err, "No session with the runtime");
+            debug!(%err, "Failed to start a session with the runtime");
             text(StatusCode::INTERNAL_SERVER_ERROR, format!("{err}\n"))
         }
     }
 }
 
-enum Agreed {
-    /// What to say to whoever asked, and the other end.
+enum Negotiated {
+    /// The response for the client, and the upgraded connection to the runtime.
     Session(Answer, Upgraded),
     Refusal(Answer),
 }
 
-async fn agree(request: Request<Incoming>, address: &str) -> Result<Agreed, SessionError> {
+async fn negotiate(request: Request<Incoming>, address: &str) -> Result<Negotiated, SessionError> {
     let (host, port, path) = parts(address).ok_or_else(|| SessionError::Address(address.to_owned()))?;
     let addresses = addresses(&host, port).await.map_err(SessionError::Connect)?;
     let stream = TcpStream::connect(addresses.as_slice()).await.map_err(SessionError::Connect)?;
@@ -102,12 +102,12 @@ async fn agree(request: Request<Incoming>, address: &str) -> Result<Agreed, Sess
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let mut connection = pin!(connection.with_upgrades());
 
-    let mut passed_on = Request::new(Empty::<Bytes>::new());
-    *passed_on.method_mut() = request.method().clone();
-    *passed_on.uri_mut() = Uri::from(path);
-    *passed_on.headers_mut() = request.headers().clone();
-    let headers = passed_on.headers_mut();
-    // Who asked has been seen to; what the request carried beside its head is nobody's.
+    let mut forwarded = Request::new(Empty::<Bytes>::new());
+    *forwarded.method_mut() = request.method().clone();
+    *forwarded.uri_mut() = Uri::from(path);
+    *forwarded.headers_mut() = request.headers().clone();
+    let headers = forwarded.headers_mut();
+    // The request is authorized already; its credentials and its body are not forwarded.
     for name in [AUTHORIZATION, CONTENT_LENGTH, TRANSFER_ENCODING] {
         headers.remove(name);
     }
@@ -115,12 +115,12 @@ async fn agree(request: Request<Incoming>, address: &str) -> Result<Agreed, Sess
         headers.entry(HOST).or_insert(host);
     }
 
-    let mut reply = pin!(sender.send_request(passed_on));
+    let mut reply = pin!(sender.send_request(forwarded));
     let mut response = tokio::select! {
         biased;
         reply = &mut reply => reply?,
         ended = &mut connection => {
-            // It ends when it becomes a session; the reply is there by then.
+            // The connection ends when it is upgraded; the response is available by then.
             ended?;
             reply.await?
         }
@@ -139,7 +139,7 @@ async fn agree(request: Request<Incoming>, address: &str) -> Result<Agreed, Sess
                     theirs.await?
                 }
             };
-            Ok(Agreed::Session(answer, theirs))
+            Ok(Negotiated::Session(answer, theirs))
         }
         status if status.as_u16() < 400 => Err(SessionError::NotUpgraded(status.as_u16())),
         status => {
@@ -149,14 +149,14 @@ async fn agree(request: Request<Incoming>, address: &str) -> Result<Agreed, Sess
                 body = body => body.ok(),
                 _ended = async { connection.await.is_err().then_some(()) } => None,
             };
-            let words = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            Ok(Agreed::Refusal(text(status, words)))
+            let message = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            Ok(Negotiated::Refusal(text(status, message)))
         }
     }
 }
 
-/// The addresses of `host`, which is itself one with every runtime known. The lookup of a name blocks for as long as a name
-/// server does not answer: so one runs at a time for each name, in the pool of names.
+/// The addresses of `host`, which is an address itself with every known runtime. A lookup blocks for as long as the
+/// nameserver does not respond, so at most one runs per name, in the pool for names.
 async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
@@ -165,7 +165,7 @@ async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     NAMES.run(host, move || Ok((name.as_str(), port).to_socket_addrs()?.collect())).await
 }
 
-/// Host, port and path of an address of HTTP on this machine or network.
+/// Host, port and path of a plain HTTP URL.
 fn parts(address: &str) -> Option<(String, u16, PathAndQuery)> {
     let uri: Uri = address.parse().ok()?;
     if uri.scheme() != Some(&Scheme::HTTP) {
@@ -176,13 +176,13 @@ fn parts(address: &str) -> Option<(String, u16, PathAndQuery)> {
     Some((host, uri.port_u16().unwrap_or(80), path))
 }
 
-/// Carries bytes until one end has no more, or nothing has moved for `idle`.
-async fn carry(ours: OnUpgrade, theirs: Upgraded, idle: Duration) {
+/// Copies bytes both ways until one end closes, or nothing has moved for `idle`.
+async fn copy_both_ways(ours: OnUpgrade, theirs: Upgraded, idle: Duration) {
     let Ok(ours) = ours.await else { return };
     let (mut our_read, mut our_write) = tokio::io::split(TokioIo::new(ours));
     let (mut their_read, mut their_write) = tokio::io::split(TokioIo::new(theirs));
     let moved = AtomicU64::new(0);
-    let still = async {
+    let idle_timeout = async {
         let mut before = None;
         while before != Some(moved.load(Ordering::Relaxed)) {
             before = Some(moved.load(Ordering::Relaxed));
@@ -190,16 +190,16 @@ async fn carry(ours: OnUpgrade, theirs: Upgraded, idle: Duration) {
         }
     };
     let why = tokio::select! {
-        outcome = pump(&mut their_read, &mut our_write, &moved) => ("the runtime", outcome.err()),
-        outcome = pump(&mut our_read, &mut their_write, &moved) => ("the peer", outcome.err()),
-        () = still => ("nobody", None),
+        outcome = copy(&mut their_read, &mut our_write, &moved) => ("the runtime", outcome.err()),
+        outcome = copy(&mut our_read, &mut their_write, &moved) => ("the peer", outcome.err()),
+        () = idle_timeout => ("idle timeout", None),
     };
-    debug!(ended_by = why.0, err = why.1.map(tracing::field::display), "A session is over");
-    let farewell = async { tokio::join!(our_write.shutdown(), their_write.shutdown()) };
-    let _late = tokio::time::timeout(FAREWELL, farewell).await;
+    debug!(ended_by = why.0, err = why.1.map(tracing::field::display), "The session has ended");
+    let closing = async { tokio::join!(our_write.shutdown(), their_write.shutdown()) };
+    let _late = tokio::time::timeout(CLOSE_WITHIN, closing).await;
 }
 
-async fn pump<R, W>(from: &mut R, to: &mut W, moved: &AtomicU64) -> std::io::Result<()>
+async fn copy<R, W>(from: &mut R, to: &mut W, moved: &AtomicU64) -> std::io::Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn hostile_a_name_server_that_never_answers_keeps_one_thread_of_the_pool_of_names() {
+    async fn hostile_a_silent_nameserver_blocks_one_thread_of_the_pool_for_names() {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let mut hung = pin!(NAMES.run("localhost", move || held.recv().is_err()));
         assert!(poll_fn(|cx| Poll::Ready(hung.as_mut().poll(cx).is_pending())).await);
@@ -230,7 +230,7 @@ mod tests {
             let mut next = pin!(addresses("localhost", 80));
             assert!(
                 poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending())).await,
-                "it waits for the one before"
+                "it waits for the lookup before it"
             );
         }
         let ip = addresses("127.0.0.1", 80).await.expect("an address needs no lookup");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_plain_http() {
+    fn a_streaming_address_is_plain_http() {
         for (address, expected) in [
             ("http://127.0.0.1:34567/exec/abc", Some(("127.0.0.1", 34567, "/exec/abc"))),
             ("http://[::1]:80/attach/x?y=z", Some(("::1", 80, "/attach/x?y=z"))),

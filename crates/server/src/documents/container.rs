@@ -12,12 +12,12 @@ use rubelet_engine::prober::ProbeTrouble;
 use super::story::whole_seconds;
 use super::{ContainerStory, EndDocument, ProbeDocument, seconds_since};
 
-/// The init container called `name` is a sidecar.
+/// Whether the init container `name` is a sidecar.
 pub(super) fn is_sidecar(pod: Option<&Pod>, name: &str) -> bool {
     pod.is_some_and(|p| p.init().iter().any(|c| c.name == name && c.restart_policy.as_deref() == Some("Always")))
 }
 
-/// Why a container does not run: one word, and a sentence if there is one.
+/// Why a container does not run: a reason, and a message if there is one.
 pub(super) fn reason_of(container: &ContainerStatus) -> Option<(String, Option<String>)> {
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
@@ -35,7 +35,7 @@ fn end_reason(ended: &ContainerStateTerminated) -> String {
     }
 }
 
-/// The container waits for its next try.
+/// Whether the container is in back-off.
 pub(super) fn backs_off(container: &ContainerStatus) -> bool {
     let reason = container.state.as_ref().and_then(|s| s.waiting.as_ref()).and_then(|w| w.reason.as_deref());
     [WaitingReason::CrashLoopBackOff, WaitingReason::ImagePullBackOff, WaitingReason::ErrImagePull]
@@ -43,25 +43,25 @@ pub(super) fn backs_off(container: &ContainerStatus) -> bool {
         .any(|known| reason == Some(known.as_str()))
 }
 
-/// Every container of the pod, init containers first. `next_look_in` is when those that wait are tried, unless more is
-/// known.
+/// Every container of the pod, init containers first. `next_look_in` is the next start of a waiting container, unless a more
+/// precise time is known.
 pub(super) fn stories(view: &WorkerView, now: Timestamp, next_look_in: Option<u64>) -> Vec<ContainerStory> {
     let (pod, status) = (view.spec.as_deref(), &view.status);
-    let tell = |c: &ContainerStatus, role: &str| {
+    let document = |c: &ContainerStatus, role: &str| {
         let next_start_in = view.next_starts.get(&c.name).map(|left| whole_seconds(*left)).or(next_look_in);
         ContainerStory { failing_probes: failing(view, &c.name), ..story(c, role, now, next_start_in) }
     };
     let init = status.init_container_statuses.iter().flatten();
-    let init = init.map(|c| tell(c, if is_sidecar(pod, &c.name) { "sidecar" } else { "init" }));
-    let regular = status.container_statuses.iter().flatten().map(|c| tell(c, "regular"));
-    let ephemeral = status.ephemeral_container_statuses.iter().flatten().map(|c| tell(c, "ephemeral"));
+    let init = init.map(|c| document(c, if is_sidecar(pod, &c.name) { "sidecar" } else { "init" }));
+    let regular = status.container_statuses.iter().flatten().map(|c| document(c, "regular"));
+    let ephemeral = status.ephemeral_container_statuses.iter().flatten().map(|c| document(c, "ephemeral"));
     init.chain(regular).chain(ephemeral).collect()
 }
 
 fn story(container: &ContainerStatus, role: &str, now: Timestamp, next_start_in: Option<u64>) -> ContainerStory {
     let none = ContainerState { waiting: Some(ContainerStateWaiting::default()), ..ContainerState::default() };
     let state = container.state.as_ref().unwrap_or(&none);
-    let (word, since) = match (&state.running, &state.terminated) {
+    let (name, since) = match (&state.running, &state.terminated) {
         (Some(running), _) => ("Running", running.started_at.as_ref()),
         (None, Some(ended)) => ("Terminated", ended.finished_at.as_ref()),
         (None, None) => ("Waiting", None),
@@ -72,7 +72,7 @@ fn story(container: &ContainerStatus, role: &str, now: Timestamp, next_start_in:
         name: container.name.clone(),
         role: role.to_owned(),
         image: container.image.clone(),
-        state: word.to_owned(),
+        state: name.to_owned(),
         reason,
         message,
         ready: container.ready,
@@ -92,12 +92,12 @@ fn story(container: &ContainerStatus, role: &str, now: Timestamp, next_start_in:
 
 fn failing(view: &WorkerView, container: &str) -> Vec<ProbeDocument> {
     let own = view.probe_troubles.iter().filter(|trouble| *trouble.container == *container);
-    let tell = |trouble: &ProbeTrouble| ProbeDocument {
+    let document = |trouble: &ProbeTrouble| ProbeDocument {
         kind: trouble.kind.as_str().to_lowercase(),
         said: trouble.said.clone(),
         times: trouble.times,
     };
-    own.map(tell).collect()
+    own.map(document).collect()
 }
 
 fn text(text: &Option<String>) -> Option<String> {

@@ -1,31 +1,31 @@
-//! Which pod a person means.
+//! Finds the pod that a user names.
 
 use rubelet_core::config::distance;
 use serde::{Deserialize, Serialize};
 
 use super::PodLine;
 
-/// How many names are offered when none was meant.
+/// How many names are suggested.
 const OFFERED: usize = 3;
 
-/// No pod is meant by a word, or more than one.
+/// No pod matches, or several do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "miss", rename_all = "camelCase")]
 pub enum Miss {
-    /// More than one pod may be meant.
+    /// Several pods match.
     #[error("{word:?} may mean {}: say which, by namespace/name or UID", names.join(" or "))]
     Ambiguous {
-        /// The word.
+        /// What the user typed.
         word: String,
-        /// The pods that may be meant.
+        /// The pods that match.
         names: Vec<String>,
     },
-    /// No pod is meant.
+    /// No pod matches.
     #[error("no pod {word:?} on this node{}", offer(nearest))]
     Unknown {
-        /// The word.
+        /// What the user typed.
         word: String,
-        /// Names that are near it; if none is, some that there are.
+        /// Similar names, or some names if none is similar.
         nearest: Vec<String>,
     },
 }
@@ -37,7 +37,7 @@ fn offer(nearest: &[String]) -> String {
     }
 }
 
-/// The index of the pod that `word` names. A name that is given in full wins over one that begins with it.
+/// The index of the pod that `word` names. A full name wins over a prefix.
 pub(super) fn find(lines: &[&PodLine], word: &str) -> Result<usize, Miss> {
     let exact = |line: &PodLine| line.uid == word || line.name == word || full_name(line) == word;
     let file = |line: &PodLine| line.uid.is_empty() && line.name.ends_with(&format!("/{word}"));
@@ -52,7 +52,7 @@ pub(super) fn find(lines: &[&PodLine], word: &str) -> Result<usize, Miss> {
             lines.iter().enumerate().map(|(index, line)| (index, *line)).filter(|(_, line)| way(line)).collect();
         let mut names: Vec<String> = meant.iter().map(|(_, line)| full_name(line)).collect();
         names.dedup();
-        // Of two pods with one name the younger is meant: the older one is on its way out. Its UID still names it.
+        // Of two pods with the same name the younger one is meant: the older one is terminating. Its UID still selects it.
         let youngest = meant.iter().min_by_key(|(_, line)| line.age_seconds.unwrap_or_default());
         match (youngest, names.len()) {
             (Some((index, _)), 1) => return Ok(*index),
@@ -67,8 +67,8 @@ fn full_name(line: &PodLine) -> String {
     if line.namespace.is_empty() { line.name.clone() } else { format!("{}/{}", line.namespace, line.name) }
 }
 
-/// Names that may have been meant. A static pod's name ends in the node's, which few people type: so the beginning of
-/// each name is compared too.
+/// Suggestions. The name of a static pod ends with the node's name, which users rarely type: the beginning of each name is
+/// compared as well.
 fn nearest(lines: &[&PodLine], word: &str) -> Vec<String> {
     let length = word.chars().count();
     let limit = (length / 3).max(1);

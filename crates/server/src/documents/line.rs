@@ -12,7 +12,7 @@ use rubelet_engine::sync_loop::{NodeView, Rejected};
 use super::container::{is_sidecar, reason_of};
 use super::{PodLine, PodState, seconds_since};
 
-/// The reason of what is no pod.
+/// The reason of an invalid manifest.
 const INVALID: &str = "InvalidManifest";
 
 pub(super) fn of_pod(view: &NodeView, pod: &WorkerView) -> PodLine {
@@ -78,7 +78,7 @@ pub(super) fn of_bad(bad: &BadPod) -> PodLine {
     }
 }
 
-/// A pod that ended by itself is told by its phase; one that is ended is told so until it has one that is final.
+/// The phase of a pod that ended by itself; a pod that is being terminated is `Terminating` until its phase is terminal.
 fn state(pod: &WorkerView) -> PodState {
     let phase = pod.status.phase.as_deref().and_then(Phase::parse).unwrap_or(Phase::Pending);
     match (&pod.stage, phase) {
@@ -94,13 +94,13 @@ fn state(pod: &WorkerView) -> PodState {
     }
 }
 
-/// The pod's own reason; else that of its end; else that of the first container that is not as it should be, as
-/// `kubectl get pods` shows it. upstream: kubectl pkg/printers/internalversion/printers.go printPod (v1.36)
+/// The pod's own reason; else the cause of its termination; else the reason of the first abnormal container, as in
+/// `kubectl get pods`. upstream: kubectl pkg/printers/internalversion/printers.go printPod (v1.36)
 fn reason(pod: Option<&Pod>, status: &PodStatus, stage: &Stage) -> (Option<String>, Option<String>) {
     if let Some(reason) = status.reason.clone().filter(|r| !r.is_empty()) {
         return (Some(reason), status.message.clone().filter(|m| !m.is_empty()));
     }
-    if let Some(cause) = stage.cause().and_then(cause_word) {
+    if let Some(cause) = stage.cause().and_then(cause_reason) {
         return (Some(cause.to_owned()), None);
     }
     if let Some((init, message)) = init_reason(pod, status) {
@@ -108,12 +108,12 @@ fn reason(pod: Option<&Pod>, status: &PodStatus, stage: &Stage) -> (Option<Strin
     }
     let all = || status.container_statuses.iter().flatten();
     let runs = all().any(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()));
-    // Among containers that have ended and one that still runs, the end of the others is as it should be.
+    // While a container runs, the completion of others is normal.
     let odd = all().find_map(|c| reason_of(c).filter(|(reason, _)| !(runs && reason == "Completed")));
     odd.map_or((None, None), |(reason, message)| (Some(reason), message))
 }
 
-/// What keeps the pod from being initialised, if it is not.
+/// Why the pod is not initialized, if it is not.
 fn init_reason(pod: Option<&Pod>, status: &PodStatus) -> Option<(String, Option<String>)> {
     let (index, waits) = first_unfinished_init(pod, status)?;
     match reason_of(waits).filter(|(reason, _)| reason != "PodInitializing") {
@@ -130,13 +130,13 @@ fn first_unfinished_init<'a>(pod: Option<&Pod>, status: &'a PodStatus) -> Option
     })
 }
 
-fn cause_word(cause: Cause) -> Option<&'static str> {
+fn cause_reason(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Deleted => Some("Deleted"),
         Cause::Removed => Some("Removed"),
         Cause::Evicted => Some("Evicted"),
         Cause::Orphaned => Some("Orphaned"),
-        // Its containers tell why.
+        // The containers have the reason.
         Cause::Ended => None,
     }
 }
@@ -145,7 +145,7 @@ fn running_since(container: &ContainerStatus) -> Option<jiff::Timestamp> {
     Some(container.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0)
 }
 
-/// Statuses of the containers that stay.
+/// Statuses of regular containers and sidecars.
 fn staying<'a>(pod: Option<&'a Pod>, status: &'a PodStatus) -> impl Iterator<Item = &'a ContainerStatus> {
     let sidecars = status.init_container_statuses.iter().flatten().filter(move |c| is_sidecar(pod, &c.name));
     sidecars.chain(status.container_statuses.iter().flatten())
@@ -158,7 +158,7 @@ fn total(pod: Option<&Pod>, status: &PodStatus) -> u32 {
     }
 }
 
-/// While it is being initialised, restarts of init containers count as well.
+/// Until the pod is initialized, restarts of init containers count as well.
 fn restarts(pod: Option<&Pod>, status: &PodStatus) -> u32 {
     let sum = |all: &mut dyn Iterator<Item = &ContainerStatus>| {
         all.fold(0_u32, |sum, c| sum.saturating_add(u32::try_from(c.restart_count).unwrap_or_default()))

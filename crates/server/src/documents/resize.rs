@@ -1,4 +1,4 @@
-//! How a change of a pod's resources stands (RSZ-06).
+//! The state of an in-place resize (RSZ-06).
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use rubelet_core::pod::PodExt;
 use rubelet_core::resize::{ResizeDecision, ResizeProgress};
 use rubelet_core::resources::{Amount, CPU, MEMORY};
 
-/// A line for what waits, and one for what is being made; none if nothing is.
-pub(super) fn stands(pod: Option<&Pod>, status: &PodStatus) -> Vec<String> {
+/// A line for a pending resize, and one for a resize in progress.
+pub(super) fn resize_state(pod: Option<&Pod>, status: &PodStatus) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(progress) = ResizeProgress::of(status).condition() {
         let changes = pod.map(|pod| changes(pod, status)).unwrap_or_default();
@@ -24,7 +24,7 @@ pub(super) fn stands(pod: Option<&Pod>, status: &PodStatus) -> Vec<String> {
     lines
 }
 
-/// What the pod was given and its containers do not have yet.
+/// The differences between the pod's allocated resources and those of its containers.
 fn changes(pod: &Pod, status: &PodStatus) -> Vec<String> {
     let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let shown: BTreeMap<&str, &ContainerStatus> = all.map(|c| (c.name.as_str(), c)).collect();

@@ -1,4 +1,4 @@
-//! All that is known of one pod.
+//! The details of one pod.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) fn of_pod(view: &NodeView, pod: &WorkerView, line: PodLine) -> PodSto
         problem: pod.problem.clone(),
         failures: pod.failures,
         waiting: waiting(view, pod, &line),
-        resize: resize::stands(pod.spec.as_deref(), &pod.status),
+        resize: resize::resize_state(pod.spec.as_deref(), &pod.status),
         containers: stories(pod, view.now.wall, next_look),
         timeline: pod.timeline.entries().map(step).collect(),
         steps_dropped: pod.timeline.dropped(),
@@ -56,7 +56,7 @@ pub(super) fn of_bad(bad: &BadPod, line: PodLine) -> PodStory {
     PodStory { problem: Some(bad.problem.clone()), ..bare(line) }
 }
 
-/// Of something that has no life here.
+/// The details of a pod without a life cycle on this node.
 fn bare(line: PodLine) -> PodStory {
     PodStory {
         line,
@@ -73,7 +73,7 @@ fn bare(line: PodLine) -> PodStory {
     }
 }
 
-/// What the pod waits for, nearest cause first. Nothing, if it is as it should be.
+/// What the pod waits for, nearest cause first; `None` if it waits for nothing.
 fn waiting(view: &NodeView, pod: &WorkerView, line: &PodLine) -> Option<WaitingDocument> {
     let now = view.now;
     if pod.stage == Stage::Finished {
@@ -119,13 +119,13 @@ fn waiting(view: &NodeView, pod: &WorkerView, line: &PodLine) -> Option<WaitingD
     None
 }
 
-/// When the first of them is started again: when its back-off ends, or with the next look.
+/// Time to the first restart: the end of the container's back-off, or the next sync.
 fn next_start(view: &NodeView, pod: &WorkerView, waiting: &[&ContainerStatus]) -> Option<u64> {
     let known = waiting.iter().filter_map(|c| pod.next_starts.get(&c.name)).min();
     known.map(|left| whole_seconds(*left)).or_else(|| pod.next_look.map(|at| until(view.now.mono, at)))
 }
 
-/// The init container that the others wait for, with its place among them.
+/// The init container that the others wait for, with its position.
 fn initialising(view: &NodeView, pod: &WorkerView) -> Option<WaitingDocument> {
     let init = pod.status.init_container_statuses.as_deref().unwrap_or_default();
     if pod.stage.is_past_syncing() {
@@ -151,7 +151,7 @@ fn names(containers: &[&ContainerStatus]) -> String {
     format!("container{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
 }
 
-/// Seconds until `at`, rounded up: something due in half a second is not due yet.
+/// Seconds until `at`, rounded up.
 fn until(now: Instant, at: Instant) -> u64 {
     whole_seconds(at.since(now))
 }

@@ -69,7 +69,7 @@ fn initialising(init: Vec<ContainerStatus>) -> WorkerView {
 }
 
 #[test]
-fn a_line_tells_how_a_pod_fares() {
+fn a_line_summarizes_a_pod() {
     let up = PodStatus { pod_ip: Some("10.88.0.7".into()), ..status("Running", vec![running("app", 500, true)]) };
     check(
         &node(vec![worker(pod("web").build(), up)]),
@@ -116,7 +116,7 @@ fn a_line_tells_how_a_pod_fares() {
 }
 
 #[test]
-fn an_end_beside_a_running_container_is_no_reason() {
+fn a_completed_container_beside_a_running_one_is_no_reason() {
     let spec = pod("web").container("app").container("once").build();
     let both = status("Running", vec![running("app", 500, true), ended("once", 0, "Completed", 400)]);
     check(
@@ -128,7 +128,7 @@ fn an_end_beside_a_running_container_is_no_reason() {
 }
 
 #[test]
-fn init_containers_and_sidecars_are_told_as_kubectl_tells_them() {
+fn init_containers_and_sidecars_are_shown_as_by_kubectl() {
     let proxy = || running("proxy", 60, true);
     check(
         &node(vec![initialising(vec![proxy(), running("migrate", 5, false)])]),
@@ -153,7 +153,7 @@ fn init_containers_and_sidecars_are_told_as_kubectl_tells_them() {
 }
 
 #[test]
-fn a_pod_on_its_way_out_is_told_with_its_cause() {
+fn a_terminating_pod_is_shown_with_its_cause() {
     let up = || one("Running", running("app", 500, true));
     let since = Instant::from_secs(3590);
     let grace = Grace::secs(30);
@@ -186,18 +186,18 @@ fn a_pod_on_its_way_out_is_told_with_its_cause() {
 }
 
 fn for_stages<const N: usize>(stages: [Stage; N], pod: impl Fn() -> WorkerView, expected: Expect) {
-    let mut told = String::new();
+    let mut shown = String::new();
     for stage in stages {
         let view = node(vec![at(stage, pod())]);
         for line in node_document(&view).pods {
             let reason = line.reason.as_deref().unwrap_or("-");
-            told.push_str(&format!("{}: {} {reason}\n", line.stage.expect("it has a life"), line.state.as_str()));
+            shown.push_str(&format!("{}: {} {reason}\n", line.stage.expect("it has a life"), line.state.as_str()));
         }
     }
-    expected.assert_eq(&told);
+    expected.assert_eq(&shown);
 }
 
-/// Two pods, one refused, one that is none.
+/// A running pod, a rejected pod, and an invalid manifest.
 fn mixed() -> NodeView {
     let refused = pod("greedy").build();
     let message = "Pod was rejected: Node didn't have enough resource: cpu";
@@ -212,7 +212,7 @@ fn mixed() -> NodeView {
 }
 
 #[test]
-fn what_was_refused_and_what_is_no_pod_have_lines_too() {
+fn rejected_pods_and_invalid_manifests_have_lines() {
     check(
         &mixed(),
         expect![[r#"
@@ -225,7 +225,7 @@ fn what_was_refused_and_what_is_no_pod_have_lines_too() {
 }
 
 #[test]
-fn age_goes_back_to_the_oldest_thing_known_even_over_our_own_restart() {
+fn the_age_goes_back_to_the_oldest_known_time_across_a_restart() {
     let mut old = one("Running", running("app", 86_400, true));
     old.arrived.wall = ago(3);
     check(
@@ -245,16 +245,16 @@ fn age_goes_back_to_the_oldest_thing_known_even_over_our_own_restart() {
 }
 
 #[test]
-fn a_pod_is_found_by_any_name_that_is_its_own() {
+fn a_pod_is_found_by_name_namespaced_name_uid_or_prefix() {
     let mut view = mixed();
     let web = pod("web-frontend").ns("shop").uid("9b1deb4d-1").build();
     view.pods.push(worker(web, status("Running", vec![])));
-    // A static pod whose manifest changed: the old one leaves while the new one waits.
+    // A static pod whose manifest changed: the old pod terminates while the new one waits.
     let mut young = one("Pending", waiting("app", "", ""));
     young.pod.uid = "web-uid-2".into();
     young.arrived.wall = ago(2);
     view.pods.push(young);
-    let mut told = String::new();
+    let mut shown = String::new();
     for word in [
         "web-uid",
         "default/web",
@@ -276,7 +276,7 @@ fn a_pod_is_found_by_any_name_that_is_its_own() {
             Ok(story) => format!("{} {}", story.line.name, story.line.uid),
             Err(miss) => format!("error: {miss}"),
         };
-        told.push_str(&format!("{word:?}: {found}\n"));
+        shown.push_str(&format!("{word:?}: {found}\n"));
     }
     expect![[r#"
         "web-uid": web web-uid
@@ -295,7 +295,7 @@ fn a_pod_is_found_by_any_name_that_is_its_own() {
         "default": error: "default" may mean default/greedy or default/web: say which, by namespace/name or UID
         "nothing": error: no pod "nothing" on this node; rubelet pods lists all
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&shown);
 }
 
 fn story(view: &NodeView, expected: Expect) {
@@ -307,7 +307,7 @@ fn story(view: &NodeView, expected: Expect) {
 }
 
 #[test]
-fn a_story_tells_all() {
+fn a_story_has_all_details() {
     let mut pod = crashing();
     let step =
         |secs, what: &str, bad| Entry { at: ago(secs), first: ago(secs), what: what.into(), times: 1, took: None, bad };
@@ -395,7 +395,7 @@ fn a_story_tells_all() {
     );
 }
 
-/// What the pod called `web` waits for.
+/// Checks what the pod `web` waits for.
 fn waits(view: &NodeView, expected: Expect) {
     let waiting = pod_story(view, "web").expect("it is there").waiting;
     let text = waiting.map_or_else(
@@ -406,7 +406,7 @@ fn waits(view: &NodeView, expected: Expect) {
 }
 
 #[test]
-fn what_a_pod_waits_for_is_told_with_its_times() {
+fn the_reason_for_waiting_is_shown_with_its_times() {
     waits(&node(vec![one("Running", running("app", 500, true))]), expect!["nothing"]);
     waits(&node(vec![crashing()]), expect!["the next start of container app; since Some(15), until Some(25)"]);
     let mut pulling = one("Pending", waiting("app", "ContainerCreating", ""));
@@ -433,7 +433,7 @@ fn what_a_pod_waits_for_is_told_with_its_times() {
 }
 
 #[test]
-fn the_node_is_told_beside_its_pods() {
+fn the_node_document_has_the_state_of_the_node() {
     let mut view = node(Vec::new());
     view.runtime.up = false;
     view.runtime.problem = Some("status: no such socket".into());

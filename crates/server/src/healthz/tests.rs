@@ -19,7 +19,7 @@ fn health(view: bool, quiet_for: Duration) -> Health {
     Health::new(Arc::new(node), Duration::from_secs(60))
 }
 
-/// What the server sends for `request`, without the date.
+/// The server's response to `request`, without the date.
 async fn exchange(health: Health, request: &[u8]) -> String {
     let server = Healthz::bind((Ipv4Addr::LOCALHOST, 0).into(), health).await.expect("a free port");
     let address = server.address().expect("an address");
@@ -28,7 +28,7 @@ async fn exchange(health: Health, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let mut answer = Vec::new();
     stream.write_all(request).await.expect("it reads");
-    // A peer that is sent away with bytes unread sees a reset after the answer.
+    // A client that is disconnected with unread bytes sees a reset after the response.
     let _reset = stream.read_to_end(&mut answer).await;
     tasks.stop().await;
     let answer = String::from_utf8(answer).expect("text").replace('\r', "");
@@ -40,7 +40,7 @@ async fn get(health: Health, path: &str, expected: Expect) {
     expected.assert_eq(&answer);
 }
 
-/// Status and body, with no socket in between.
+/// Status and body, without a socket.
 async fn short(health: Health, path: &str, expected: Expect) {
     let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
     let answer = health.answer(CHECKS, path, query).await;
@@ -50,7 +50,7 @@ async fn short(health: Health, path: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn healthz_says_ok() {
+async fn healthz_returns_ok() {
     get(
         health(true, Duration::ZERO),
         "/healthz",
@@ -69,7 +69,7 @@ async fn healthz_says_ok() {
 
 // upstream: apiserver/pkg/server/healthz/healthz.go handleRootHealth, adaptCheckToHandler (v1.36)
 #[tokio::test]
-async fn single_checks_and_verbose_answers_are_upstreams() {
+async fn single_checks_and_verbose_responses_are_upstreams() {
     let well = || health(true, Duration::ZERO);
     short(
         well(),
@@ -114,7 +114,7 @@ async fn single_checks_and_verbose_answers_are_upstreams() {
 
 // LOOP-03
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_hangs_is_ill() {
+async fn a_hanging_sync_loop_is_unhealthy() {
     let ill = || health(false, QUIET);
     short(
         ill(),
@@ -155,7 +155,7 @@ async fn a_loop_that_hangs_is_ill() {
 }
 
 #[tokio::test]
-async fn a_loop_that_was_only_quiet_is_well() {
+async fn an_idle_sync_loop_is_healthy() {
     short(
         health(true, QUIET),
         "/healthz",
@@ -188,7 +188,7 @@ async fn nothing_else_is_served() {
 }
 
 #[tokio::test]
-async fn a_peer_that_sends_too_much_or_no_request_is_sent_away() {
+async fn a_client_that_sends_too_much_or_no_request_is_disconnected() {
     let well = || health(true, Duration::ZERO);
     let large = format!("GET /healthz HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(9000));
     expect![[r#"
@@ -208,13 +208,13 @@ async fn a_peer_that_sends_too_much_or_no_request_is_sent_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_falls_silent_is_sent_away() {
+async fn a_silent_client_is_disconnected() {
     assert_eq!(exchange(health(true, Duration::ZERO), b"GET /healthz HTTP/1.1\r\nHost:").await, "");
     assert_eq!(exchange(health(true, Duration::ZERO), b"").await, "");
 }
 
 #[tokio::test]
-async fn silent_peers_keep_no_health_checker_waiting() {
+async fn silent_clients_do_not_delay_a_health_check() {
     let server = Healthz::bind((Ipv4Addr::LOCALHOST, 0).into(), health(true, Duration::ZERO)).await;
     let server = server.expect("a free port");
     let address = server.address().expect("an address");
@@ -235,7 +235,7 @@ async fn silent_peers_keep_no_health_checker_waiting() {
         stream.read_to_string(&mut answer).await.expect("text");
         answer
     };
-    // To wait for all of them, as many at a time as there are slots, takes 20 seconds.
+    // Waiting for all of them to time out, a slot at a time, would take 20 seconds.
     let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("an answer at once");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert_eq!(silent[0].read(&mut [0; 1]).await.unwrap_or(0), 0, "the oldest was closed");
@@ -243,8 +243,8 @@ async fn silent_peers_keep_no_health_checker_waiting() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_being_answered_gives_way_to_nobody() {
-    // Its loop does not answer, so each request takes two seconds.
+async fn a_connection_whose_request_is_being_served_is_not_closed() {
+    // The sync loop does not respond, so each request takes two seconds.
     let server = Healthz::bind((Ipv4Addr::LOCALHOST, 0).into(), health(false, QUIET)).await.expect("a free port");
     let address = server.address().expect("an address");
     let mut tasks = TaskGroup::new(&CancellationToken::new());

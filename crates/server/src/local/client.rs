@@ -1,4 +1,4 @@
-//! Asks on the local socket.
+//! The client of the local socket.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use super::{PODS, Refusal};
 use crate::documents::{Miss, NodeDocument, PodStory};
 use crate::url::encode;
 
-/// How long an answer is waited for: longer than the server waits for its loop.
+/// Deadline of a query: longer than the server waits for its sync loop.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// The largest answer taken: more than a thousand stories.
+/// Largest response: more than a thousand stories.
 const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
 
-/// There is no answer. The texts say the way out.
+/// Why there is no answer. The texts say what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody listens.
+    /// Nothing listens on the socket.
     #[error("no rubelet answers on {}: is it running, and with this --root-dir?", .path.display())]
     Nobody {
         /// The socket.
@@ -34,13 +34,13 @@ pub enum AskError {
         #[source]
         source: io::Error,
     },
-    /// Somebody else's socket.
+    /// The socket belongs to another user.
     #[error("only root may ask the rubelet on {}: try sudo", .0.display())]
     Denied(PathBuf),
-    /// It took too long.
+    /// The deadline has passed.
     #[error("the rubelet on {} has not answered for {ANSWER_WITHIN:?}: its log may tell why", .0.display())]
     Silent(PathBuf),
-    /// The connection broke.
+    /// The connection failed.
     #[error("the rubelet on {} went away while it answered: ask again", .path.display())]
     Broken {
         /// The socket.
@@ -49,25 +49,25 @@ pub enum AskError {
         #[source]
         source: hyper::Error,
     },
-    /// The answer makes no sense.
+    /// The response cannot be decoded.
     #[error("what answers on {} is no rubelet of this version", .0.display())]
     Garbage(PathBuf),
-    /// The pod is not there.
+    /// There is no such pod.
     #[error(transparent)]
     Miss(#[from] Miss),
-    /// It refused.
+    /// The server returned an error.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Asks the rubelet that listens on one socket.
+/// Queries the rubelet on one socket.
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
 }
 
 impl Client {
-    /// Of the rubelet on this socket. Nothing is asked yet.
+    /// A client for the rubelet on this socket. It connects with each query.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned() }
@@ -76,15 +76,15 @@ impl Client {
     /// The node, and one line per pod.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The query failed.
     pub async fn pods(&self) -> Result<NodeDocument, AskError> {
         self.get(PODS.to_owned()).await
     }
 
-    /// All that is known of the pod that `word` names.
+    /// The details of the pod that `word` names.
     ///
     /// # Errors
-    /// There is no answer, or no such pod.
+    /// The query failed, or there is no such pod.
     pub async fn story(&self, word: &str) -> Result<PodStory, AskError> {
         self.get(format!("{PODS}/{}", encode(word))).await
     }
@@ -119,7 +119,7 @@ impl Client {
             let body = Limited::new(answer.into_body(), LARGEST_ANSWER).collect().await;
             Ok((status, body.map_err(|_| AskError::Garbage(self.path.clone()))?.to_bytes()))
         };
-        // The connection ends when the exchange has; its own error is the exchange's too.
+        // The connection ends with the exchange; its error is also the exchange's.
         let (answer, _ended) = tokio::join!(exchange, connection);
         answer
     }

@@ -1,4 +1,4 @@
-//! Answers on the local socket.
+//! The server of the local socket.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::http1::{Answer, answer, serve};
 use crate::url::decode;
 use crate::watched::WatchedNode;
 
-/// The only user that may ask.
+/// The only user that may connect.
 pub const ROOT: u32 = 0;
-/// People at a time.
+/// Concurrent connections.
 const SLOTS: usize = 16;
-/// A loop that does not answer within this hangs.
+/// A sync loop that does not respond within this hangs.
 const VIEW_WITHIN: Duration = Duration::from_secs(5);
 
-/// The server on the local socket. The socket's file is removed when it ends or is dropped.
+/// The server of the local socket. The socket's file is removed when it ends or is dropped.
 pub struct LocalServer {
     socket: OwnedSocket,
-    asks: Arc<Asks>,
+    asks: Arc<Handler>,
 }
 
-struct Asks {
+struct Handler {
     node: Arc<dyn WatchedNode>,
-    /// The only user that may ask.
+    /// The only user that may connect.
     user: u32,
 }
 
@@ -42,14 +42,14 @@ impl LocalServer {
     /// Opens the socket at `path`, for `user` alone ([`ROOT`]). Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The socket cannot be had.
+    /// The socket cannot be opened.
     pub fn bind(path: &Path, node: Arc<dyn WatchedNode>, user: u32) -> Result<Self, BindError> {
         let socket = OwnedSocket::bind(path)?;
-        info!(path = %path.display(), "Answering rubelet pods and rubelet explain");
-        Ok(Self { socket, asks: Arc::new(Asks { node, user }) })
+        info!(path = %path.display(), "Serving rubelet pods and rubelet explain");
+        Ok(Self { socket, asks: Arc::new(Handler { node, user }) })
     }
 
-    /// Answers until cancelled.
+    /// Serves until cancelled.
     pub async fn run(self, cancel: CancellationToken) {
         let asks = Arc::clone(&self.asks);
         let handler = move |peer: Option<u32>, request: Request<Incoming>| {
@@ -60,15 +60,15 @@ impl LocalServer {
     }
 }
 
-/// The user at the other end, as the kernel knows it.
+/// The user at the other end, as the kernel reports it.
 fn peer(stream: &UnixStream) -> Option<u32> {
     stream.peer_cred().ok().map(|peer| peer.uid())
 }
 
-impl Asks {
+impl Handler {
     async fn answer(&self, peer: Option<u32>, method: &Method, path: &str) -> Answer {
         if peer != Some(self.user) {
-            warn!(uid = peer, "Refused to answer a user that is not root");
+            warn!(uid = peer, "Rejected a user that is not root");
             return refuse(StatusCode::FORBIDDEN, "only root may ask");
         }
         let pod = match path.strip_prefix(PODS) {
@@ -85,11 +85,11 @@ impl Asks {
                 return refuse(StatusCode::SERVICE_UNAVAILABLE, error);
             }
         };
-        tell(&view, pod)
+        respond(&view, pod)
     }
 }
 
-fn tell(view: &NodeView, pod: Option<String>) -> Answer {
+fn respond(view: &NodeView, pod: Option<String>) -> Answer {
     let Some(word) = pod else { return json(StatusCode::OK, &node_document(view)) };
     match pod_story(view, &word) {
         Ok(story) => json(StatusCode::OK, &story),
@@ -104,7 +104,7 @@ fn refuse(status: StatusCode, error: &str) -> Answer {
 fn json(status: StatusCode, document: &impl Serialize) -> Answer {
     match serde_json::to_vec(document) {
         Ok(body) => answer(status, "application/json", body.into()),
-        // Plain structs with text keys: there is nothing in them that JSON cannot say.
+        // Plain structs with string keys always serialize.
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, "application/json", "{}".into()),
     }
 }

@@ -1,4 +1,4 @@
-//! The socket's file: made private from its first moment, a stale one replaced, our own removed at the end.
+//! The file of the socket: private from the start; a stale file is replaced, and our own is removed at the end.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -10,26 +10,26 @@ use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixSocket};
 use tracing::warn;
 
-/// Linux keeps a socket's path, with its closing zero, in 108 bytes.
+/// Linux stores the path of a socket with its terminating zero in 108 bytes.
 const LONGEST_PATH: usize = 107;
-/// Peers that may wait to be accepted.
+/// Connections that may wait to be accepted.
 const BACKLOG: u32 = 16;
-/// Only its owner may connect.
+/// Only the owner may connect.
 const MODE: u32 = 0o600;
 
-/// The socket cannot be had.
+/// Why the socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody answers there.
+    /// Another process listens on it.
     #[error("another rubelet answers on {}: stop it, or give this one another --root-dir", .0.display())]
     Taken(PathBuf),
-    /// Something else has its name.
+    /// The path is not a socket.
     #[error("{} is there and is not a socket: move it away", .0.display())]
     NotASocket(PathBuf),
-    /// A path that no socket can have.
+    /// The path is too long for a socket.
     #[error("{} is longer than the {LONGEST_PATH} bytes of a socket's path: choose a shorter --root-dir", .0.display())]
     TooLong(PathBuf),
-    /// The system refused.
+    /// A system call failed.
     #[error("open the socket {}", .path.display())]
     System {
         /// The socket.
@@ -40,11 +40,11 @@ pub enum BindError {
     },
 }
 
-/// A listening socket whose file goes with it.
+/// A listening socket that removes its file when dropped.
 pub(super) struct OwnedSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
-    /// Device and inode: a file that another process has put there since is not ours to remove.
+    /// Device and inode: a file that another process has created since is not removed.
     identity: (u64, u64),
 }
 
@@ -56,7 +56,7 @@ impl OwnedSocket {
         let system = |source| BindError::System { path: path.to_owned(), source };
         clear_stale(path)?;
         let socket = UnixSocket::new_stream().map_err(system)?;
-        // The file that `bind` makes takes the socket's own mode: so there is no moment at which others may connect.
+        // The file that `bind` creates has the socket's mode: there is no moment in which others may connect.
         let handle = File::from(socket.as_fd().try_clone_to_owned().map_err(system)?);
         handle.set_permissions(Permissions::from_mode(MODE)).map_err(system)?;
         socket.bind(path).map_err(system)?;
@@ -70,12 +70,12 @@ impl Drop for OwnedSocket {
     fn drop(&mut self) {
         let ours = self.path.symlink_metadata().is_ok_and(|file| (file.dev(), file.ino()) == self.identity);
         if ours && let Err(err) = std::fs::remove_file(&self.path) {
-            warn!(path = %self.path.display(), %err, "Cannot remove the socket");
+            warn!(path = %self.path.display(), %err, "Failed to remove the socket");
         }
     }
 }
 
-/// Removes what a rubelet that was killed left behind.
+/// Removes the file of a rubelet that was killed.
 fn clear_stale(path: &Path) -> Result<(), BindError> {
     let system = |source| BindError::System { path: path.to_owned(), source };
     match path.symlink_metadata() {
@@ -86,7 +86,7 @@ fn clear_stale(path: &Path) -> Result<(), BindError> {
     }
     match UnixStream::connect(path) {
         Err(err) if err.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(system),
-        // Gone meanwhile.
+        // The file was removed meanwhile.
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(err) => Err(system(err)),
         Ok(_) => Err(BindError::Taken(path.to_owned())),

@@ -31,7 +31,7 @@ impl Rig {
         self.dir.path().join("rubelet.sock")
     }
 
-    /// Who runs the test.
+    /// The user that runs the test.
     fn me(&self) -> u32 {
         self.dir.path().metadata().expect("it is there").uid()
     }
@@ -42,7 +42,7 @@ impl Rig {
         self.tasks.start("local", server.run(self.tasks.cancel_token()));
     }
 
-    /// Says no paths that differ from run to run.
+    /// Compares after replacing the temporary path.
     fn check(&self, text: &str, expected: Expect) {
         expected.assert_eq(&text.replace(self.dir.path().to_str().expect("text"), "ROOT"));
     }
@@ -58,7 +58,7 @@ fn bind_error(path: &Path) -> String {
 }
 
 #[tokio::test]
-async fn what_is_asked_is_answered() {
+async fn queries_are_answered() {
     let mut rig = Rig::new();
     rig.start(Some(web()), rig.me());
     let client = Client::new(&rig.path());
@@ -72,7 +72,7 @@ async fn what_is_asked_is_answered() {
 }
 
 #[tokio::test]
-async fn the_socket_is_private_and_goes_with_its_server() {
+async fn the_socket_is_private_and_removed_with_its_server() {
     let mut rig = Rig::new();
     rig.start(Some(web()), rig.me());
     let file = rig.path().symlink_metadata().expect("it is there");
@@ -83,7 +83,7 @@ async fn the_socket_is_private_and_goes_with_its_server() {
 }
 
 #[tokio::test]
-async fn another_user_is_refused() {
+async fn another_user_is_rejected() {
     let mut rig = Rig::new();
     rig.start(Some(web()), rig.me() + 1);
     let err = Client::new(&rig.path()).pods().await.expect_err("not allowed");
@@ -95,7 +95,7 @@ async fn another_user_is_refused() {
 async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let mut rig = Rig::new();
     drop(std::os::unix::net::UnixListener::bind(rig.path()).expect("it binds"));
-    assert!(rig.path().exists(), "a listener that is dropped leaves its file, as one that is killed does");
+    assert!(rig.path().exists(), "a dropped listener leaves its file, as a killed process does");
     rig.start(Some(web()), rig.me());
     Client::new(&rig.path()).pods().await.expect("the new one answers");
     rig.check(
@@ -107,7 +107,7 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_socket_is_named() {
+async fn bind_errors_name_the_path() {
     let rig = Rig::new();
     std::fs::write(rig.path(), "precious").expect("it writes");
     rig.check(&bind_error(&rig.path()), expect!["ROOT/rubelet.sock is there and is not a socket: move it away"]);
@@ -123,7 +123,7 @@ async fn what_cannot_be_a_socket_is_named() {
 }
 
 #[tokio::test]
-async fn a_file_that_somebody_else_put_there_stays() {
+async fn a_file_of_another_process_is_not_removed() {
     let mut rig = Rig::new();
     rig.start(Some(web()), rig.me());
     std::fs::remove_file(rig.path()).expect("it is there");
@@ -134,10 +134,10 @@ async fn a_file_that_somebody_else_put_there_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_answer_says_the_way_out() {
+async fn errors_tell_what_to_do() {
     let mut rig = Rig::new();
     let client = Client::new(&rig.path());
-    let err = client.pods().await.expect_err("nobody is there");
+    let err = client.pods().await.expect_err("no server");
     rig.check(&Chain(&err).to_string(), expect!["no rubelet answers on ROOT/rubelet.sock: is it running, and with this --root-dir?: No such file or directory (os error 2)"]);
     rig.start(None, rig.me());
     let err = client.pods().await.expect_err("the loop hangs");
@@ -146,7 +146,7 @@ async fn no_answer_says_the_way_out() {
 }
 
 #[tokio::test]
-async fn a_stranger_on_the_socket_is_told_apart() {
+async fn a_server_that_is_not_rubelet_is_recognized() {
     let rig = Rig::new();
     let listener = tokio::net::UnixListener::bind(rig.path()).expect("it binds");
     for (sent, expected) in [
@@ -160,32 +160,32 @@ async fn a_stranger_on_the_socket_is_told_apart() {
         ),
         (b"", expect!["the rubelet on ROOT/rubelet.sock went away while it answered: ask again"]),
     ] {
-        let stranger = async {
+        let other = async {
             let (mut stream, _) = listener.accept().await.expect("it comes");
             let mut asked = [0; 1024];
             let _ = stream.read(&mut asked).await;
             stream.write_all(sent).await.expect("it is sent");
         };
         let client = Client::new(&rig.path());
-        let ((), answer) = tokio::join!(stranger, client.pods());
+        let ((), answer) = tokio::join!(other, client.pods());
         rig.check(&answer.expect_err("no sense").to_string(), expected);
     }
 }
 
 #[tokio::test]
-async fn only_reading_is_known() {
+async fn only_get_is_supported() {
     let mut rig = Rig::new();
     rig.start(Some(web()), rig.me());
-    let mut told = String::new();
+    let mut answers = String::new();
     for request in ["DELETE /v1/pods/web", "POST /v1/pods", "GET /", "GET /v1/podsx", "GET /v1/pods/"] {
         let mut stream = UnixStream::connect(rig.path()).await.expect("it listens");
         stream.write_all(format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("it answers");
         let (first, last) = (answer.lines().next().unwrap_or_default(), answer.lines().last().unwrap_or_default());
-        told.push_str(&format!("{request}: {first} {last}\n"));
+        answers.push_str(&format!("{request}: {first} {last}\n"));
     }
-    rig.check(&told, expect![[r#"
+    rig.check(&answers, expect![[r#"
         DELETE /v1/pods/web: HTTP/1.1 405 Method Not Allowed {"error":"only GET is known"}
         POST /v1/pods: HTTP/1.1 405 Method Not Allowed {"error":"only GET is known"}
         GET /: HTTP/1.1 404 Not Found {"error":"no such path"}

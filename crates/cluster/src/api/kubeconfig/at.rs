@@ -1,18 +1,18 @@
-//! A place in a document, so that what is wrong can be named.
+//! An object in a document together with its path, for errors that name the field.
 
 use serde_json::{Map, Value};
 
-/// A field that is not what it should be.
+/// A field of the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at} must be {wants}")]
 pub struct BadField {
     /// Its path, as `clusters[0].cluster.server`.
     pub at: String,
-    /// What it should be.
+    /// The type that it should have.
     pub wants: &'static str,
 }
 
-/// An object in a document, and the path to it. What is null or an empty text is absent.
+/// An object in a document, and its path. Null and empty strings count as absent.
 #[derive(Clone, Debug)]
 pub(super) struct At<'a> {
     object: Option<&'a Map<String, Value>>,
@@ -67,7 +67,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Every entry of a list of objects.
+    /// The entries of a list of objects.
     pub(super) fn list(&self, field: &str) -> Result<Vec<Self>, BadField> {
         let items = self.items(field)?;
         let entry = |(index, value): (usize, &'a Value)| {
@@ -80,7 +80,7 @@ impl<'a> At<'a> {
         items.iter().enumerate().map(entry).collect()
     }
 
-    /// Every entry of a list of texts.
+    /// The entries of a list of strings.
     pub(super) fn texts(&self, field: &str) -> Result<Vec<String>, BadField> {
         let entry = |(index, value): (usize, &Value)| match value {
             Value::String(text) => Ok(text.clone()),

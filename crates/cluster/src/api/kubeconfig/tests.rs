@@ -14,10 +14,10 @@ fn config(cluster: &str, user: &str) -> String {
 fn check(text: &str, expected: Expect) {
     let shown = match Kubeconfig::parse(text.as_bytes(), Path::new("/etc/kubernetes")) {
         Ok(config) => {
-            let Endpoint { base, roots, trust_anybody, server_name, proxy, .. } = &config.endpoint;
+            let Endpoint { base, roots, skip_verify, server_name, proxy, .. } = &config.endpoint;
             let proxy = proxy.as_ref().map(|proxy| (&proxy.host, proxy.port, &proxy.authorization));
             let server = config.endpoint.url();
-            format!("{server} {base:?} {roots:?} {trust_anybody} {server_name:?} {proxy:?}\n{:?}\n", config.user)
+            format!("{server} {base:?} {roots:?} {skip_verify} {server_name:?} {proxy:?}\n{:?}\n", config.user)
         }
         Err(error) => explain(&error) + "\n",
     };
@@ -51,7 +51,7 @@ fn servers() {
 }
 
 #[test]
-fn servers_that_cannot_be() {
+fn servers_that_are_rejected() {
     let cluster = |text: &str, expected| check(&config(text, "{}"), expected);
     cluster(
         "{}",
@@ -159,7 +159,7 @@ fn users() {
 }
 
 #[test]
-fn users_that_cannot_be() {
+fn users_that_are_rejected() {
     let user = |text: &str, expected| check(&config("{server: 'https://x'}", text), expected);
     user(
         "{client-certificate: a}",
@@ -266,7 +266,7 @@ fn contexts() {
 }
 
 #[test]
-fn a_file_is_named_in_what_is_wrong_with_it() {
+fn errors_name_the_file() {
     let error = Kubeconfig::load(Path::new("/nowhere/kubelet.conf")).unwrap_err();
     assert_eq!(explain(&error), "read kubeconfig /nowhere/kubelet.conf: No such file or directory (os error 2)");
     let directory = tempfile::tempdir().unwrap();

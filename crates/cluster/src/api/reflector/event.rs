@@ -1,4 +1,4 @@
-//! One line of a watch.
+//! The events of a watch.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,32 +14,32 @@ use super::set::Key;
 use crate::api::status;
 use crate::api::strip::without_managed_fields;
 
-/// Marks the bookmark after the last object of a list that came as a watch.
+/// Annotation of the bookmark that ends the initial objects of a WatchList.
 ///
 /// upstream: apimachinery meta/v1 InitialEventsAnnotationKey (v1.36).
 const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Debug)]
 pub(super) enum Event<T> {
-    /// There is an object, or it changed.
+    /// An object was added or changed.
     Put(Item<T>),
-    /// It is gone; the version is that of its end.
+    /// An object was deleted; the version is that of the deletion.
     Gone(Key, String),
-    /// Nothing happened up to this version.
+    /// There are no further events up to this version.
     Bookmark {
         version: String,
-        /// All that there was when the watch began has been told.
+        /// All objects that existed when the watch began have been sent.
         listed: bool,
     },
 }
 
-/// An object, or why it is none.
+/// An object, or the error of its decoder.
 #[derive(Debug)]
 pub(super) struct Item<T> {
     pub(super) key: Key,
     pub(super) version: String,
-    /// How long its text is, without what nobody reads.
+    /// Size of its JSON without managed fields.
     pub(super) size: usize,
     pub(super) object: Result<T, String>,
 }
@@ -67,7 +67,7 @@ struct Meta {
     annotations: Option<BTreeMap<String, String>>,
 }
 
-/// One page of a list, its items not decoded yet.
+/// One page of a list; its items are not decoded yet.
 #[derive(Deserialize)]
 pub(super) struct Page<'a> {
     #[serde(default)]
@@ -84,10 +84,10 @@ pub(super) struct PageMeta {
     pub(super) next: Option<String>,
 }
 
-/// Reads a line.
+/// Decodes a line of a watch.
 ///
 /// # Errors
-/// What the server says in an ERROR event; `Garbage` if it is none of a watch's lines.
+/// The error of an ERROR event; `Garbage` if the line is not a watch event.
 pub(super) fn read<T>(line: &[u8]) -> Result<Option<Event<T>>, ApiError>
 where
     T: DeserializeOwned + Metadata<Ty = ObjectMeta>,
@@ -106,15 +106,15 @@ where
             Ok(Some(Event::Bookmark { version: meta.resource_version, listed }))
         }
         "ERROR" => {
-            let said = serde_json::from_str(object).map_err(|error| garbage(&error))?;
-            Err(status::event_error(&said))
+            let status = serde_json::from_str(object).map_err(|error| garbage(&error))?;
+            Err(status::event_error(&status))
         }
-        // A kind that was invented since: it is not ours to understand.
+        // An event type that is newer than this client.
         _ => Ok(None),
     }
 }
 
-/// Reads an object. One that cannot be decoded is told apart by its name, so that it stops no other.
+/// Decodes an object. An object that cannot be decoded is identified by its metadata, so that it does not block the others.
 pub(super) fn item<T>(text: &str) -> Result<Item<T>, ApiError>
 where
     T: DeserializeOwned + Metadata<Ty = ObjectMeta>,
@@ -144,5 +144,5 @@ fn head(object: &str) -> Result<Meta, ApiError> {
 }
 
 fn garbage(error: &serde_json::Error) -> ApiError {
-    ApiError { kind: ApiErrorKind::Garbage, detail: format!("an event of the watch cannot be read: {error}") }
+    ApiError { kind: ApiErrorKind::Garbage, detail: format!("an event of the watch cannot be decoded: {error}") }
 }

@@ -1,4 +1,4 @@
-//! All objects of a kind, as the API server has them.
+//! The objects of a reflector, as last seen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::event::Item;
 
-/// Which object.
+/// Identifies an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Empty for what has none.
+    /// Empty for cluster-scoped objects.
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
 }
 
-/// All objects that are watched. One that did not change keeps its `Arc`.
+/// The objects of a reflector. An object that did not change keeps its `Arc`.
 #[derive(Debug)]
 pub struct Set<T> {
     items: BTreeMap<Key, Held<T>>,
-    /// What cannot be decoded, and why. The object stays as it was before, if it was.
+    /// Objects that cannot be decoded, with the decoder's error. The last good version of the object stays in `items`.
     bad: BTreeMap<Key, String>,
-    /// How long the texts of all objects are together.
+    /// Total size of the objects, in bytes of JSON.
     bytes: usize,
 }
 
@@ -39,7 +39,7 @@ impl<T> Clone for Held<T> {
     }
 }
 
-/// Whether anything is different now.
+/// Whether an operation changed the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
     Yes,
@@ -53,17 +53,17 @@ impl<T> Default for Set<T> {
 }
 
 impl<T> Set<T> {
-    /// Every object, in the order of namespaces and names.
+    /// Every object, ordered by namespace and name.
     pub fn objects(&self) -> impl Iterator<Item = &Arc<T>> {
         self.items.values().map(|held| &held.object)
     }
 
-    /// What cannot be decoded, and why.
+    /// The objects that cannot be decoded, with the decoder's error.
     pub fn bad(&self) -> &BTreeMap<Key, String> {
         &self.bad
     }
 
-    /// The object of this name; the namespace is empty for what has none.
+    /// The object with this name; the namespace is empty for cluster-scoped objects.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.of(&Key { namespace: namespace.to_owned(), name: name.to_owned() })
     }
@@ -72,14 +72,14 @@ impl<T> Set<T> {
         self.items.get(key).map(|held| &held.object)
     }
 
-    /// How long the texts of all that is held are together: the measure of the memory that it takes.
+    /// Total size of the objects, in bytes of JSON: an estimate of the memory that the set takes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 impl<T: Metadata<Ty = ObjectMeta>> Set<T> {
-    /// Takes an object, unless a newer one is held: events may come late.
+    /// Stores an object, unless a newer version is held: events may be delivered late.
     pub(super) fn put(&mut self, item: Item<T>) -> Changed {
         if self.of(&item.key).is_some_and(|held| older(&item.version, version(&**held))) {
             return Changed::No;
@@ -102,7 +102,7 @@ impl<T: Metadata<Ty = ObjectMeta>> Set<T> {
         Changed::Yes
     }
 
-    /// Forgets an object that ended at `at`, unless a newer one is held.
+    /// Removes an object that was deleted at `at`, unless a newer version is held.
     pub(super) fn remove(&mut self, key: &Key, at: &str) -> Changed {
         if self.of(key).is_some_and(|held| older(at, version(&**held))) {
             return Changed::No;
@@ -119,8 +119,8 @@ impl<T: Metadata<Ty = ObjectMeta>> Set<T> {
         Changed::Yes
     }
 
-    /// Is from now on what `new` holds; what is the same in both stays as it is.
-    pub(super) fn become_all(&mut self, mut new: Self) -> Changed {
+    /// Replaces the content by that of `new`; objects of the same version keep their `Arc`.
+    pub(super) fn replace(&mut self, mut new: Self) -> Changed {
         let mut changed =
             if self.bad == new.bad && self.items.len() == new.items.len() { Changed::No } else { Changed::Yes };
         for (key, fresh) in &mut new.items {
@@ -129,7 +129,7 @@ impl<T: Metadata<Ty = ObjectMeta>> Set<T> {
                 _ => changed = Changed::Yes,
             }
         }
-        // What cannot be read now but could before stays as it was.
+        // An object that can no longer be decoded stays as it was.
         for key in new.bad.keys() {
             if let Some(held) = self.items.get(key)
                 && !new.items.contains_key(key)
@@ -152,7 +152,7 @@ fn same<T: Metadata<Ty = ObjectMeta>>(a: &T, b: &T) -> bool {
     !x.is_empty() && x == y && a.metadata().uid == b.metadata().uid
 }
 
-/// Whether version `a` is older than `b`, where that can be told: versions are numbers that grow.
+/// Whether version `a` is older than `b`. Versions that are not numbers are never older.
 pub(super) fn older(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
 }
@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_set_takes_is_counted_through_all_that_happens(
+        fn the_size_of_a_set_is_counted_through_every_change(
             steps in proptest::collection::vec((0_u8..4, 0_u8..5, 0_u64..9, 0_usize..99), 0..60)
         ) {
             let (mut set, mut other) = (Set::default(), Set::default());
@@ -196,7 +196,7 @@ mod tests {
                     _ => {
                         other.put(item(name, at, size, size % 2 == 0));
                         if size > 80 {
-                            set.become_all(std::mem::take(&mut other));
+                            set.replace(std::mem::take(&mut other));
                         }
                     }
                 }

@@ -1,4 +1,4 @@
-//! A signing authority in the process: certificate requests as the API server has them, approved and signed as told.
+//! A signing authority in the process: stores CSRs as the API server does, and approves and signs as a test configures it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,20 +17,20 @@ use tokio::sync::watch;
 use tokio_rustls::rustls::pki_types::CertificateSigningRequestDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
-use super::super::keeper::{Desk, Problem, Standing};
+use super::super::csr_api::{CsrApi, Problem, SignedInAs};
 use super::super::pem;
 use super::super::request::Requests;
 
-/// What happens to a request.
+/// How requests are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum Handling {
     /// Approved and signed at once.
     Signs,
-    /// Left alone.
+    /// Left pending.
     Waits,
     /// Denied.
     Denies,
-    /// Signed, but for nobody's address.
+    /// Signed without addresses.
     LeavesOut,
 }
 
@@ -38,29 +38,30 @@ pub(super) enum Mood {
 pub(super) struct Authority {
     state: Arc<Mutex<State>>,
     version: watch::Sender<u64>,
-    /// Counts the answers 401, as the API client does.
+    /// Number of 401 responses, as the API client counts them.
     pub(super) refusals: watch::Sender<u64>,
     issuer: Arc<Issuer<'static, KeyPair>>,
     clock: Clock,
 }
 
 struct State {
-    mood: Mood,
+    handling: Handling,
     life: Duration,
     requests: BTreeMap<String, CertificateSigningRequest>,
-    /// How each request was handed in, and its name.
+    /// The credentials and the name of each request.
     log: Vec<String>,
-    /// Whose requests are answered 401.
-    unknown: Vec<Standing>,
+    /// Credentials that are answered 401.
+    unknown: Vec<SignedInAs>,
     away: bool,
 }
 
 impl Authority {
-    pub(super) fn new(clock: &Clock, mood: Mood, life: Duration) -> Self {
+    pub(super) fn new(clock: &Clock, handling: Handling, life: Duration) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = Issuer::new(params, KeyPair::generate().expect("a key"));
-        let state = State { mood, life, requests: BTreeMap::new(), log: Vec::new(), unknown: Vec::new(), away: false };
+        let state =
+            State { handling, life, requests: BTreeMap::new(), log: Vec::new(), unknown: Vec::new(), away: false };
         Self {
             state: Arc::new(Mutex::new(state)),
             version: watch::Sender::new(1),
@@ -71,19 +72,19 @@ impl Authority {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("no holder panics")
     }
 
-    pub(super) fn set_mood(&self, mood: Mood) {
-        self.state().mood = mood;
+    pub(super) fn set_handling(&self, handling: Handling) {
+        self.state().handling = handling;
     }
 
     pub(super) fn set_away(&self, away: bool) {
         self.state().away = away;
     }
 
-    pub(super) fn does_not_know(&self, standing: Standing) {
-        self.state().unknown.push(standing);
+    pub(super) fn does_not_know(&self, signed_in_as: SignedInAs) {
+        self.state().unknown.push(signed_in_as);
     }
 
     pub(super) fn log(&self) -> Vec<String> {
@@ -94,15 +95,15 @@ impl Authority {
         self.state().requests.values().cloned().collect()
     }
 
-    /// Signs whatever waits, as an administrator does.
+    /// Approves and signs all pending requests.
     pub(super) fn approve_all(&self) {
         let names: Vec<String> = self.state().requests.keys().cloned().collect();
         for name in names {
-            self.settle(&name, Mood::Signs);
+            self.settle(&name, Handling::Signs);
         }
     }
 
-    /// A certificate for whoever holds `key`, as this authority signs it: certificate and key in PEM.
+    /// The certificate for a CSR, in PEM.
     pub(super) fn issue(&self, request_pem: &str) -> Vec<u8> {
         let state = self.state();
         self.sign(request_pem.as_bytes(), state.life, false)
@@ -120,7 +121,7 @@ impl Authority {
         pem::encode(pem::CERTIFICATE, csr.signed_by(&self.issuer).expect("signed").der()).into_bytes()
     }
 
-    fn settle(&self, name: &str, mood: Mood) {
+    fn settle(&self, name: &str, handling: Handling) {
         let mut state = self.state();
         let life = state.life;
         let Some(request) = state.requests.get_mut(name) else { return };
@@ -131,16 +132,20 @@ impl Authority {
             type_: type_.into(),
             status: "True".into(),
             reason: Some("Test".into()),
-            message: Some("as the test has it".into()),
+            message: Some("set by the test".into()),
             ..Default::default()
         };
-        let status = match mood {
-            Mood::Waits => return,
-            Mood::Denies => {
+        let status = match handling {
+            Handling::Waits => return,
+            Handling::Denies => {
                 CertificateSigningRequestStatus { certificate: None, conditions: Some(vec![condition("Denied")]) }
             }
-            Mood::Signs | Mood::LeavesOut => CertificateSigningRequestStatus {
-                certificate: Some(ByteString(self.sign(&request.spec.request.0, life, mood == Mood::LeavesOut))),
+            Handling::Signs | Handling::LeavesOut => CertificateSigningRequestStatus {
+                certificate: Some(ByteString(self.sign(
+                    &request.spec.request.0,
+                    life,
+                    handling == Handling::LeavesOut,
+                ))),
                 conditions: Some(vec![condition("Approved")]),
             },
         };
@@ -149,13 +154,13 @@ impl Authority {
         request.metadata.resource_version = Some(self.version.borrow().to_string());
     }
 
-    fn check(&self, standing: Standing) -> Result<(), ApiError> {
+    fn check(&self, signed_in_as: SignedInAs) -> Result<(), ApiError> {
         let state = self.state();
         let error = |kind, detail: &str| Err(ApiError { kind, detail: detail.into() });
         if state.away {
             return error(ApiErrorKind::Unavailable, "connection refused");
         }
-        if state.unknown.contains(&standing) {
+        if state.unknown.contains(&signed_in_as) {
             self.refusals.send_modify(|count| *count += 1);
             return error(ApiErrorKind::Unauthorized, "Unauthorized");
         }
@@ -167,36 +172,36 @@ fn since_epoch(at: Timestamp) -> Duration {
     Duration::from_secs(u64::try_from(at.as_second()).expect("after 1970"))
 }
 
-/// The way in for one standing.
-struct Window(Authority, Standing);
+/// The API with one kind of credentials.
+struct CsrClient(Authority, SignedInAs);
 
 #[async_trait]
-impl Requests for Window {
+impl Requests for CsrClient {
     async fn create(&self, request: &CertificateSigningRequest) -> Result<CertificateSigningRequest, ApiError> {
-        let Self(authority, standing) = self;
-        authority.check(*standing)?;
-        let (mood, name) = {
+        let Self(authority, signed_in_as) = self;
+        authority.check(*signed_in_as)?;
+        let (handling, name) = {
             let mut state = authority.state();
             let number = state.requests.len();
             let generated = request.metadata.generate_name.as_ref().map(|prefix| format!("{prefix}{number}"));
             let name = request.metadata.name.clone().or(generated).expect("a name");
             if state.requests.contains_key(&name) {
-                state.log.push(format!("{standing:?} again"));
+                state.log.push(format!("{signed_in_as:?} again"));
                 return Err(ApiError { kind: ApiErrorKind::AlreadyExists, detail: name });
             }
             let short = name.split_at_checked(9).map_or("", |(short, _)| short);
             let shown = if short == "node-csr-" { short } else { &name };
-            let line = format!("{standing:?} {} {shown}", request.spec.signer_name);
+            let line = format!("{signed_in_as:?} {} {shown}", request.spec.signer_name);
             state.log.push(line);
             let mut made = request.clone();
             made.metadata.name = Some(name.clone());
             made.metadata.uid = Some(format!("uid-{number}"));
             made.metadata.resource_version = Some(authority.version.borrow().to_string());
             state.requests.insert(name.clone(), made);
-            (state.mood, name)
+            (state.handling, name)
         };
         let made = authority.state().requests.get(&name).cloned().expect("just made");
-        authority.settle(&name, mood);
+        authority.settle(&name, handling);
         Ok(made)
     }
 
@@ -214,15 +219,15 @@ impl Requests for Window {
     }
 }
 
-pub(super) struct FakeDesk {
+pub(super) struct FakeCsrApi {
     pub(super) authority: Authority,
     pub(super) bootstrap: bool,
 }
 
 #[async_trait]
-impl Desk for FakeDesk {
-    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Problem> {
-        Ok(Box::new(Window(self.authority.clone(), standing)))
+impl CsrApi for FakeCsrApi {
+    async fn open(&self, signed_in_as: SignedInAs) -> Result<Box<dyn Requests>, Problem> {
+        Ok(Box::new(CsrClient(self.authority.clone(), signed_in_as)))
     }
 
     fn has_bootstrap(&self) -> bool {

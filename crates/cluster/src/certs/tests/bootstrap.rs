@@ -1,4 +1,4 @@
-//! From kubeconfig and bootstrap kubeconfig to what is used.
+//! The choice between kubeconfig and bootstrap kubeconfig.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use rubelet_engine::clock::Clock;
 
 use super::super::client::{ClientCertificate, ClientError, load};
 use super::super::key::NodeKey;
-use super::authority::{Authority, Mood};
+use super::authority::{Authority, Handling};
 use crate::api::ProxyEnvironment;
 use crate::decode::explain;
 
@@ -45,9 +45,9 @@ impl Node {
         fs::write(self.path(name), text).expect("written");
     }
 
-    /// `c.crt` and `c.key`, good for a day.
+    /// Writes `c.crt` and `c.key`, valid for a day.
     fn certificate(&self) {
-        let authority = Authority::new(&Clock::virtual_from(start()), Mood::Signs, DAY);
+        let authority = Authority::new(&Clock::virtual_from(start()), Handling::Signs, DAY);
         let key = NodeKey::generate().expect("a key");
         self.write("c.crt", authority.issue(&key.request(&Wish::client("n1")).expect("a request")));
         self.write("c.key", key.to_pem());
@@ -82,7 +82,7 @@ const OLD: &str = "https://old:6443";
 const FILES: &str = "{client-certificate: c.crt, client-key: c.key}";
 
 #[test]
-fn tls_04_the_bootstrap_kubeconfig_counts_only_while_the_kubeconfig_is_of_no_use() {
+fn tls_04_the_bootstrap_kubeconfig_is_used_only_while_the_kubeconfig_is_invalid() {
     let hour = SignedDuration::from_hours(1);
     let check = |prepare: &dyn Fn(&Node), after: SignedDuration, expected: (&str, bool)| {
         let node = Node::new();
@@ -95,7 +95,7 @@ fn tls_04_the_bootstrap_kubeconfig_counts_only_while_the_kubeconfig_is_of_no_use
     check(&|node| node.kubeconfig(FILES), hour, (OLD, false));
     check(&|node| node.kubeconfig(FILES), SignedDuration::from_hours(25), (NEW, true));
     check(&|_| {}, hour, (NEW, true));
-    // Not to be read, without a certificate, without its key, with another's, and with files that are gone.
+    // Malformed, without a certificate, without a key, with another's key, and with missing files.
     check(&|node| node.write("kubelet.conf", "{"), hour, (NEW, true));
     check(&|node| node.kubeconfig("{token: t}"), hour, (NEW, true));
     check(&|node| node.kubeconfig("{client-certificate: c.crt, client-key: c.crt}"), hour, (NEW, true));
@@ -108,15 +108,15 @@ fn tls_04_the_bootstrap_kubeconfig_counts_only_while_the_kubeconfig_is_of_no_use
 }
 
 #[test]
-fn tls_04_without_a_bootstrap_kubeconfig_the_kubeconfig_is_all_there_is() {
+fn tls_04_without_a_bootstrap_kubeconfig_the_kubeconfig_is_required() {
     let node = Node::new();
     node.kubeconfig("{token: t}");
     assert_eq!(node.load(false, SignedDuration::ZERO).expect("good"), (OLD.to_owned(), false));
     fs::remove_file(node.path("kubelet.conf")).expect("removed");
-    let text = explain(&node.load(false, SignedDuration::ZERO).expect_err("nothing to go by"));
+    let text = explain(&node.load(false, SignedDuration::ZERO).expect_err("there is no kubeconfig"));
     assert!(text.starts_with("read kubeconfig ") && text.contains("No such file"), "{text}");
     fs::remove_file(node.path("bootstrap-kubelet.conf")).expect("removed");
-    let text = explain(&node.load(true, SignedDuration::ZERO).expect_err("nothing to go by"));
+    let text = explain(&node.load(true, SignedDuration::ZERO).expect_err("there is no kubeconfig"));
     assert!(text.contains("bootstrap-kubelet.conf"), "{text}");
 }
 
@@ -127,7 +127,7 @@ fn check_written(node: &Node, expected: &Expect) {
 }
 
 #[test]
-fn tls_04_the_kubeconfig_that_is_written_is_upstreams() {
+fn tls_04_the_written_kubeconfig_equals_upstreams() {
     let node = Node::new();
     check_written(
         &node,
@@ -154,7 +154,7 @@ fn tls_04_the_kubeconfig_that_is_written_is_upstreams() {
     "#]],
     );
     assert_eq!(mode(&node.path("kubelet.conf")), 0o600);
-    // What is relative is not relative to the new file; what the server needs to be found stays.
+    // Relative paths become absolute; the fields for reaching the server are copied.
     let node = Node::new();
     let text = fs::read_to_string(node.path("bootstrap-kubelet.conf")).expect("text");
     let other = "certificate-authority: ca.crt\n    tls-server-name: api";

@@ -1,4 +1,4 @@
-//! What is on disk: the store, the self-signed pair, files that somebody else keeps.
+//! Files on disk: the store, the self-signed pair, and externally maintained files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -18,7 +18,7 @@ use super::super::key::NodeKey;
 use super::super::pair::Pair;
 use super::super::self_signed;
 use super::super::store::Store;
-use super::authority::{Authority, Mood};
+use super::authority::{Authority, Handling};
 use crate::decode::explain;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -33,7 +33,7 @@ fn clock() -> Clock {
 
 /// A certificate and its key in PEM.
 fn made(common_name: &str) -> (Vec<u8>, String) {
-    let authority = Authority::new(&clock(), Mood::Signs, YEAR);
+    let authority = Authority::new(&clock(), Handling::Signs, YEAR);
     let key = NodeKey::generate().expect("a key");
     let certificate = authority.issue(&key.request(&Wish::client(common_name)).expect("a request"));
     (certificate, key.to_pem())
@@ -61,23 +61,23 @@ async fn tls_03_a_stored_certificate_is_a_dated_file_behind_a_link() {
     let text = fs::read_to_string(&link).expect("text");
     let begins: Vec<&str> = text.lines().filter(|line| line.starts_with("-----BEGIN")).collect();
     assert_eq!(begins, ["-----BEGIN CERTIFICATE-----", "-----BEGIN EC PRIVATE KEY-----"]);
-    assert!(pki.join("kubelet-client-2026-01-02-03-04-05.pem").exists(), "old ones stay, as upstream leaves them");
+    assert!(pki.join("kubelet-client-2026-01-02-03-04-05.pem").exists(), "old files stay, as with upstream");
 }
 
 #[tokio::test]
-async fn tls_03_a_replacement_that_was_cut_short_is_finished() {
+async fn tls_03_an_interrupted_replacement_is_completed() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::new(dir.path(), Purpose::Serving, None);
     let (certificate, key) = made("a");
     store.update(&certificate, &key, at("2026-01-02T03:04:05Z")).expect("stored");
     let (current, updated) = (store.current_path(), dir.path().join("kubelet-server-updated.pem"));
-    fs::rename(&current, updated).expect("as upstream does it, in two steps");
+    fs::rename(&current, updated).expect("upstream's first of two steps");
     assert!(store.current().expect("read").is_some());
     assert!(current.is_symlink());
 }
 
 #[tokio::test]
-async fn tls_03_files_of_old_and_files_that_are_named_are_found_after_the_link() {
+async fn tls_03_the_link_wins_over_configured_files_and_these_over_legacy_files() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = |name: &str| dir.path().join(name);
     let write = |name: &str, stem: &str| {
@@ -97,7 +97,7 @@ async fn tls_03_files_of_old_and_files_that_are_named_are_found_after_the_link()
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_said_with_its_file() {
+async fn errors_name_the_unusable_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::new(dir.path(), Purpose::Client, None);
     let (certificate, key) = made("a");
@@ -125,7 +125,7 @@ async fn what_cannot_be_used_is_said_with_its_file() {
 }
 
 #[tokio::test]
-async fn tls_01_the_self_signed_pair_is_made_once() {
+async fn tls_01_the_self_signed_pair_is_generated_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let pki = dir.path().join("pki");
     let now = at("2026-01-01T00:00:00Z");
@@ -168,7 +168,7 @@ async fn tls_06_a_serving_certificate_on_disk_is_read_again_when_it_changes() {
     is(&mut seen, &first).await;
     fs::write(&files.certificate, "half of a").expect("written");
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(seen.borrow().as_ref(), Some(&first), "what cannot be used changes nothing");
+    assert_eq!(seen.borrow().as_ref(), Some(&first), "an unusable file changes nothing");
     let second = write("a-much-longer-name");
     is(&mut seen, &second).await;
     cancel.cancel();

@@ -1,4 +1,4 @@
-//! The keeper against an authority in the process, on virtual time.
+//! The keeper with a signing authority in the process, on virtual time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,15 +13,17 @@ use rubelet_testkit::SeededRng;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::super::keeper::{Keeper, Parts, Rotate, Standing, Wishes};
+use super::super::csr_api::SignedInAs;
+use super::super::keeper::{Keeper, Parts, Rotate};
 use super::super::key::NodeKey;
 use super::super::store::Store;
-use super::authority::{Authority, FakeDesk, Mood};
+use super::super::wishes::Wishes;
+use super::authority::{Authority, FakeCsrApi, Handling};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 
-/// A keeper that runs until this is dropped, as a restart of the process does.
+/// A running keeper. Dropping it stands for a restart of the process.
 struct Rig {
     authority: Authority,
     clock: Clock,
@@ -56,7 +58,7 @@ impl<'a> Setup<'a> {
                 None => Wishes::Fixed(Wish::client("n1")),
                 Some(addresses) => Wishes::Addresses { node: "n1".into(), addresses, dns_only: DnsOnly::Refused },
             },
-            desk: Box::new(FakeDesk { authority: self.authority.clone(), bootstrap: self.bootstrap }),
+            csr_api: Box::new(FakeCsrApi { authority: self.authority.clone(), bootstrap: self.bootstrap }),
             publish: Box::new(move |pair| drop(publish.send_replace(Some(pair.leaf.clone())))),
             refusals: Some(self.authority.refusals.subscribe()),
             clock: self.clock.clone(),
@@ -70,7 +72,7 @@ impl<'a> Setup<'a> {
 }
 
 impl Rig {
-    /// Waits until what is held is as `wanted`.
+    /// Waits for a certificate in use that satisfies `wanted`.
     async fn until(&mut self, wanted: impl Fn(&Leaf) -> bool) -> Leaf {
         let held = self.held.wait_for(|held| held.as_ref().is_some_and(&wanted));
         let held = tokio::time::timeout(DAY * 400, held).await.expect("in time").expect("the keeper runs");
@@ -106,9 +108,9 @@ fn dir() -> tempfile::TempDir {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_04_a_first_certificate_comes_by_the_bootstrap_credentials() {
+async fn tls_04_the_first_certificate_is_requested_with_the_bootstrap_credentials() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
     let leaf = rig.any().await;
     assert_eq!(leaf.common_name, "system:node:n1");
@@ -125,9 +127,9 @@ async fn tls_04_a_first_certificate_comes_by_the_bootstrap_credentials() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_04_a_restart_finds_the_request_that_waits_for_approval() {
+async fn tls_04_a_restart_finds_the_pending_request() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Waits, DAY);
+    let authority = Authority::new(&clock, Handling::Waits, DAY);
     let rig = Setup::new(dir.path(), &authority, &clock).start().await;
     rig.requests(1).await;
     let key = std::fs::read(dir.path().join("kubelet-client.key.tmp")).expect("the key is kept");
@@ -143,21 +145,21 @@ async fn tls_04_a_restart_finds_the_request_that_waits_for_approval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_04_a_denied_request_is_not_asked_for_again_by_the_same_key() {
+async fn tls_04_after_a_denial_the_next_request_has_a_new_key() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Denies, DAY);
+    let authority = Authority::new(&clock, Handling::Denies, DAY);
     let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
     rig.requests(3).await;
     let first = format!("Bootstrap {CLIENT} node-csr-");
-    assert_eq!(authority.log()[..3], [first.clone(), first.clone(), first], "each is a new one");
-    authority.set_mood(Mood::Signs);
+    assert_eq!(authority.log()[..3], [first.clone(), first.clone(), first], "each request is a new one");
+    authority.set_handling(Handling::Signs);
     rig.any().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_03_a_certificate_is_renewed_between_70_and_90_percent_of_its_life_by_itself() {
+async fn tls_03_a_certificate_is_rotated_between_70_and_90_percent_of_its_lifetime() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
     let mut leaf = rig.any().await;
     for _ in 0..5 {
@@ -167,34 +169,34 @@ async fn tls_03_a_certificate_is_renewed_between_70_and_90_percent_of_its_life_b
         leaf = next;
     }
     let node: Vec<_> = (1..=5).map(|n| format!("Node {CLIENT} csr-{n}")).collect();
-    assert_eq!(authority.log()[1..], node, "by the certificate, with names that the server gives");
+    assert_eq!(authority.log()[1..], node, "sent with the certificate, under names that the server generates");
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_03_a_request_that_nobody_approves_is_made_again_after_a_quarter_of_an_hour() {
+async fn tls_03_an_unapproved_request_is_repeated_after_15_minutes() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
     let leaf = rig.any().await;
-    authority.set_mood(Mood::Waits);
+    authority.set_handling(Handling::Waits);
     tokio::time::sleep(DAY.mul_f64(0.69)).await;
     rig.requests(2).await;
     let asked = clock.mono();
-    authority.set_mood(Mood::Signs);
+    authority.set_handling(Handling::Signs);
     rig.after(&leaf).await;
     let waited = clock.mono().since(asked).as_secs();
     assert!((15 * 60..16 * 60).contains(&waited), "{waited}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_05_a_certificate_that_expired_comes_back_by_the_bootstrap_credentials() {
+async fn tls_05_an_expired_certificate_is_replaced_with_the_bootstrap_credentials() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
     let leaf = rig.any().await;
     authority.set_away(true);
     tokio::time::sleep(DAY.mul_f64(1.05)).await;
-    assert!(rig.held.borrow().as_ref() == Some(&leaf), "nothing new while the server is away");
+    assert!(rig.held.borrow().as_ref() == Some(&leaf), "no new certificate during the outage");
     authority.set_away(false);
     let back = clock.mono();
     rig.after(&leaf).await;
@@ -203,19 +205,19 @@ async fn tls_05_a_certificate_that_expired_comes_back_by_the_bootstrap_credentia
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_05_without_bootstrap_credentials_a_new_certificate_on_disk_is_taken() {
+async fn tls_05_without_bootstrap_credentials_a_new_certificate_on_disk_is_used() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
     let leaf = rig.any().await;
     drop(rig);
-    authority.does_not_know(Standing::Node);
+    authority.does_not_know(SignedInAs::Node);
     tokio::time::sleep(DAY * 2).await;
     let mut rig = Setup { bootstrap: false, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
-    assert_eq!(rig.any().await, leaf, "the expired one is all there is");
+    assert_eq!(rig.any().await, leaf, "there is only the expired one");
     tokio::time::sleep(Duration::from_secs(300)).await;
     let tries = *authority.refusals.borrow();
-    assert!((5..15).contains(&tries), "{tries}: refused requests are repeated at the usual pace");
+    assert!((5..15).contains(&tries), "{tries}: rejected requests are repeated with the usual backoff");
     let key = NodeKey::generate().expect("a key");
     let certificate = authority.issue(&key.request(&Wish::client("n1")).expect("a request"));
     let store = Store::new(dir.path(), Purpose::Client, None);
@@ -224,19 +226,19 @@ async fn tls_05_without_bootstrap_credentials_a_new_certificate_on_disk_is_taken
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_day_a_revoked_certificate_is_replaced_by_the_bootstrap_credentials() {
+async fn bad_day_a_revoked_certificate_is_replaced_with_the_bootstrap_credentials() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
     let leaf = rig.any().await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    authority.does_not_know(Standing::Node);
+    authority.does_not_know(SignedInAs::Node);
     authority.refusals.send_modify(|count| *count += 1);
     rig.after(&leaf).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(authority.log().len(), 2, "what was refused before the new one came is no reason for another");
+    assert_eq!(authority.log().len(), 2, "earlier rejections do not cause another request");
     assert_eq!(authority.log().last(), Some(&format!("Bootstrap {CLIENT} node-csr-")));
-    // A server that refuses everybody is not asked for certificates all day.
+    // A server that rejects every certificate does not get requests all day.
     for _ in 0..100 {
         authority.refusals.send_modify(|count| *count += 1);
         tokio::time::sleep(Duration::from_secs(6)).await;
@@ -245,9 +247,9 @@ async fn bad_day_a_revoked_certificate_is_replaced_by_the_bootstrap_credentials(
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_day_a_clock_that_jumps_forward_renews_within_a_minute_and_one_that_jumps_back_breaks_nothing() {
+async fn bad_day_a_clock_jump_forward_rotates_within_a_minute_and_a_jump_back_changes_nothing() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let mut rig = Setup::new(dir.path(), &authority, &clock).start().await;
     let leaf = rig.any().await;
     let set = clock.mono();
@@ -256,14 +258,14 @@ async fn bad_day_a_clock_that_jumps_forward_renews_within_a_minute_and_one_that_
     assert!(clock.mono().since(set) <= Duration::from_secs(60));
     clock.set_wall(SignedDuration::from_hours(-24 * 300));
     tokio::time::sleep(DAY).await;
-    assert_eq!(rig.any().await, next, "it is not valid yet, and is not asked for again");
+    assert_eq!(rig.any().await, next, "it is not valid yet, and no other is requested");
     assert_eq!(authority.log().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tls_03_the_certificate_of_a_kubeconfig_is_stored_and_replaced_at_once() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let key = NodeKey::generate().expect("a key");
     let certificate = authority.issue(&key.request(&Wish::client("admin")).expect("a request"));
     let first = Some((certificate, key.to_pem().into_bytes()));
@@ -273,9 +275,9 @@ async fn tls_03_the_certificate_of_a_kubeconfig_is_stored_and_replaced_at_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_04_without_rotation_a_certificate_is_replaced_only_when_it_has_expired() {
+async fn tls_04_without_rotation_a_certificate_is_replaced_only_after_it_has_expired() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let mut rig = Setup { rotate: Rotate::No, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
     let leaf = rig.any().await;
     let next = rig.after(&leaf).await;
@@ -290,12 +292,12 @@ fn addresses(list: &[&str]) -> Vec<NodeAddress> {
 #[tokio::test(start_paused = true)]
 async fn tls_02_a_serving_certificate_waits_for_addresses_and_follows_them() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::Signs, DAY);
+    let authority = Authority::new(&clock, Handling::Signs, DAY);
     let (set, wishes) = watch::channel(Vec::new());
     let mut rig =
         Setup { wishes: Some(wishes), bootstrap: false, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
     tokio::time::sleep(DAY).await;
-    assert_eq!(authority.log(), [""; 0], "nothing to ask for");
+    assert_eq!(authority.log(), [""; 0], "nothing is requested");
 
     set.send_replace(addresses(&["10.0.0.1"]));
     let leaf = rig.any().await;
@@ -303,7 +305,7 @@ async fn tls_02_a_serving_certificate_waits_for_addresses_and_follows_them() {
     let usages = authority.requests().remove(0).spec.usages.expect("usages");
     assert_eq!(usages, ["digital signature", "server auth"]);
 
-    // An address less is no reason for a new one, an address more is.
+    // A removed address does not cause a rotation, an added one does.
     tokio::time::sleep(Duration::from_secs(10)).await;
     set.send_replace(addresses(&["10.0.0.1", "10.0.0.2"]));
     rig.until(|leaf| leaf.ips.len() == 2).await;
@@ -311,8 +313,8 @@ async fn tls_02_a_serving_certificate_waits_for_addresses_and_follows_them() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(authority.log().len(), 2);
 
-    // While one waits for approval the addresses change: the newest are asked for at once.
-    authority.set_mood(Mood::Waits);
+    // The addresses change while a request is pending: a new request is sent at once.
+    authority.set_handling(Handling::Waits);
     set.send_replace(addresses(&["10.0.0.3"]));
     rig.requests(3).await;
     set.send_replace(addresses(&["10.0.0.4"]));
@@ -328,9 +330,9 @@ fn addresses_of(list: &[&str]) -> std::collections::BTreeSet<std::net::IpAddr> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signer_that_leaves_something_out_is_not_asked_without_a_pause() {
+async fn a_signer_that_omits_addresses_is_retried_with_a_pause() {
     let (dir, clock) = (dir(), clock());
-    let authority = Authority::new(&clock, Mood::LeavesOut, DAY);
+    let authority = Authority::new(&clock, Handling::LeavesOut, DAY);
     let (_set, wishes) = watch::channel(addresses(&["10.0.0.1"]));
     let mut rig =
         Setup { wishes: Some(wishes), bootstrap: false, ..Setup::new(dir.path(), &authority, &clock) }.start().await;
@@ -338,6 +340,6 @@ async fn a_signer_that_leaves_something_out_is_not_asked_without_a_pause() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     let asked = authority.log().len();
     assert!((5..30).contains(&asked), "{asked}");
-    authority.set_mood(Mood::Signs);
+    authority.set_handling(Handling::Signs);
     rig.until(|leaf| !leaf.ips.is_empty()).await;
 }

@@ -1,4 +1,4 @@
-//! Client certificates that are crafted, expired, not for clients, or of somebody else; and settings that let nobody in.
+//! Client certificates that are crafted, expired, not for clients, or foreign; and settings that admit no client.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::limits::{poll_once, tls_parts};
 use super::rig::{Authority, Rig, settings};
 use crate::api::ApiSettings;
-use crate::api::tls::{LARGEST_CHAIN, MOST_CERTIFICATES, Shown, Tls};
+use crate::api::tls::{LARGEST_CHAIN, MOST_CERTIFICATES, PresentedChain, Tls};
 use crate::testing::ago;
 
-/// How long this thread has run on a processor: how busy the machine is does not matter.
+/// CPU time of this thread, which does not depend on the load of the machine.
 pub(super) fn on_cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat");
     Duration::from_nanos(text.split(' ').next().expect("a field").parse().expect("a number"))
 }
 
-/// A chain in which each authority may have been signed by any other, for all have one name, and which leads nowhere: to
-/// search it for a path to a root takes very long.
+/// A chain whose authorities all have the same name, so that each may have signed any other, and that leads to no root:
+/// searching it for a path takes very long.
 fn crafted(length: usize) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
     let named = |name: &str| {
         let mut params = CertificateParams::default();
@@ -52,7 +52,7 @@ fn open_settings() -> ApiSettings {
 }
 
 #[tokio::test]
-async fn http_02_a_chain_of_many_certificates_is_refused_before_it_is_searched() {
+async fn http_02_a_long_chain_is_rejected_before_it_is_searched() {
     let rig = Rig::with(open_settings()).await;
     let client = crafted(150);
     let began = on_cpu();
@@ -70,9 +70,9 @@ async fn http_02_a_chain_of_many_certificates_is_refused_before_it_is_searched()
 }
 
 #[tokio::test]
-async fn http_02_the_certificates_of_a_chain_are_bounded_in_number_and_in_bytes() {
+async fn http_02_chains_are_bounded_in_certificates_and_bytes() {
     let rig = Rig::with(open_settings()).await;
-    // A certificate says nothing that is believed in these: a connection gets a 401, and none is no answer at all.
+    // None of these chains is valid: an established connection gets a 401, a rejected chain no response.
     let answer = async |chain: (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)| {
         let mut stream = rig.dial_from(Ipv4Addr::LOCALHOST, Some(chain), "http/1.1").await.ok()?;
         stream.write_all(b"GET /pods HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.ok()?;
@@ -95,12 +95,12 @@ async fn http_02_the_certificates_of_a_chain_are_bounded_in_number_and_in_bytes(
 }
 
 #[tokio::test]
-async fn http_02_the_longest_chain_is_searched_on_another_thread() {
+async fn http_02_a_chain_of_maximum_length_is_searched_on_another_thread() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("ca.crt");
     std::fs::write(&path, Authority::new().pem).expect("written");
     let tls = Tls::new(tls_parts(&path), Clock::virtual_from(ago(0))).expect("TLS");
-    let shown = Shown::new(crafted(MOST_CERTIFICATES).0);
+    let shown = PresentedChain::new(crafted(MOST_CERTIFICATES).0);
     let began = on_cpu();
     assert!(tls.verify(&shown).await.expect("asked for").is_err());
     let held = on_cpu() - began;
@@ -108,30 +108,30 @@ async fn http_02_the_longest_chain_is_searched_on_another_thread() {
 }
 
 #[tokio::test]
-async fn http_02_a_chain_is_verified_once_for_a_connection_and_few_are_at_a_time() {
+async fn http_02_a_chain_is_verified_once_per_connection_and_few_at_a_time() {
     let (authority, dir) = (Authority::new(), tempfile::tempdir().expect("a directory"));
     let path = dir.path().join("ca.crt");
     std::fs::write(&path, &authority.pem).expect("written");
     let tls = Tls::new(tls_parts(&path), Clock::virtual_from(ago(0))).expect("TLS");
-    let shown = || Shown::new(vec![authority.client("admin", "ops").0]);
+    let shown = || PresentedChain::new(vec![authority.client("admin", "ops").0]);
     let (known, new) = (shown(), shown());
-    let refused = Shown::new(vec![Authority::new().client("admin", "ops").0]);
+    let refused = PresentedChain::new(vec![Authority::new().client("admin", "ops").0]);
     assert!(tls.verify(&known).await.expect("asked for").is_ok());
     assert!(tls.verify(&refused).await.expect("asked for").is_err());
-    // No more can be verified now.
+    // All verification threads are in use now.
     let held: Vec<_> = std::iter::from_fn(|| VERIFICATIONS.free_place("client certificates")).take(16).collect();
     assert!(held.len() <= 4);
     for (shown, good) in [(&known, true), (&refused, false)] {
-        // It would wait for as long as those are held.
-        let again = tls.verify(shown).now_or_never().expect("what is known is not verified again");
+        // A new verification would wait for as long as those are held.
+        let again = tls.verify(shown).now_or_never().expect("a verified chain is not verified again");
         assert_eq!(again.expect("asked for").is_ok(), good);
     }
     let mut waiting = Box::pin(tls.verify(&new));
-    assert!(poll_once(waiting.as_mut()).is_pending(), "what is not has to wait");
+    assert!(poll_once(waiting.as_mut()).is_pending(), "an unverified chain has to wait");
 }
 
 #[tokio::test(start_paused = true)]
-async fn http_02_a_certificate_that_expires_is_refused_on_a_connection_that_knows_it() {
+async fn http_02_an_expired_certificate_is_rejected_on_an_open_connection() {
     let (authority, dir) = (Authority::new(), tempfile::tempdir().expect("a directory"));
     let path = dir.path().join("ca.crt");
     std::fs::write(&path, &authority.pem).expect("written");
@@ -139,7 +139,7 @@ async fn http_02_a_certificate_that_expires_is_refused_on_a_connection_that_know
     let clock = Clock::virtual_from(ago(0));
     let tls = Tls::new(tls_parts(&path), clock.clone()).expect("TLS");
     let short = authority.client_with("admin", "ops", |params| params.not_after = rcgen::date_time_ymd(2026, 5, 29));
-    let shown = Shown::new(vec![short.0]);
+    let shown = PresentedChain::new(vec![short.0]);
     assert!(tls.verify(&shown).await.expect("asked for").is_ok());
     tokio::time::advance(Duration::from_secs(3 * 3600)).await;
     assert!(tls.verify(&shown).await.expect("asked for").is_ok(), "{}", clock.wall());
@@ -148,7 +148,7 @@ async fn http_02_a_certificate_that_expires_is_refused_on_a_connection_that_know
 }
 
 #[tokio::test]
-async fn http_02_only_a_good_certificate_for_clients_lets_one_in() {
+async fn http_02_only_a_valid_client_certificate_is_accepted() {
     let rig = Rig::with(open_settings()).await;
     let with = |edit: fn(&mut CertificateParams)| rig.authority.client_with("admin", "ops", edit);
     for (what, client, status) in [
@@ -157,7 +157,7 @@ async fn http_02_only_a_good_certificate_for_clients_lets_one_in() {
         ("for servers", with(|p| p.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]), 401),
         ("for signing code", with(|p| p.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning]), 401),
         ("expired", with(|p| p.not_after = rcgen::date_time_ymd(2026, 5, 28)), 401),
-        ("not good yet", with(|p| p.not_before = rcgen::date_time_ymd(2026, 5, 29)), 401),
+        ("not valid yet", with(|p| p.not_before = rcgen::date_time_ymd(2026, 5, 29)), 401),
         ("without a name", with(|p| p.distinguished_name = rcgen::DistinguishedName::new()), 401),
         ("of another authority", Authority::new().client("admin", "ops"), 401),
     ] {
@@ -166,7 +166,7 @@ async fn http_02_only_a_good_certificate_for_clients_lets_one_in() {
 }
 
 #[tokio::test]
-async fn http_02_webhook_mode_without_an_api_server_lets_nobody_in() {
+async fn http_02_webhook_mode_without_an_api_server_admits_no_client() {
     let anonymous = ApiSettings { anonymous: true, ..settings() };
     for settings in [settings(), anonymous] {
         let nobody = if settings.anonymous { 403 } else { 401 };

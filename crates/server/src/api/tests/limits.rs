@@ -1,4 +1,4 @@
-//! Peers that are slow, silent, loud or many; and authorities that change.
+//! Slow, silent, excessive or many clients; and changing certificate authorities.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
 use super::rig::{Authority, Pair, Rig, UID, World, parts, send, settings};
-use crate::api::connection::{NoTurn, Peer, Protocol, talk};
+use crate::api::connection::{Peer, Protocol, TurnRefused, serve_connection};
 use crate::api::handler::Handler;
 use crate::api::log_options::LogOptions;
 use crate::api::logs::{Logs, MOST_READERS};
 use crate::api::routes::Offers;
 use crate::api::table::{MOST_WAITING, MOST_WAITING_OF_ONE, Origin, Table};
-use crate::api::tls::{Shown, Tls};
+use crate::api::tls::{PresentedChain, Tls};
 use crate::api::{ApiSettings, TlsParts};
 use crate::testing::ago;
 use crate::watched::WatchedNode;
 
-/// What upstream has by default for `streamingConnectionIdleTimeout`.
+/// Default of `streamingConnectionIdleTimeout`.
 const STALL: Duration = Duration::from_secs(14_400);
 
 fn handler(world: &Arc<World>, offers: Offers) -> Arc<Handler> {
@@ -34,46 +34,46 @@ fn handler(world: &Arc<World>, offers: Offers) -> Arc<Handler> {
 }
 
 fn peer() -> Arc<Peer> {
-    Peer::new(Shown::default(), Arc::new(Table::default()).enter(Origin::of([127, 0, 0, 1].into())))
+    Peer::new(PresentedChain::default(), Arc::new(Table::default()).enter(Origin::of([127, 0, 0, 1].into())))
 }
 
-/// How long a peer that sends this and then nothing is borne with, and what it is told.
+/// How long a client that sends this and then nothing stays connected, and the status line that it gets.
 async fn patience(sends: &[u8]) -> (u64, String) {
     let (mut ours, theirs) = tokio::io::duplex(1024 * 1024);
     let clock = Clock::virtual_from(ago(0));
     let talking = async {
-        talk(theirs, Protocol::Http1, peer(), &handler(&World::new(), Offers::ReadOnly), STALL).await;
+        serve_connection(theirs, Protocol::Http1, peer(), &handler(&World::new(), Offers::ReadOnly), STALL).await;
         clock.mono().since_start().as_secs()
     };
     let peering = async {
         ours.write_all(sends).await.expect("taken");
-        let mut told = Vec::new();
-        let _reset = ours.read_to_end(&mut told).await;
-        String::from_utf8(told).expect("text").lines().next().unwrap_or_default().to_owned()
+        let mut received = Vec::new();
+        let _reset = ours.read_to_end(&mut received).await;
+        String::from_utf8(received).expect("text").lines().next().unwrap_or_default().to_owned()
     };
     tokio::join!(talking, peering)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_is_slow_or_silent_is_sent_away() {
+async fn a_slow_or_silent_client_is_disconnected() {
     assert_eq!(patience(b"").await, (10, String::new()), "silent");
     assert_eq!(patience(b"GET /pods HT").await, (10, String::new()), "half a head");
     let refused = patience(b"GET /nothing HTTP/1.1\r\n\r\n").await;
-    assert_eq!(refused, (30, "HTTP/1.1 404 Not Found".into()), "one of which nothing was let in");
+    assert_eq!(refused, (30, "HTTP/1.1 404 Not Found".into()), "without an authorized request");
     let known = patience(b"GET /pods HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    assert_eq!(known, (90, "HTTP/1.1 200 OK".into()), "one that was let in may lie idle for longer");
+    assert_eq!(known, (90, "HTTP/1.1 200 OK".into()), "an admitted connection may be idle for longer");
     let half = patience(b"GET /pods HTTP/1.1\r\nHost: a\r\n\r\nGET /pods HT").await;
-    assert_eq!(half, (90, "HTTP/1.1 200 OK".into()), "half a head on a connection that was let in");
+    assert_eq!(half, (90, "HTTP/1.1 200 OK".into()), "half a head on an admitted connection");
     let body = patience(b"POST /pods HTTP/1.1\r\nContent-Length: 1000000\r\n\r\nhalf").await;
-    assert_eq!(body, (0, "HTTP/1.1 405 Method Not Allowed".into()), "half a body, which nobody reads");
+    assert_eq!(body, (0, "HTTP/1.1 405 Method Not Allowed".into()), "half a body, which is never read");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
+async fn a_head_sent_byte_by_byte_times_out() {
     let (mut ours, theirs) = tokio::io::duplex(1024);
     let clock = Clock::virtual_from(ago(0));
     let handler = handler(&World::new(), Offers::ReadOnly);
-    let talking = talk(theirs, Protocol::Http1, peer(), &handler, STALL);
+    let talking = serve_connection(theirs, Protocol::Http1, peer(), &handler, STALL);
     let dripping = async {
         for byte in b"GET /pods HTTP/1.1\r\nX: ".iter().chain(std::iter::repeat(&b'x')) {
             tokio::time::advance(Duration::from_secs(1)).await;
@@ -87,7 +87,7 @@ async fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_reads_nothing_is_cut_off_and_costs_little() {
+async fn a_client_that_does_not_read_is_disconnected_and_uses_little_memory() {
     let world = World::new();
     let read = Arc::new(watch::Sender::new(0));
     *world.endless.lock().unwrap() = Some(Arc::clone(&read));
@@ -95,28 +95,28 @@ async fn a_peer_that_reads_nothing_is_cut_off_and_costs_little() {
     ours.write_all(b"GET /containerLogs/ns/web/app?follow=true HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("taken");
     let clock = Clock::virtual_from(ago(0));
     let handler = handler(&world, Offers::Everything);
-    let talking = talk(theirs, Protocol::Http1, peer(), &handler, STALL);
+    let talking = serve_connection(theirs, Protocol::Http1, peer(), &handler, STALL);
     tokio::time::timeout(2 * STALL, talking).await.expect("it is cut off");
     assert_eq!(clock.mono().since_start().as_secs(), STALL.as_secs());
-    assert!((1..1024 * 1024).contains(&*read.borrow()), "{} bytes of the log were read for nobody", *read.borrow());
+    assert!((1..1024 * 1024).contains(&*read.borrow()), "{} bytes of the log were read in vain", *read.borrow());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_sends_too_much_is_sent_away_at_once() {
+async fn a_request_head_that_is_too_large_is_rejected_at_once() {
     let large = format!("GET /pods HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(300_000));
     let many = format!("GET /pods HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(200));
     for request in [large, many] {
-        let told = "HTTP/1.1 431 Request Header Fields Too Large".to_owned();
-        assert_eq!(patience(request.as_bytes()).await, (0, told));
+        let expected = "HTTP/1.1 431 Request Header Fields Too Large".to_owned();
+        assert_eq!(patience(request.as_bytes()).await, (0, expected));
     }
     let line = format!("GET /pods?{} HTTP/1.1\r\n\r\n", "x".repeat(300_000));
-    let (after, told) = patience(line.as_bytes()).await;
-    assert!(after == 0 && (told.contains(" 414 ") || told.contains(" 431 ")), "{after} {told}");
+    let (after, status) = patience(line.as_bytes()).await;
+    assert!(after == 0 && (status.contains(" 414 ") || status.contains(" 431 ")), "{after} {status}");
     assert_eq!(patience(b"\x16\x03\x01 is not HTTP\r\n\r\n").await, (0, "HTTP/1.1 400 Bad Request".into()));
 }
 
 #[tokio::test]
-async fn names_that_are_long_or_encoded_are_names_of_nobody() {
+async fn long_or_encoded_names_match_no_pod() {
     let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
     let long = "%61".repeat(10_000);
     for path in [
@@ -138,7 +138,7 @@ async fn names_that_are_long_or_encoded_are_names_of_nobody() {
 
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// What a client that was let in before still gets.
+/// Checks that an admitted client is still served.
 async fn still_served(friend: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) {
     let mut said = [0; 1024];
     friend.write_all(b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n").await.expect("sent");
@@ -147,7 +147,7 @@ async fn still_served(friend: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) 
 }
 
 #[tokio::test]
-async fn silent_connections_shut_nobody_out() {
+async fn silent_connections_do_not_lock_out_other_clients() {
     let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
     let admin = || Some(rig.authority.client("admin", "ops"));
     let mut friend = rig.dial(admin(), "http/1.1").await.expect("a connection");
@@ -168,16 +168,16 @@ async fn silent_connections_shut_nobody_out() {
         let answer = tokio::time::timeout(Duration::from_secs(5), asked).await.expect("at once");
         assert_eq!(answer, (200, "ok".to_owned()), "{from}");
     }
-    // The oldest gave way, the newest is still there.
-    let ended = tokio::time::timeout(Duration::from_secs(5), silent[0].read_u8()).await.expect("it gave way");
+    // The oldest was closed, the newest is still open.
+    let ended = tokio::time::timeout(Duration::from_secs(5), silent[0].read_u8()).await.expect("it was closed");
     assert!(ended.is_err());
     let newest = silent.last_mut().expect("many");
-    assert!(tokio::time::timeout(Duration::from_millis(50), newest.read_u8()).await.is_err(), "nothing is said to it");
+    assert!(tokio::time::timeout(Duration::from_millis(50), newest.read_u8()).await.is_err(), "it gets no data");
     still_served(&mut friend).await;
 }
 
 #[tokio::test]
-async fn http_02_a_connection_ends_after_its_first_401() {
+async fn http_02_a_connection_is_closed_after_its_first_401() {
     let rig = Rig::new().await;
     let mut stream = rig.dial(None, "http/1.1").await.expect("a connection");
     let ask = |n: u32| format!("GET /pods HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer bad-{n}\r\n\r\n");
@@ -189,7 +189,7 @@ async fn http_02_a_connection_ends_after_its_first_401() {
     assert_eq!((said.matches("HTTP/1.1 ").count(), said.matches("401 Unauthorized").count()), (1, 1), "{said}");
     assert_eq!(rig.world.reviewed.load(Ordering::Relaxed), 1);
 
-    // The same with HTTP/2, where all come at once.
+    // The same with HTTP/2, where all requests arrive at once.
     let stream = rig.dial(None, "h2").await.expect("a connection");
     let executor = hyper_util::rt::TokioExecutor::new();
     let shaken = hyper::client::conn::http2::handshake(executor, TokioIo::new(stream)).await;
@@ -211,7 +211,7 @@ async fn http_02_a_connection_ends_after_its_first_401() {
 }
 
 #[tokio::test]
-async fn http_02_random_tokens_of_one_address_cost_few_reviews() {
+async fn http_02_random_tokens_of_one_address_cause_few_reviews() {
     let rig = Rig::new().await;
     rig.world.allowed.lock().unwrap().insert("get metrics".into());
     let mut answers = std::collections::BTreeMap::new();
@@ -222,14 +222,14 @@ async fn http_02_random_tokens_of_one_address_cost_few_reviews() {
     let reviewed = rig.world.reviewed.load(Ordering::Relaxed);
     assert_eq!(answers[&401], reviewed);
     assert!(answers[&429] > 5, "{answers:?}");
-    // Other addresses, and certificates of the same one, are none the worse for it.
+    // Other addresses, and certificates from the same one, are not affected.
     let stream = rig.dial_from(OTHER, None, "http/1.1").await.expect("a connection");
     assert_eq!(Rig::ask_on(stream, "GET", "/metrics", Some("good")).await.0, 200);
     assert_eq!(rig.get("/metrics").await.0, 200);
 }
 
 #[tokio::test]
-async fn a_head_of_http_2_that_is_too_large_reaches_nobody() {
+async fn an_http_2_head_that_is_too_large_is_rejected() {
     let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
     for (size, status) in [(30 * 1024, 200), (100 * 1024, 431)] {
         let mut sender = h2(&rig, Some(rig.authority.client("admin", "ops"))).await;
@@ -240,7 +240,7 @@ async fn a_head_of_http_2_that_is_too_large_reaches_nobody() {
 }
 
 #[tokio::test]
-async fn large_heads_that_wait_for_the_review_of_the_first_are_refused() {
+async fn large_heads_that_wait_for_the_first_review_are_rejected() {
     let rig = Rig::new().await;
     *rig.world.reviews_hang.lock().unwrap() = true;
     let sender = h2(&rig, None).await;
@@ -257,7 +257,7 @@ async fn large_heads_that_wait_for_the_review_of_the_first_are_refused() {
     assert_eq!(rig.world.reviewed.load(Ordering::Relaxed), 1);
 }
 
-/// A client of HTTP/2 with a connection of its own.
+/// An HTTP/2 client with a connection of its own.
 async fn h2(rig: &Rig, pair: Option<Pair>) -> http2::SendRequest<http_body_util::Empty<bytes::Bytes>> {
     let stream = rig.dial(pair, "h2").await.expect("a connection");
     let executor = hyper_util::rt::TokioExecutor::new();
@@ -269,7 +269,7 @@ async fn h2(rig: &Rig, pair: Option<Pair>) -> http2::SendRequest<http_body_util:
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_logs_that_are_read_at_a_time_are_bounded() {
+async fn concurrent_log_readers_are_bounded() {
     let world = World::new();
     *world.endless.lock().unwrap() = Some(Arc::default());
     let clock = Clock::virtual_from(ago(0));
@@ -284,13 +284,13 @@ async fn the_logs_that_are_read_at_a_time_are_bounded() {
     }
     assert_eq!(logs.answer(&pod, "app", &options).await.status(), 503);
     let opened = world.asked.lock().unwrap().iter().filter(|asked| asked.starts_with("log ")).count();
-    assert_eq!(opened, MOST_READERS, "no file was opened for the one that was refused");
+    assert_eq!(opened, MOST_READERS, "no file was opened for the rejected reader");
     held.truncate(MOST_READERS - 1);
     assert_eq!(logs.answer(&pod, "app", &options).await.status(), 200, "a reader that left makes room");
 }
 
 #[tokio::test]
-async fn logs_and_sessions_ask_for_one_pod_and_never_for_a_view_of_all() {
+async fn logs_and_sessions_query_one_pod_and_never_all() {
     let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
     let log = rig.world.log();
     let stream = rig.dial(Some(rig.authority.client("admin", "ops")), "http/1.1").await.expect("a connection");
@@ -298,7 +298,7 @@ async fn logs_and_sessions_ask_for_one_pod_and_never_for_a_view_of_all() {
     let mut body = send(TokioIo::new(stream), request.body(Default::default()).expect("a request")).await.into_body();
     log.send(b"one\n".to_vec()).await.expect("read");
     assert!(body.frame().await.expect("a piece").is_ok());
-    // The follower asks after its container when the loop has news.
+    // The follower checks its container when the sync loop has done something.
     rig.world.end_container();
     body.collect().await.expect("it ends");
     for path in ["/exec/ns/web/app?output=1", "/attach/ns/web/app?output=1", "/portForward/ns/web", "/run/ns/web/app"] {
@@ -306,19 +306,19 @@ async fn logs_and_sessions_ask_for_one_pod_and_never_for_a_view_of_all() {
     }
     assert_eq!(rig.world.views.load(Ordering::Relaxed), 0);
     assert_eq!(rig.get("/pods").await.0, 200);
-    assert_eq!(rig.world.views.load(Ordering::Relaxed), 1, "the page of all pods does");
+    assert_eq!(rig.world.views.load(Ordering::Relaxed), 1, "/pods does");
 }
 
-/// Looks at a future once.
+/// Polls a future once.
 pub(super) fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
     future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
 }
 
 #[tokio::test]
-async fn heads_that_wait_for_the_first_answer_are_bounded() {
+async fn request_heads_that_wait_for_the_first_response_are_bounded() {
     let peer = peer();
     let first = peer.turn(1000).await;
-    assert!(matches!(first, Ok(Some(_))), "the first has its turn");
+    assert!(matches!(first, Ok(Some(_))), "the first request has its turn");
     let mut waiting: Vec<_> = (0..9).map(|_| Box::pin(peer.turn(30 * 1024))).collect();
     let mut outcomes = Vec::new();
     for head in &mut waiting {
@@ -326,13 +326,13 @@ async fn heads_that_wait_for_the_first_answer_are_bounded() {
     }
     let (last, rest) = outcomes.split_last().expect("nine");
     assert!(rest.iter().all(std::task::Poll::is_pending));
-    assert!(matches!(last, std::task::Poll::Ready(Err(NoTurn::TooMany))));
+    assert!(matches!(last, std::task::Poll::Ready(Err(TurnRefused::TooMany))));
     drop(waiting);
     let mut late = Box::pin(peer.turn(30 * 1024));
-    assert!(poll_once(late.as_mut()).is_pending(), "those that left make room");
-    peer.dismiss();
+    assert!(poll_once(late.as_mut()).is_pending(), "requests that left make room");
+    peer.close_after_responses();
     drop(first);
-    assert!(matches!(late.await, Err(NoTurn::Dismissed)), "a refusal of the first is one of all");
+    assert!(matches!(late.await, Err(TurnRefused::Closing)), "a rejected first request rejects all");
 }
 
 fn resident() -> u64 {
@@ -341,11 +341,11 @@ fn resident() -> u64 {
 }
 
 #[tokio::test]
-async fn followers_and_sessions_whose_clients_do_not_read_cost_little_memory() {
+async fn followers_and_sessions_whose_clients_do_not_read_use_little_memory() {
     let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await;
     let moved = Arc::new(watch::Sender::new(0));
     *rig.world.endless.lock().unwrap() = Some(Arc::clone(&moved));
-    // A streaming server that agrees to everything and then talks without end.
+    // A streaming server that accepts every session and then sends without end.
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     *rig.world.sessions.lock().unwrap() = Ok(format!("http://{}/", listener.local_addr().expect("an address")));
     let (mut servers, said) = (tokio::task::JoinSet::new(), Arc::clone(&moved));
@@ -377,7 +377,7 @@ async fn followers_and_sessions_whose_clients_do_not_read_cost_little_memory() {
             before = resident();
         }
     }
-    // Until nothing moves any more: every buffer on the way is full.
+    // Until no data moves any more: every buffer is full.
     let mut news = moved.subscribe();
     while tokio::time::timeout(Duration::from_millis(500), news.changed()).await.is_ok() {}
     let grown = resident().saturating_sub(before) / 1024;
@@ -395,20 +395,20 @@ pub(super) fn tls_parts(path: &std::path::Path) -> TlsParts {
 }
 
 #[tokio::test(start_paused = true)]
-async fn http_02_authorities_are_read_again_when_they_have_changed() {
+async fn http_02_certificate_authorities_are_reloaded_when_the_file_changes() {
     let (old, new, dir) = (Authority::new(), Authority::new(), tempfile::tempdir().expect("a directory"));
     let path = dir.path().join("ca.crt");
     std::fs::write(&path, &old.pem).expect("written");
     let tls = Tls::new(tls_parts(&path), Clock::virtual_from(ago(0))).expect("TLS");
     let (by_old, by_new) = (old.client("a", "b").0, new.client("a", "b").0);
-    let (by_old, by_new) = (Shown::new(vec![by_old]), Shown::new(vec![by_new]));
-    let believed = async |shown: &Shown| tls.verify(shown).await.expect("asked for").is_ok();
+    let (by_old, by_new) = (PresentedChain::new(vec![by_old]), PresentedChain::new(vec![by_new]));
+    let believed = async |shown: &PresentedChain| tls.verify(shown).await.expect("asked for").is_ok();
     assert_eq!((believed(&by_old).await, believed(&by_new).await), (true, false));
     std::fs::write(&path, format!("{}{}", old.pem, new.pem)).expect("written");
-    assert!(!believed(&by_new).await, "not before it is looked at");
+    assert!(!believed(&by_new).await, "not before the file is checked");
     tokio::time::advance(Duration::from_secs(6)).await;
     assert_eq!((believed(&by_old).await, believed(&by_new).await), (true, true));
-    // A file that is broken or gone takes nobody's belief away.
+    // A broken or missing file leaves the old authorities in use.
     for broken in [Some("-----BEGIN CERTIFICATE-----\nxx\n"), Some(""), None] {
         match broken {
             Some(text) => std::fs::write(&path, text).expect("written"),
@@ -423,7 +423,7 @@ async fn http_02_authorities_are_read_again_when_they_have_changed() {
 }
 
 #[tokio::test]
-async fn tls_is_refused_where_it_cannot_be_what_is_asked_for() {
+async fn unusable_tls_settings_are_rejected() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("ca.crt");
     let make =
@@ -436,7 +436,7 @@ async fn tls_is_refused_where_it_cannot_be_what_is_asked_for() {
         (vec![], ""),
         (vec![], "VersionTLS13"),
         (vec!["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305"], "VersionTLS12"),
-        // None that we have: TLS 1.3 is left.
+        // No supported suite: TLS 1.3 remains.
         (vec!["TLS_RSA_WITH_3DES_EDE_CBC_SHA"], "VersionTLS12"),
     ] {
         let cipher_suites = suites.into_iter().map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! What the API costs the thread on which the pods are driven.
+//! The CPU time that the API takes from the thread of the pods.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::certificates::on_cpu;
 use super::rig::{Authority, World, parts, settings};
 use crate::api::{TlsParts, run};
 
-/// Connections at once, as an attacker or a restarted API server makes them.
+/// Concurrent connections, as an attacker or a restarted API server makes them.
 const HANDSHAKES: usize = 200;
 
-/// Makes handshakes on a thread of its own; how many succeeded.
+/// Makes handshakes on a thread of its own; returns how many succeeded.
 fn storm(address: SocketAddr, authority: &Authority) -> usize {
     let mut roots = RootCertStore::empty();
     roots.add(authority.der.clone()).expect("an authority");
@@ -36,7 +36,7 @@ fn storm(address: SocketAddr, authority: &Authority) -> usize {
             let mut clients = JoinSet::new();
             for n in 0..HANDSHAKES {
                 let connector = connector.clone();
-                // From many addresses, so that none has to give way to another.
+                // From many addresses, so that no connection is closed in favour of another.
                 let from = Ipv4Addr::new(127, 0, 2, u8::try_from(n % 20).expect("small"));
                 clients.spawn(async move {
                     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
@@ -52,7 +52,7 @@ fn storm(address: SocketAddr, authority: &Authority) -> usize {
 }
 
 #[tokio::test]
-async fn two_hundred_handshakes_cost_the_thread_of_the_pods_nothing() {
+async fn two_hundred_handshakes_take_no_time_of_the_pods_thread() {
     let authority = Authority::new();
     let certificate = watch::Sender::new(Some(authority.server()));
     let tls = TlsParts {

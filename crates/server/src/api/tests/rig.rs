@@ -1,4 +1,4 @@
-//! A node that never was, its API, and those who talk to it.
+//! A scripted node, its API, and clients.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -44,7 +44,7 @@ use crate::watched::WatchedNode;
 pub(super) const UID: &str = "uid-web";
 pub(super) const CONTAINER: &str = "c-app";
 
-/// An authority that signs what it is given.
+/// A certificate authority.
 pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(super) pem: String,
@@ -67,7 +67,7 @@ impl Authority {
         self.client_with(name, group, |_| {})
     }
 
-    /// A client's certificate that is odd in some way.
+    /// A client certificate with edited parameters.
     pub(super) fn client_with(&self, name: &str, group: &str, edit: impl FnOnce(&mut CertificateParams)) -> Pair {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -88,7 +88,7 @@ impl Authority {
     }
 }
 
-/// A certificate as files hold it.
+/// A certificate in PEM.
 fn pem(der: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -102,26 +102,26 @@ fn pem(der: &[u8]) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
 }
 
-/// The node: one pod `ns/web` whose container `app` runs until told otherwise, and `done`, whose container has ended.
+/// The node: a pod `ns/web` whose container `app` runs until the test ends it, and `done`, whose container has ended.
 pub(super) struct World {
     runs: Mutex<bool>,
     news: watch::Sender<Instant>,
-    /// Where the runtime's streaming server is.
+    /// URL of the runtime's streaming server.
     pub(super) sessions: Mutex<Result<String, RpcErrorKind>>,
-    /// What was asked of the runtime.
+    /// The calls to the runtime.
     pub(super) asked: Mutex<Vec<String>>,
-    /// What a log gives; it ends when this does, or when it is told to.
+    /// The content of the log; it ends with the sender, or when the reader finishes it.
     log: Mutex<Option<mpsc::Receiver<Vec<u8>>>>,
-    /// `verb subresource` that users may.
+    /// `verb subresource` pairs that users are allowed.
     pub(super) allowed: Mutex<BTreeSet<String>>,
     pub(super) reviews_fail: Mutex<bool>,
-    /// The API server does not answer reviews.
+    /// The API server does not respond to reviews.
     pub(super) reviews_hang: Mutex<bool>,
-    /// How often a view of all pods was asked for.
+    /// Number of requested views of all pods.
     pub(super) views: AtomicUsize,
-    /// Tokens that were reviewed.
+    /// Number of reviewed tokens.
     pub(super) reviewed: AtomicUsize,
-    /// Instead of a log that ends: logs without end, and how many bytes of them were read.
+    /// Endless logs instead, and the number of bytes read from them.
     pub(super) endless: Mutex<Option<Arc<watch::Sender<u64>>>>,
 }
 
@@ -147,7 +147,7 @@ impl World {
         self.news.send_replace(Instant::from_secs(4000));
     }
 
-    /// The other end of the log.
+    /// The sender of the log.
     pub(super) fn log(&self) -> mpsc::Sender<Vec<u8>> {
         let (write, read) = mpsc::channel(8);
         *self.log.lock().unwrap() = Some(read);
@@ -407,7 +407,7 @@ impl MetricsPage for OneProbe {
     }
 }
 
-/// A server and what is needed to talk to it.
+/// A running server and its test clients.
 pub(super) struct Rig {
     pub(super) world: Arc<World>,
     pub(super) authority: Authority,
@@ -449,7 +449,7 @@ impl Rig {
         Self::made_from(settings, |_| {}).await
     }
 
-    /// With parts that are not as usual.
+    /// With edited parts.
     pub(super) async fn made_from(settings: ApiSettings, edit: impl FnOnce(&mut ApiParts)) -> Self {
         let (world, authority, dir) = (World::new(), Authority::new(), tempfile::tempdir().expect("a directory"));
         let client_ca: PathBuf = dir.path().join("ca.crt");
@@ -485,14 +485,14 @@ impl Rig {
         self.dial_from(Ipv4Addr::LOCALHOST, client, protocol).await
     }
 
-    /// A connection from this address of the machine, with nothing sent.
+    /// A TCP connection from this address, with nothing sent.
     pub(super) async fn tcp(&self, from: Ipv4Addr) -> std::io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((from, 0).into())?;
         socket.connect(self.address).await
     }
 
-    /// A connection from this address of the machine, with a chain of certificates.
+    /// A TLS connection from this address, with a certificate chain.
     pub(super) async fn dial_from(
         &self,
         from: Ipv4Addr,
@@ -515,7 +515,7 @@ impl Rig {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
 
-    /// An administrator's answer to a GET.
+    /// The response to an administrator's GET.
     pub(super) async fn get(&self, path: &str) -> (u16, String) {
         self.ask(Some(self.authority.client("admin", "ops")), "GET", path, None).await
     }
@@ -526,7 +526,7 @@ impl Rig {
         Self::ask_on(stream, method, path, token).await
     }
 
-    /// The answer on a connection that is there.
+    /// The response on an existing connection.
     pub(super) async fn ask_on(
         stream: TlsStream<TcpStream>,
         method: &str,
@@ -542,7 +542,7 @@ impl Rig {
     }
 }
 
-/// Sends a request; the connection lives as long as its answer is read.
+/// Sends a request; the connection lives as long as its response is read.
 pub(super) async fn send<S>(stream: S, request: Request<Empty<Bytes>>) -> Response<Incoming>
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,

@@ -1,4 +1,4 @@
-//! Who is let in, and what they get.
+//! Authentication, authorization, and the responses.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ fn answer(status: u16, body: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn http_02_who_asks_and_what_they_may() {
+async fn http_02_authentication_and_authorization() {
     let rig = Rig::new().await;
     let admin = || Some(rig.authority.client("admin", "ops"));
-    let stranger = || Some(Authority::new().client("admin", "ops"));
+    let foreign = || Some(Authority::new().client("admin", "ops"));
     let unauthorized = answer(401, "Unauthorized");
 
-    assert_eq!(rig.ask(None, "GET", "/pods", None).await, unauthorized, "nobody");
-    assert_eq!(rig.ask(stranger(), "GET", "/pods", None).await, unauthorized, "of another authority");
-    assert_eq!(rig.ask(None, "GET", "/pods", Some("bad")).await, unauthorized, "with a token that is nobody's");
+    assert_eq!(rig.ask(None, "GET", "/pods", None).await, unauthorized, "without credentials");
+    assert_eq!(rig.ask(foreign(), "GET", "/pods", None).await, unauthorized, "with a certificate of another authority");
+    assert_eq!(rig.ask(None, "GET", "/pods", Some("bad")).await, unauthorized, "with an unknown token");
     let forbidden = "Forbidden (user=admin, verb=get, resource=nodes, subresource(s)=[pods proxy])\n";
     assert_eq!(rig.ask(admin(), "GET", "/pods", None).await, answer(403, forbidden));
     let forbidden = "Forbidden (user=prometheus, verb=get, resource=nodes, subresource(s)=[metrics])\n";
@@ -40,11 +40,11 @@ async fn http_02_who_asks_and_what_they_may() {
     );
 
     rig.world.allowed.lock().unwrap().insert("get pods".into());
-    assert_eq!(rig.ask(admin(), "GET", "/pods", None).await.0, 200, "the finer word is enough");
+    assert_eq!(rig.ask(admin(), "GET", "/pods", None).await.0, 200, "the fine-grained subresource suffices");
     rig.world.allowed.lock().unwrap().clear();
     rig.world.allowed.lock().unwrap().insert("get proxy".into());
-    assert_eq!(rig.ask(admin(), "GET", "/pods", None).await.0, 200, "and so is the coarser");
-    assert_eq!(rig.ask(stranger(), "GET", "/pods", Some("good")).await.0, 200, "a bad certificate with a good token");
+    assert_eq!(rig.ask(admin(), "GET", "/pods", None).await.0, 200, "and so does proxy");
+    assert_eq!(rig.ask(foreign(), "GET", "/pods", Some("good")).await.0, 200, "a bad certificate with a good token");
 
     *rig.world.reviews_fail.lock().unwrap() = true;
     assert_eq!(rig.ask(None, "GET", "/pods", Some("good")).await, unauthorized);
@@ -53,27 +53,23 @@ async fn http_02_who_asks_and_what_they_may() {
 }
 
 #[tokio::test]
-async fn http_02_anonymous_is_somebody_only_where_that_is_wanted() {
+async fn http_02_anonymous_requests_are_accepted_only_if_configured() {
     let anonymous = ApiSettings { anonymous: true, ..settings() };
     let rig = Rig::with(anonymous.clone()).await;
     let forbidden = "Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[pods proxy])\n";
     assert_eq!(rig.ask(None, "GET", "/pods", None).await, answer(403, forbidden));
     assert_eq!(rig.world.asked.lock().unwrap()[0], "may system:anonymous [system:unauthenticated] get pods");
-    assert_eq!(rig.ask(None, "GET", "/pods", Some("bad")).await.0, 401, "a lie does not make one anonymous");
+    assert_eq!(rig.ask(None, "GET", "/pods", Some("bad")).await.0, 401, "a bad token is not anonymous");
 
     let rig = Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..anonymous }).await;
     assert_eq!(rig.ask(None, "GET", "/pods", None).await.0, 200);
     let foreign = Authority::new().client("admin", "ops");
-    assert_eq!(
-        rig.ask(Some(foreign), "GET", "/pods", None).await.0,
-        401,
-        "nor does a certificate that is not believed"
-    );
-    assert_eq!(rig.ask(None, "GET", "/pods", Some("bad")).await.0, 401, "nor a token that is nobody's");
+    assert_eq!(rig.ask(Some(foreign), "GET", "/pods", None).await.0, 401, "nor is a rejected certificate");
+    assert_eq!(rig.ask(None, "GET", "/pods", Some("bad")).await.0, 401, "nor is an unknown token");
     *rig.world.reviews_fail.lock().unwrap() = true;
     assert_eq!(rig.ask(None, "GET", "/pods", Some("good")).await.0, 401, "nor one that cannot be reviewed");
     let rig = Rig::with(ApiSettings { tokens: false, ..settings() }).await;
-    assert_eq!(rig.ask(None, "GET", "/pods", Some("good")).await.0, 401, "tokens are not taken");
+    assert_eq!(rig.ask(None, "GET", "/pods", Some("good")).await.0, 401, "tokens are not accepted");
 }
 
 async fn open_rig() -> Rig {
@@ -81,7 +77,7 @@ async fn open_rig() -> Rig {
 }
 
 #[tokio::test]
-async fn section_27_2_what_the_pages_say() {
+async fn section_27_2_the_content_of_the_pages() {
     let rig = open_rig().await;
     assert_eq!(rig.get("/healthz").await, answer(200, "ok"));
     assert_eq!(rig.get("/healthz/log").await, answer(200, "ok"));
@@ -89,8 +85,8 @@ async fn section_27_2_what_the_pages_say() {
     assert_eq!(rig.get("/healthz?verbose").await, answer(200, verbose));
     assert_eq!(rig.get("/configz").await, answer(200, "{\"kubeletconfig\":{}}"));
     assert_eq!(rig.get("/nothing").await, answer(404, "404 page not found\n"));
-    assert_eq!(rig.ask(None, "GET", "/nothing", None).await.0, 404, "as upstream tells everybody");
-    assert_eq!(rig.ask(None, "GET", "/exec/ns", None).await.0, 401, "what is near something is told to those let in");
+    assert_eq!(rig.ask(None, "GET", "/nothing", None).await.0, 404, "without authorization, as upstream");
+    assert_eq!(rig.ask(None, "GET", "/exec/ns", None).await.0, 401, "paths below an endpoint need authorization");
     assert_eq!(rig.get("/exec/ns").await, answer(404, "404: Page Not Found"));
     let missing = "rubelet does not serve the files of /var/log: read them on the node itself\n";
     assert_eq!(rig.get("/logs/syslog").await, answer(501, missing));
@@ -132,7 +128,7 @@ async fn section_27_2_what_the_pages_say() {
 }
 
 #[tokio::test]
-async fn http_2_is_spoken_where_it_is_wanted() {
+async fn http_2_is_used_if_the_client_negotiates_it() {
     let rig = open_rig().await;
     let stream = rig.dial(Some(rig.authority.client("admin", "ops")), "h2").await.expect("a connection");
     let (mut sender, connection) =
@@ -153,7 +149,7 @@ async fn http_2_is_spoken_where_it_is_wanted() {
 }
 
 #[tokio::test]
-async fn log_05_a_followed_log_goes_on_until_its_container_ends() {
+async fn log_05_a_followed_log_ends_with_its_container() {
     let rig = open_rig().await;
     let log = rig.world.log();
     let stream = rig.dial(Some(rig.authority.client("admin", "ops")), "http/1.1").await.expect("a connection");
@@ -172,7 +168,7 @@ async fn log_05_a_followed_log_goes_on_until_its_container_ends() {
 }
 
 #[tokio::test]
-async fn log_06_what_is_said_where_there_is_no_log() {
+async fn log_06_errors_where_there_is_no_log() {
     let rig = open_rig().await;
     for (path, status, words) in [
         ("/containerLogs/ns/gone/app", 404, "pod \"gone\" does not exist"),
@@ -193,7 +189,7 @@ async fn log_06_what_is_said_where_there_is_no_log() {
 }
 
 #[tokio::test]
-async fn section_27_1_the_read_only_port_shows_and_does_nothing() {
+async fn section_27_1_the_read_only_port_serves_pages_and_no_sessions() {
     let mut rig = Rig::new().await;
     let address = rig.read_only().await;
     for (method, path, expected) in [

@@ -1,4 +1,4 @@
-//! Sessions, with a streaming server of a few lines at the other end.
+//! Sessions, with a scripted streaming server.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ async fn open_rig() -> Rig {
     Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await
 }
 
-/// A streaming server: it reads a head, says `answer`, and then says back whatever it is told, until it is told `bye`.
+/// A streaming server: it reads a request head, sends `answer`, and then echoes its input until it reads `bye`.
 struct Streaming {
     url: String,
     heads: Arc<Mutex<Vec<String>>>,
@@ -31,14 +31,14 @@ async fn streaming(answer: &'static str) -> Streaming {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let url = format!("http://{}/exec/token?x=y", listener.local_addr().expect("an address"));
     let heads: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (told, mut task) = (Arc::clone(&heads), JoinSet::new());
+    let (received, mut task) = (Arc::clone(&heads), JoinSet::new());
     task.spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut head = Vec::new();
             while !head.ends_with(b"\r\n\r\n") {
                 head.push(stream.read_u8().await.expect("a head"));
             }
-            told.lock().unwrap().push(String::from_utf8(head).expect("text"));
+            received.lock().unwrap().push(String::from_utf8(head).expect("text"));
             stream.write_all(answer.as_bytes()).await.expect("read");
             let mut piece = [0; 1024];
             while let Ok(size @ 1..) = stream.read(&mut piece).await {
@@ -68,7 +68,7 @@ async fn begin(rig: &Rig, request: Request<Empty<Bytes>>) -> http::Response<hype
 }
 
 #[tokio::test]
-async fn http_03_a_session_is_carried_between_both_ends() {
+async fn http_03_a_session_is_proxied_in_both_directions() {
     let rig = open_rig().await;
     let server = streaming(AGREED).await;
     *rig.world.sessions.lock().unwrap() = Ok(server.url.clone());
@@ -107,7 +107,7 @@ async fn http_03_a_session_is_carried_between_both_ends() {
         wrote.and(got).expect("carried both ways at once");
         assert_eq!(back, long);
         write.write_all(b"bye").await.expect("carried");
-        assert_eq!(read.read(&mut back).await.expect("an end"), 0, "one end's end is the other's");
+        assert_eq!(read.read(&mut back).await.expect("an end"), 0, "the end of one side ends the other");
     }
     assert_eq!(
         *rig.world.asked.lock().unwrap(),
@@ -121,12 +121,12 @@ async fn http_03_a_session_is_carried_between_both_ends() {
     for head in server.heads.lock().unwrap().iter() {
         assert!(head.contains(" /exec/token?x=y HTTP/1.1\r\n"), "{head}");
         assert!(head.contains("x-stream-protocol-version: v4.channel.k8s.io\r\n"), "{head}");
-        assert!(!head.contains("authorization"), "who asked is no business of the runtime: {head}");
+        assert!(!head.contains("authorization"), "the runtime does not get the caller's credentials: {head}");
     }
 }
 
 #[tokio::test]
-async fn http_03_who_does_not_agree_gets_no_session() {
+async fn http_03_without_a_successful_upgrade_there_is_no_session() {
     let rig = open_rig().await;
     let path = "/exec/ns/web/app?command=true&output=1";
     for (said, status, words) in [
@@ -150,7 +150,7 @@ async fn http_03_who_does_not_agree_gets_no_session() {
             Ok("https://127.0.0.1/".to_owned()),
             path,
             500,
-            "the runtime gave an address that cannot be used: \"https://127.0.0.1/\"\n",
+            "the runtime returned an unusable streaming address: \"https://127.0.0.1/\"\n",
         ),
         (Ok(String::new()), "/exec/ns/gone/app?output=1", 404, "pod does not exist"),
         (Ok(String::new()), "/exec/ns/web/gone?output=1", 500, "container not found (\"gone\")"),
@@ -168,7 +168,7 @@ async fn http_03_who_does_not_agree_gets_no_session() {
 }
 
 #[tokio::test]
-async fn run_answers_with_what_a_command_printed() {
+async fn run_returns_the_output_of_a_command() {
     let rig = open_rig().await;
     let run = |path: &'static str| rig.ask(Some(rig.authority.client("admin", "ops")), "POST", path, None);
     assert_eq!(run("/run/ns/web/app?cmd=echo+hi").await, (200, "out\nerr\n".to_owned()));

@@ -1,4 +1,4 @@
-//! What a story tells of init containers, restarts, probes and resizes.
+//! Init containers, restarts, probes and resizes in a story.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::documents::pod_story;
 use crate::testing::{end, ended, node, running, status, waiting, worker};
 
 #[test]
-fn the_init_container_that_runs_is_named_with_its_place() {
+fn the_running_init_container_is_named_with_its_position() {
     let done = || ended("migrate", 0, "Completed", 5);
     let proxy = |started| ContainerStatus { started: Some(started), ..running("proxy", 60, true) };
     let starting = initialising(vec![proxy(false), waiting("migrate", "PodInitializing", "")]);
@@ -30,7 +30,7 @@ fn the_init_container_that_runs_is_named_with_its_place() {
 }
 
 #[test]
-fn each_container_has_its_own_next_start_and_its_failing_probes() {
+fn each_container_has_its_next_start_and_its_failing_probes() {
     let spec = pod("web").container("app").container("helper").build();
     let back_off = |name: &str| waiting(name, "CrashLoopBackOff", "back-off");
     let mut view = worker(spec, status("Running", vec![back_off("app"), back_off("helper"), running("web", 9, false)]));
@@ -42,7 +42,7 @@ fn each_container_has_its_own_next_start_and_its_failing_probes() {
         times: 2,
     }];
     let story = pod_story(&node(vec![view]), "web").expect("it is there");
-    let told = story.containers.iter().map(|c| {
+    let shown = story.containers.iter().map(|c| {
         let probes = c.failing_probes.iter().map(|p| format!(" {} x{}: {}", p.kind, p.times, p.said));
         format!("{} {:?}{}\n", c.name, c.next_start_in_seconds, probes.collect::<String>())
     });
@@ -51,11 +51,11 @@ fn each_container_has_its_own_next_start_and_its_failing_probes() {
         helper Some(300)
         web None liveness x2: HTTP probe failed with statuscode: 500
     "#]]
-    .assert_eq(&told.collect::<String>());
+    .assert_eq(&shown.collect::<String>());
 }
 
 #[test]
-fn a_resize_tells_why_it_waits_and_what_is_being_changed() {
+fn a_resize_is_shown_with_its_reason_and_its_changes() {
     let condition = |kind: &str, reason: &str, message: &str| PodCondition {
         type_: kind.into(),
         status: "True".into(),
@@ -63,7 +63,7 @@ fn a_resize_tells_why_it_waits_and_what_is_being_changed() {
         message: Some(message.into()).filter(|m: &String| !m.is_empty()),
         ..PodCondition::default()
     };
-    let tell = |conditions: Vec<PodCondition>| {
+    let show = |conditions: Vec<PodCondition>| {
         let spec = pod("web").request("cpu", "100m").limit("cpu", "200m").limit("memory", "1Gi").build();
         let list = |pairs: &[(&str, &str)]| {
             Some(pairs.iter().map(|(k, v)| ((*k).to_owned(), Quantity((*v).to_owned()))).collect())
@@ -77,8 +77,8 @@ fn a_resize_tells_why_it_waits_and_what_is_being_changed() {
         let status = PodStatus { conditions: Some(conditions), ..status("Running", vec![app]) };
         pod_story(&node(vec![worker(spec, status)]), "web").expect("it is there").resize.join("\n")
     };
-    assert_eq!(tell(Vec::new()), "");
-    expect!["in progress: app cpu limit 100m to 200m, app memory limit none to 1Gi"].assert_eq(&tell(vec![condition(
+    assert_eq!(show(Vec::new()), "");
+    expect!["in progress: app cpu limit 100m to 200m, app memory limit none to 1Gi"].assert_eq(&show(vec![condition(
         "PodResizeInProgress",
         "",
         "",
@@ -86,7 +86,7 @@ fn a_resize_tells_why_it_waits_and_what_is_being_changed() {
     expect![[r#"
         in progress: app cpu limit 100m to 200m, app memory limit none to 1Gi; cannot decrease memory limits
         pending (Deferred): Node didn't have enough resource: cpu"#]]
-    .assert_eq(&tell(vec![
+    .assert_eq(&show(vec![
         condition("PodResizePending", "Deferred", "Node didn't have enough resource: cpu"),
         condition("PodResizeInProgress", "Error", "cannot decrease memory limits"),
     ]));

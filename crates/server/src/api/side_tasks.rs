@@ -1,6 +1,6 @@
-//! Work beside a connection: the streams of HTTP/2, and sessions that outlive the request that asked for them.
+//! Work beside a connection: HTTP/2 streams, and sessions that outlive the request that started them.
 //!
-//! All of it runs in the connection's own task, so that it ends with the connection and needs no task of its own.
+//! All of it runs in the connection's task, so that it ends with the connection.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -11,13 +11,13 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-/// Where work is put that a connection should do beside itself.
+/// Collects the work to run beside a connection.
 #[derive(Clone, Default)]
-pub(super) struct Side {
+pub(super) struct SideTasks {
     new: Arc<Mutex<Vec<BoxFuture<'static, ()>>>>,
 }
 
-impl Side {
+impl SideTasks {
     pub(super) fn push(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.new.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(work));
     }
@@ -26,8 +26,8 @@ impl Side {
         std::mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs `connection` to its end, and with it what is put aside meanwhile. What is left then is given back. When
-    /// `over` is, the connection is asked to come to its end.
+    /// Runs `connection` to its end together with the collected work, and returns the work that is left. When `over`
+    /// completes, the connection is shut down gracefully.
     pub(super) async fn drive<C: Future>(
         &self,
         connection: C,
@@ -60,7 +60,7 @@ impl Side {
     }
 }
 
-impl<F> hyper::rt::Executor<F> for Side
+impl<F> hyper::rt::Executor<F> for SideTasks
 where
     F: Future + Send + 'static,
 {

@@ -1,20 +1,20 @@
-//! Answers that hold for a while.
+//! A cache whose entries expire.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rubelet_core::time::Instant;
 
-/// Answers by question, each until its time. Past `most`, the one that expires first goes.
-pub(super) struct Memory<K, V> {
+/// A bounded cache. When it is full, the entry that expires first is removed.
+pub(super) struct TtlCache<K, V> {
     most: usize,
     answers: BTreeMap<K, (Instant, V)>,
-    /// Questions by when their answers expire; the number tells apart those that expire together.
+    /// Keys by expiry; the number distinguishes entries that expire at the same time.
     order: BTreeMap<(Instant, u64), K>,
     count: u64,
 }
 
-impl<K: Ord + Clone, V: Clone> Memory<K, V> {
+impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
     pub(super) const fn new(most: usize) -> Self {
         Self { most, answers: BTreeMap::new(), order: BTreeMap::new(), count: 0 }
     }
@@ -23,7 +23,7 @@ impl<K: Ord + Clone, V: Clone> Memory<K, V> {
         self.answers.get(key).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
     }
 
-    /// Remembers `value` for `keep`. An older answer is replaced when its own time comes.
+    /// Caches `value` for `keep`. The order entry of a replaced value is removed when it expires.
     pub(super) fn put(&mut self, key: K, value: V, keep: Duration, now: Instant) {
         if keep.is_zero() {
             return;
@@ -48,17 +48,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_expire_and_are_bounded() {
-        let mut memory = Memory::new(2);
+    fn entries_expire_and_are_bounded() {
+        let mut cache = TtlCache::new(2);
         let at = Instant::from_secs;
-        memory.put("a", 1, Duration::from_secs(10), at(0));
-        memory.put("b", 2, Duration::from_secs(5), at(0));
-        assert_eq!((memory.get(&"a", at(4)), memory.get(&"b", at(5))), (Some(1), None));
-        memory.put("c", 3, Duration::from_secs(60), at(1));
-        assert_eq!((memory.get(&"a", at(1)), memory.get(&"b", at(1))), (Some(1), None), "the one that ends first goes");
-        memory.put("c", 4, Duration::from_secs(60), at(2));
-        assert_eq!(memory.get(&"c", at(2)), Some(4));
-        memory.put("d", 5, Duration::ZERO, at(3));
-        assert_eq!(memory.get(&"d", at(3)), None);
+        cache.put("a", 1, Duration::from_secs(10), at(0));
+        cache.put("b", 2, Duration::from_secs(5), at(0));
+        assert_eq!((cache.get(&"a", at(4)), cache.get(&"b", at(5))), (Some(1), None));
+        cache.put("c", 3, Duration::from_secs(60), at(1));
+        assert_eq!((cache.get(&"a", at(1)), cache.get(&"b", at(1))), (Some(1), None), "the first to expire is removed");
+        cache.put("c", 4, Duration::from_secs(60), at(2));
+        assert_eq!(cache.get(&"c", at(2)), Some(4));
+        cache.put("d", 5, Duration::ZERO, at(3));
+        assert_eq!(cache.get(&"d", at(3)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Warnings that others can cause, at a bounded rate.
+//! A rate limit for warnings that clients can cause.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use rubelet_core::time::Instant;
 use rubelet_engine::clock::Clock;
 
-/// How often one kind of warning is logged at most.
+/// Shortest time between two warnings of a kind.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Says when a warning may be logged. Clients choose how often its cause occurs, and the log is not theirs to fill.
-pub(crate) struct Rarely {
+/// Decides whether a warning may be logged. Clients control how often its cause occurs, and must not fill the log.
+pub(crate) struct LogLimiter {
     clock: Clock,
     state: Mutex<State>,
 }
@@ -18,24 +18,24 @@ pub(crate) struct Rarely {
 #[derive(Default)]
 struct State {
     last: Option<Instant>,
-    left_out: u64,
+    suppressed: u64,
 }
 
-impl Rarely {
+impl LogLimiter {
     pub(crate) fn new(clock: Clock) -> Self {
         Self { clock, state: Mutex::default() }
     }
 
-    /// How many were left out since the last one that was logged, if this one may be logged.
-    pub(crate) fn turn(&self) -> Option<u64> {
+    /// If the warning may be logged, the number of warnings suppressed since the last one.
+    pub(crate) fn permit(&self) -> Option<u64> {
         let now = self.clock.mono();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last.is_some_and(|last| now.since(last) < EVERY) {
-            state.left_out += 1;
+            state.suppressed += 1;
             return None;
         }
         state.last = Some(now);
-        Some(std::mem::take(&mut state.left_out))
+        Some(std::mem::take(&mut state.suppressed))
     }
 }
 
@@ -45,13 +45,13 @@ mod tests {
     use crate::testing::ago;
 
     #[tokio::test(start_paused = true)]
-    async fn one_warning_in_a_while_says_how_many_were_left_out() {
-        let rarely = Rarely::new(Clock::virtual_from(ago(0)));
-        assert_eq!(rarely.turn(), Some(0));
+    async fn warnings_are_limited_and_suppressed_ones_are_counted() {
+        let limiter = LogLimiter::new(Clock::virtual_from(ago(0)));
+        assert_eq!(limiter.permit(), Some(0));
         for _ in 0..1000 {
-            assert_eq!(rarely.turn(), None);
+            assert_eq!(limiter.permit(), None);
         }
         tokio::time::advance(EVERY).await;
-        assert_eq!((rarely.turn(), rarely.turn()), (Some(1000), None));
+        assert_eq!((limiter.permit(), limiter.permit()), (Some(1000), None));
     }
 }

@@ -1,22 +1,22 @@
-//! Questions that are being asked: equal ones are asked once, and only so many at a time.
+//! Reviews in flight: equal ones are sent once, and their number is bounded.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// Questions in flight, by what they ask.
-pub(super) struct Flights<K: Ord + Clone, V> {
+/// Reviews in flight, by key.
+pub(super) struct InFlight<K: Ord + Clone, V> {
     most: usize,
     open: Mutex<BTreeMap<K, watch::Receiver<Option<V>>>>,
 }
 
-/// As many questions as may be are asked already.
+/// The number of reviews in flight has reached its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
-impl<K: Ord + Clone, V: Clone> Flights<K, V> {
-    /// At most `most` different questions at a time.
+impl<K: Ord + Clone, V: Clone> InFlight<K, V> {
+    /// At most `most` different reviews at a time.
     pub(super) const fn new(most: usize) -> Self {
         Self { most, open: Mutex::new(BTreeMap::new()) }
     }
@@ -25,13 +25,13 @@ impl<K: Ord + Clone, V: Clone> Flights<K, V> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer to `key`: that of a question which is being asked already, or what `ask` comes to. If the caller who
-    /// asks is dropped, one of those who wait for the answer asks instead.
+    /// The result for `key`: that of a review in flight, or that of `ask`. If the caller whose `ask` runs is dropped, one of
+    /// the waiting callers runs its own.
     pub(super) async fn join<F: Future<Output = V>>(&self, key: K, ask: impl Fn() -> F) -> Result<V, Full> {
         loop {
-            let answer = match self.board(&key)? {
-                Seat::First(flight) => return Ok(flight.land(ask().await)),
-                Seat::Joined(mut answer) => {
+            let answer = match self.role(&key)? {
+                Role::Leader(flight) => return Ok(flight.finish(ask().await)),
+                Role::Follower(mut answer) => {
                     answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone())
                 }
             };
@@ -41,42 +41,42 @@ impl<K: Ord + Clone, V: Clone> Flights<K, V> {
         }
     }
 
-    fn board(&self, key: &K) -> Result<Seat<'_, K, V>, Full> {
+    fn role(&self, key: &K) -> Result<Role<'_, K, V>, Full> {
         let mut open = self.open();
         if let Some(answer) = open.get(key) {
-            return Ok(Seat::Joined(answer.clone()));
+            return Ok(Role::Follower(answer.clone()));
         }
         if open.len() >= self.most {
             return Err(Full);
         }
-        let (tell, answer) = watch::channel(None);
+        let (sender, answer) = watch::channel(None);
         open.insert(key.clone(), answer);
-        Ok(Seat::First(Flight { flights: self, key: key.clone(), tell }))
+        Ok(Role::Leader(Leader { in_flight: self, key: key.clone(), sender }))
     }
 }
 
-enum Seat<'a, K: Ord + Clone, V: Clone> {
-    First(Flight<'a, K, V>),
-    Joined(watch::Receiver<Option<V>>),
+enum Role<'a, K: Ord + Clone, V: Clone> {
+    Leader(Leader<'a, K, V>),
+    Follower(watch::Receiver<Option<V>>),
 }
 
-/// A question that this caller asks. It is no longer open when this is dropped.
-struct Flight<'a, K: Ord + Clone, V: Clone> {
-    flights: &'a Flights<K, V>,
+/// The review that this caller sends. It is removed when this is dropped.
+struct Leader<'a, K: Ord + Clone, V: Clone> {
+    in_flight: &'a InFlight<K, V>,
     key: K,
-    tell: watch::Sender<Option<V>>,
+    sender: watch::Sender<Option<V>>,
 }
 
-impl<K: Ord + Clone, V: Clone> Flight<'_, K, V> {
-    fn land(self, answer: V) -> V {
-        self.tell.send_replace(Some(answer.clone()));
+impl<K: Ord + Clone, V: Clone> Leader<'_, K, V> {
+    fn finish(self, answer: V) -> V {
+        self.sender.send_replace(Some(answer.clone()));
         answer
     }
 }
 
-impl<K: Ord + Clone, V: Clone> Drop for Flight<'_, K, V> {
+impl<K: Ord + Clone, V: Clone> Drop for Leader<'_, K, V> {
     fn drop(&mut self) {
-        self.flights.open().remove(&self.key);
+        self.in_flight.open().remove(&self.key);
     }
 }
 
@@ -89,11 +89,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn equal_questions_are_asked_once_and_different_ones_up_to_a_bound() {
-        let (flights, asked, go) = (Flights::new(2), AtomicUsize::new(0), Notify::new());
+    async fn equal_reviews_are_sent_once_and_different_ones_up_to_a_bound() {
+        let (in_flight, asked, go) = (InFlight::new(2), AtomicUsize::new(0), Notify::new());
         let ask = |key: &'static str| {
             let (asked, go) = (&asked, &go);
-            flights.join(key, move || async move {
+            in_flight.join(key, move || async move {
                 asked.fetch_add(1, Ordering::Relaxed);
                 go.notified().await;
                 key
@@ -106,21 +106,21 @@ mod tests {
         let (a, b, again, ()) = tokio::join!(ask("a"), ask("b"), ask("a"), release);
         assert_eq!((a, b, again), (Ok("a"), Ok("b"), Ok("a")));
         assert_eq!(asked.load(Ordering::Relaxed), 2);
-        assert!(flights.open().is_empty());
+        assert!(in_flight.open().is_empty());
     }
 
     #[tokio::test]
-    async fn whoever_waits_asks_when_the_one_who_asked_is_dropped() {
-        let flights = Flights::new(1);
-        let mut first = Box::pin(flights.join("a", std::future::pending::<u32>));
+    async fn a_waiting_caller_takes_over_when_the_first_one_is_dropped() {
+        let in_flight = InFlight::new(1);
+        let mut first = Box::pin(in_flight.join("a", std::future::pending::<u32>));
         assert!(futures_pending(&mut first));
-        let mut second = Box::pin(flights.join("a", || std::future::ready(7)));
+        let mut second = Box::pin(in_flight.join("a", || std::future::ready(7)));
         assert!(futures_pending(&mut second));
         drop(first);
         assert_eq!(second.await, Ok(7));
     }
 
-    /// Polls once.
+    /// Polls the future once.
     fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         std::pin::Pin::new(future).poll(&mut context).is_pending()

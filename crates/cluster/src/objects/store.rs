@@ -1,4 +1,4 @@
-//! The objects of one kind that are in use, each with who uses it and what was last seen of it.
+//! The objects of one kind that pods use, with their users and their last known content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,18 +14,18 @@ use tracing::warn;
 
 use super::Kind;
 
-/// How long a reader waits for an object whose watch has just begun. Upstream waits a second; a busy API server may take
-/// longer, and nobody but this pod waits here.
+/// How long a read waits for an object whose watch has just started. Upstream waits one second; a busy API server may take
+/// longer, and only this pod waits.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a watch that serves no mount goes on after the last reader.
+/// How long a watch of an object that is not mounted runs after the last read.
 #[doc(alias = "maxIdleTime")]
 pub(super) const IDLE: Duration = Duration::from_secs(300);
 
-/// Most objects of a kind that are watched at a time, whatever pods ask for: each watch is a stream of a connection, at
-/// this node and at the API server. Further ones are asked for again after a while, as with the strategy `Cache`.
+/// Most watched objects of a kind. Each watch is a stream on a connection, for this node and for the API server. Further
+/// objects are fetched again after their TTL, as with the strategy `Cache`.
 pub(super) const MOST_WATCHED: usize = 2_000;
 
-/// Which object.
+/// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     pub(super) namespace: Arc<str>,
@@ -38,45 +38,45 @@ impl Name {
     }
 }
 
-/// What a pod does with an object.
+/// How a pod uses an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// A change shows in the running pod.
+    /// As a volume: a change is applied to the running pod.
     Mounted,
-    /// It is read when a container starts.
+    /// In an environment: it is read when a container starts.
     Read,
-    /// Either, by a pod that uses more objects than are watched for one pod: this one is asked for.
+    /// Either, by a pod that uses more objects than are watched per pod: this one is fetched again after its TTL.
     Polled,
 }
 
-/// What is known of an object: there it is, or there is none.
+/// The last known object; `None` if it does not exist.
 pub(super) type Seen<T> = Option<Arc<T>>;
 
-/// Where an object is seen. `current` is empty until its watch has told it once.
+/// The last known state of a watched object. `current` is empty until the watch has delivered.
 #[derive(Debug)]
 pub(super) struct Slot<T> {
     current: watch::Sender<Option<Seen<T>>>,
-    /// From before the watch began, for when the server cannot be asked.
+    /// The state from before the watch started, used when the server does not respond.
     earlier: Option<Seen<T>>,
 }
 
-/// Whether an object is watched.
+/// The watch of an object.
 #[derive(Debug)]
 enum Watching {
-    /// It is to be.
+    /// To be started.
     Wanted,
-    /// It is.
+    /// Running.
     Running(CancellationToken),
-    /// It was: nobody asked for a while.
+    /// Stopped: nothing has read the object for a while.
     Idle,
-    /// It needs not: it never changes.
+    /// Not needed: the object is immutable.
     Immutable,
-    /// It is not: too many are. It is asked for again after a while.
+    /// None: there are too many watches. The object is fetched again after its TTL.
     Polled,
 }
 
-/// How an object that is in use is seen.
-pub(super) enum Sight<T> {
+/// Where an object in use is read from.
+pub(super) enum ReadFrom<T> {
     Watched(Arc<Slot<T>>),
     Polled,
 }
@@ -87,24 +87,24 @@ pub(super) struct Entry<T> {
     slot: Arc<Slot<T>>,
     watching: Watching,
     read_at: Instant,
-    /// When it was last fetched, if it is not watched.
+    /// The last fetched state and its time, for an object that is not watched.
     pub(super) fetched: Option<(Instant, Seen<T>)>,
 }
 
 #[derive(Debug)]
-pub(super) struct Shelf<T> {
+pub(super) struct Store<T> {
     entries: Mutex<BTreeMap<Name, Entry<T>>>,
-    /// It has been logged that not all are watched.
-    told_full: AtomicBool,
+    /// The warning about too many objects was logged.
+    limit_logged: AtomicBool,
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { entries: Mutex::default(), told_full: AtomicBool::new(false) }
+        Self { entries: Mutex::default(), limit_logged: AtomicBool::new(false) }
     }
 }
 
-/// A watch that is to be started.
+/// A watch to be started.
 pub(super) struct Start<T> {
     pub(super) name: Name,
     pub(super) slot: Arc<Slot<T>>,
@@ -116,7 +116,7 @@ impl<T> Slot<T> {
         Arc::new(Self { current: watch::Sender::new(None), earlier })
     }
 
-    /// The object, once it is known.
+    /// The object, once its state is known.
     pub(super) async fn read<K>(&self, name: &Name) -> Result<Arc<T>, ApiError>
     where
         K: Kind,
@@ -141,12 +141,12 @@ pub(super) fn not_found<K: Kind>(name: &Name) -> ApiError {
     ApiError { kind: ApiErrorKind::NotFound, detail: format!("{} {:?} not found", K::PLURAL, name.name) }
 }
 
-impl<T: Kind> Shelf<T> {
+impl<T: Kind> Store<T> {
     pub(super) fn entries(&self) -> MutexGuard<'_, BTreeMap<Name, Entry<T>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pod used `before` and uses `after` now.
+    /// Records that the pod's use of the object changed from `before` to `after`.
     pub(super) fn change_user(
         &self,
         namespace: &str,
@@ -166,7 +166,7 @@ impl<T: Kind> Shelf<T> {
                 fetched: None,
             });
             if entry.users.insert(uid.clone(), how(name)).is_none() {
-                // A pod that is new here sees what is there now, not what another was given a minute ago (SEC-02).
+                // A new pod sees the current object, not the one fetched for another pod a minute ago (SEC-02).
                 entry.fetched = None;
             }
             let promoted = how(name) != Use::Polled && self.promote(entry, &mut room);
@@ -185,8 +185,8 @@ impl<T: Kind> Shelf<T> {
         }
     }
 
-    /// How the object is seen, if somebody said that it is used. It is watched from now on, if there is room.
-    pub(super) fn wanted(&self, name: &Name, now: Instant, wake: &Notify) -> Option<Sight<T>> {
+    /// Where to read the object from, if a pod uses it. It is watched from now on, if the limit allows.
+    pub(super) fn wanted(&self, name: &Name, now: Instant, wake: &Notify) -> Option<ReadFrom<T>> {
         let mut entries = self.entries();
         let idle = matches!(entries.get(name)?.watching, Watching::Idle);
         let room = if idle { room(&entries) } else { 0 };
@@ -196,24 +196,24 @@ impl<T: Kind> Shelf<T> {
             wake.notify_one();
         }
         Some(match entry.watching {
-            Watching::Polled => Sight::Polled,
+            Watching::Polled => ReadFrom::Polled,
             Watching::Wanted | Watching::Running(_) | Watching::Idle | Watching::Immutable => {
-                Sight::Watched(Arc::clone(&entry.slot))
+                ReadFrom::Watched(Arc::clone(&entry.slot))
             }
         })
     }
 
-    /// Has an object watched that was not, if there is room.
+    /// Requests a watch for an object without one, if the limit allows.
     fn promote(&self, entry: &mut Entry<T>, room: &mut usize) -> bool {
         if !matches!(entry.watching, Watching::Polled) {
             return false;
         }
         if *room == 0 {
-            if !self.told_full.swap(true, Ordering::Relaxed) {
+            if !self.limit_logged.swap(true, Ordering::Relaxed) {
                 warn!(
                     kind = T::PLURAL,
                     most = MOST_WATCHED,
-                    "Pods use more objects than are watched; changes of the others are seen a minute later"
+                    "Pods use more objects than can be watched; changes of the others are seen up to a minute later"
                 );
             }
             return false;
@@ -223,13 +223,13 @@ impl<T: Kind> Shelf<T> {
         true
     }
 
-    /// The watches that are to be started; they count as running from now on.
+    /// The watches to be started; they count as running from now on.
     pub(super) fn take_wanted(&self) -> Vec<Start<T>> {
         let mut starts = Vec::new();
         let mut entries = self.entries();
         let mut room = room(&entries);
         for (name, entry) in &mut *entries {
-            // Whatever had no room before may have it now.
+            // Objects that were over the limit before may be watched now.
             if room > 0 && entry.users.values().any(|how| *how != Use::Polled) {
                 self.promote(entry, &mut room);
             }
@@ -242,8 +242,8 @@ impl<T: Kind> Shelf<T> {
         starts
     }
 
-    /// Takes what a watch has seen, and says which pods should look again: those that mount an object that is not as it
-    /// was. Those that only read it read it when they start, or are waiting for it to appear.
+    /// Stores the state that a watch delivered, and returns the pods to be synced: those that mount the object, if it
+    /// changed. Other users read the object at container start, or wait for it to appear.
     pub(super) fn saw(&self, name: &Name, slot: &Slot<T>, seen: Seen<T>) -> Vec<PodUid> {
         let mut entries = self.entries();
         let before = slot.current.send_replace(Some(seen.clone())).or_else(|| slot.earlier.clone());
@@ -261,7 +261,7 @@ impl<T: Kind> Shelf<T> {
         entry.users.iter().filter(|(_, how)| appeared || **how == Use::Mounted).map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Ends the watches that nobody needs any more; what they saw is kept.
+    /// Stops idle watches. The last known objects are kept.
     #[doc(alias = "startRecycleIdleWatch")]
     pub(super) fn stop_idle(&self, now: Instant) {
         for entry in self.entries().values_mut() {
@@ -276,14 +276,14 @@ impl<T: Kind> Shelf<T> {
     }
 }
 
-/// How many more may be watched.
+/// How many more objects may be watched.
 fn room<T>(entries: &BTreeMap<Name, Entry<T>>) -> usize {
     let watched = |entry: &&Entry<T>| matches!(entry.watching, Watching::Wanted | Watching::Running(_));
     MOST_WATCHED.saturating_sub(entries.values().filter(watched).count())
 }
 
 impl<T> Entry<T> {
-    /// It is to be watched again, if it was idle; without room it is asked for from now on.
+    /// Requests the watch of an idle object again; over the limit the object is fetched from now on.
     fn wake(&mut self, room: usize) -> bool {
         let idle = matches!(self.watching, Watching::Idle);
         if idle {
@@ -299,7 +299,7 @@ impl<T> Entry<T> {
     }
 }
 
-/// What tells one state of an object from another.
+/// Identifies a state of an object: its UID and resource version.
 fn version<T: Kind>(seen: &Seen<T>) -> Option<(Option<String>, Option<String>)> {
     let meta = seen.as_ref()?.metadata();
     Some((meta.uid.clone(), meta.resource_version.clone()))

@@ -1,13 +1,12 @@
-//! The pulse of a connection: is anybody there?
+//! Liveness of a connection, by HTTP/2 pings.
 //!
-//! While a request or watch is open, the other side is pinged whenever it has been silent for a while; with none open
-//! there is nobody to tell, and nothing is sent. The first request after a silence pings at once, so that a connection
-//! which died in its sleep is found soon.
+//! While a request or watch is open, the server is pinged whenever it has been silent for a while. Without open streams no
+//! ping is sent. The first request after a silence pings at once, so that a connection that died while idle is found soon.
 //!
-//! A ping that is not answered in time makes a connection suspect: nothing new is put on it, and another one is made, but
-//! what runs on it runs on. A server that is only slow answers later, and all is as it was. The connection is given up
-//! when another one came about and it is still silent, or when it has been silent for very long: until then there may be
-//! nothing better, and to end every watch on it would help nobody.
+//! A ping that is not answered in time makes the connection suspect: it gets no new streams and another connection is made,
+//! but its open streams stay. If the server was only slow, it answers later and the connection is used again. The
+//! connection is given up when a replacement works and it is still silent, or when it has been silent for very long. Until
+//! then ending its watches would gain nothing, because there may be no other way to the server.
 
 use std::future::pending;
 use std::pin::pin;
@@ -18,20 +17,20 @@ use std::time::Duration;
 use h2::{Ping, PingPong};
 use tokio::sync::Notify;
 
-/// After this many times [`Heartbeat::patience`] without a sign of life a connection is given up if another one works, …
+/// After this many times [`Heartbeat::patience`] of silence a connection is given up if a replacement works, …
 const MISSED: u32 = 2;
 /// … and after this many in any case.
 const MISSED_ALONE: u32 = 10;
 
-/// How a stalled connection is found: suspected within `every` + `patience`, and given up after as much again of patience
-/// if another connection to the server comes about.
+/// How a stalled connection is detected: it is suspect after `every` + `patience`, and given up after another `patience`
+/// if a replacement works.
 ///
 /// upstream: client-go pings after 30 s of silence and waits 15 s (HTTP2_READ_IDLE_TIMEOUT_SECONDS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// How long nothing is asked.
+    /// Silence after which a ping is sent.
     pub every: Duration,
-    /// How long an answer may take before the connection is suspect.
+    /// Time to answer a ping before the connection is suspect.
     pub patience: Duration,
 }
 
@@ -41,12 +40,12 @@ impl Default for Heartbeat {
     }
 }
 
-/// Counts what was read on a connection.
+/// Counts reads on a connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard(Arc<AtomicU64>);
+pub(super) struct ReadCount(Arc<AtomicU64>);
 
-impl Heard {
-    pub(super) fn something(&self) {
+impl ReadCount {
+    pub(super) fn increment(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -55,46 +54,46 @@ impl Heard {
     }
 }
 
-/// What is known of a connection's life, by those who use it.
+/// Liveness of a connection, shared by its users and its driver.
 #[derive(Debug, Default)]
-pub(super) struct Pulse {
+pub(super) struct Liveness {
     pub(super) open: Arc<Open>,
-    pub(super) heard: Heard,
+    pub(super) reads: ReadCount,
     suspect: AtomicBool,
-    /// Another connection came about since it is suspect.
+    /// A replacement was made since the connection is suspect.
     replaced: AtomicBool,
 }
 
-impl Pulse {
-    pub(super) fn of(heard: Heard) -> Self {
-        Self { heard, ..Self::default() }
+impl Liveness {
+    pub(super) fn of(reads: ReadCount) -> Self {
+        Self { reads, ..Self::default() }
     }
 
     pub(super) fn is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Relaxed)
     }
 
-    /// Another connection to the server came about.
+    /// A replacement connection was made.
     pub(super) fn replace(&self) {
         self.replaced.store(true, Ordering::Relaxed);
     }
 
-    fn set(&self, standing: Standing) {
-        self.suspect.store(standing == Standing::Suspect, Ordering::Relaxed);
+    fn set(&self, change: LivenessChange) {
+        self.suspect.store(change == LivenessChange::Suspect, Ordering::Relaxed);
         self.replaced.store(false, Ordering::Relaxed);
     }
 }
 
-/// What became of a connection that lives.
+/// A change in a connection's liveness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum LivenessChange {
     /// A ping was not answered in time.
     Suspect,
-    /// It was answered after all, or something else came.
+    /// The ping was answered late, or other data arrived.
     Recovered,
 }
 
-/// How many streams are open on a connection.
+/// The number of open streams on a connection.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     count: AtomicUsize,
@@ -126,51 +125,51 @@ impl Drop for OpenStream {
     }
 }
 
-/// Returns how long the other side has been silent when it is given up; never otherwise.
+/// Returns, when the connection is given up, how long it was silent. Does not return otherwise.
 pub(super) async fn stalled(
     ping: Option<PingPong>,
-    pulse: Arc<Pulse>,
+    liveness: Arc<Liveness>,
     beat: Heartbeat,
-    tell: impl Fn(Standing),
+    tell: impl Fn(LivenessChange),
 ) -> Duration {
     let Some(mut ping) = ping else { return pending().await };
-    let change = |standing| {
-        pulse.set(standing);
-        tell(standing);
+    let change = |change| {
+        liveness.set(change);
+        tell(change);
     };
     loop {
-        pulse.open.any().await;
-        let mut heard = pulse.heard.count();
+        liveness.open.any().await;
+        let mut reads = liveness.reads.count();
         let mut missed = 0;
         let mut pong = pin!(ping.ping(Ping::opaque()));
         let answered = loop {
             if let Ok(answered) = tokio::time::timeout(beat.patience, &mut pong).await {
                 break answered;
             }
-            let now = pulse.heard.count();
-            if std::mem::replace(&mut heard, now) != now {
-                // The answer is behind something large: whoever sends is alive.
+            let now = liveness.reads.count();
+            if std::mem::replace(&mut reads, now) != now {
+                // The ping's answer may be queued behind a large response: a server that sends is alive.
                 missed = 0;
-                if pulse.is_suspect() {
-                    change(Standing::Recovered);
+                if liveness.is_suspect() {
+                    change(LivenessChange::Recovered);
                 }
                 continue;
             }
             missed += 1;
-            let replaced = pulse.replaced.load(Ordering::Relaxed);
+            let replaced = liveness.replaced.load(Ordering::Relaxed);
             if missed >= MISSED_ALONE || (missed >= MISSED && replaced) {
                 return beat.every.saturating_add(beat.patience.saturating_mul(missed));
             }
-            if !pulse.is_suspect() {
-                change(Standing::Suspect);
+            if !liveness.is_suspect() {
+                change(LivenessChange::Suspect);
             }
         };
         if answered.is_err() {
-            // The connection is over; its own future tells so.
+            // The connection is closed; its own future returns that.
             return pending().await;
         }
-        if pulse.is_suspect() {
-            change(Standing::Recovered);
+        if liveness.is_suspect() {
+            change(LivenessChange::Recovered);
         }
         tokio::time::sleep(beat.every).await;
     }
@@ -183,73 +182,73 @@ mod tests {
     use tokio::io::{AsyncWriteExt as _, DuplexStream, duplex};
 
     use super::*;
-    use crate::api::telling::Telling;
+    use crate::api::tls_alert::AlertStream;
 
     const BEAT: Heartbeat = Heartbeat { every: Duration::from_secs(7), patience: Duration::from_secs(1) };
     /// An empty SETTINGS frame, and the acknowledgement of ours.
     const SETTINGS: [u8; 18] = [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0];
-    /// A ping of the server's own: not the answer to ours.
+    /// A ping sent by the server: not the answer to ours.
     const OWN_PING: [u8; 17] = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
 
-    /// What became of a connection whose server does `script` and never answers a ping, and how long it was silent when
-    /// it was given up, if it was before the script ended.
+    /// The liveness changes of a connection whose server runs `script` and never answers a ping, and the length of the
+    /// silence if the connection was given up before the script ended.
     async fn watched<F: Future<Output = ()>>(
-        script: impl FnOnce(DuplexStream, Arc<Pulse>) -> F,
-    ) -> (Vec<Standing>, Option<Duration>) {
+        script: impl FnOnce(DuplexStream, Arc<Liveness>) -> F,
+    ) -> (Vec<LivenessChange>, Option<Duration>) {
         let (near, mut server) = duplex(1 << 16);
-        let (wire, _, heard) = Telling::new(near);
+        let (wire, _, reads) = AlertStream::new(near);
         server.write_all(&SETTINGS).await.unwrap();
         let (_send, mut connection) = h2::client::handshake(wire).await.unwrap();
         let ping = connection.ping_pong();
-        let pulse = Arc::new(Pulse::of(heard));
-        let _open = pulse.open.stream();
-        let told = Mutex::new(Vec::new());
+        let liveness = Arc::new(Liveness::of(reads));
+        let _open = liveness.open.stream();
+        let tls_failure = Mutex::new(Vec::new());
         let end = tokio::select! {
             biased;
-            _ = connection => panic!("the connection is over"),
-            silence = stalled(ping, Arc::clone(&pulse), BEAT, |standing| told.lock().unwrap().push(standing)) => {
+            _ = connection => panic!("the connection was closed"),
+            silence = stalled(ping, Arc::clone(&liveness), BEAT, |change| tls_failure.lock().unwrap().push(change)) => {
                 Some(silence)
             }
-            () = script(server, Arc::clone(&pulse)) => None,
+            () = script(server, Arc::clone(&liveness)) => None,
         };
-        (told.into_inner().unwrap(), end)
+        (tls_failure.into_inner().unwrap(), end)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_connection_is_suspect_first_and_given_up_when_another_one_works() {
-        let silent = watched(|server, pulse| async move {
+    async fn a_silent_connection_is_suspect_first_and_given_up_when_a_replacement_works() {
+        let silent = watched(|server, liveness| async move {
             let _server = server;
             tokio::time::sleep(Duration::from_millis(1_500)).await;
-            assert!(pulse.is_suspect());
-            pulse.replace();
+            assert!(liveness.is_suspect());
+            liveness.replace();
             pending().await
         });
-        assert_eq!(silent.await, (vec![Standing::Suspect], Some(Duration::from_secs(7 + 2))));
+        assert_eq!(silent.await, (vec![LivenessChange::Suspect], Some(Duration::from_secs(7 + 2))));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_there_is_no_other_connection_a_silent_one_is_kept_for_long() {
+    async fn without_a_replacement_a_silent_connection_is_kept_longer() {
         let alone = watched(|server, _| async move {
             let _server = server;
             pending().await
         });
-        assert_eq!(alone.await, (vec![Standing::Suspect], Some(Duration::from_secs(7 + 10))));
+        assert_eq!(alone.await, (vec![LivenessChange::Suspect], Some(Duration::from_secs(7 + 10))));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_only_pauses_is_suspect_for_as_long() {
-        let pauses = watched(|mut server, pulse| async move {
+    async fn a_server_that_pauses_is_suspect_only_during_the_pause() {
+        let pauses = watched(|mut server, liveness| async move {
             tokio::time::sleep(Duration::from_millis(1_500)).await;
-            pulse.replace();
+            liveness.replace();
             server.write_all(&OWN_PING).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
-            assert!(!pulse.is_suspect());
+            assert!(!liveness.is_suspect());
         });
-        assert_eq!(pauses.await, (vec![Standing::Suspect, Standing::Recovered], None));
+        assert_eq!(pauses.await, (vec![LivenessChange::Suspect, LivenessChange::Recovered], None));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_sends_is_alive_though_it_does_not_answer_pings() {
+    async fn a_server_that_sends_data_is_alive_without_answering_pings() {
         let sends = watched(|mut server, _| async move {
             for _ in 0..100 {
                 server.write_all(&OWN_PING).await.unwrap();

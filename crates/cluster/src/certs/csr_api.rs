@@ -1,4 +1,4 @@
-//! Certificate requests at the API server.
+//! Access to the API server for certificate signing requests.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,23 +12,45 @@ use rubelet_engine::task::TaskGroup;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::keeper::{Desk, Problem, Standing};
 use super::request::Requests;
 use crate::api::{
     Client, Credentials, Endpoint, Kubeconfig, KubeconfigError, Options, ProxyEnvironment, Reflector, Set, Watched,
 };
 
-/// A request is looked at this often, whatever the watch says.
+/// A CSR is read this often, independent of the watch.
 const LOOK: Duration = Duration::from_secs(30);
 const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// Where a client certificate is asked for: at the API server, as ourselves or as the bootstrap kubeconfig has it.
+/// Why there is no connection to the API server.
+pub(super) type Problem = Arc<dyn std::error::Error + Send + Sync>;
+
+/// Connects to the API server to send certificate signing requests.
+#[async_trait]
+pub(super) trait CsrApi: Send + Sync {
+    /// A connection with these credentials.
+    async fn open(&self, signed_in_as: SignedInAs) -> Result<Box<dyn Requests>, Problem>;
+    /// Whether there are bootstrap credentials.
+    fn has_bootstrap(&self) -> bool;
+    /// Closes the connection: it is not needed for a long time.
+    fn close(&self) {}
+}
+
+/// The credentials with which a CSR is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SignedInAs {
+    /// The node's certificate.
+    Node,
+    /// The bootstrap credentials.
+    Bootstrap,
+}
+
+/// Requests client certificates, with the node's credentials or those of the bootstrap kubeconfig.
 ///
-/// The connection stays while attempts fail, so that what is wrong with it is logged once; it ends with success.
-pub(super) struct ClientDesk {
+/// The bootstrap connection stays open while attempts fail, so that its problems are logged once; it is closed on success.
+pub(super) struct ClientCsrApi {
     endpoint: Endpoint,
     credentials: Credentials,
-    /// The bootstrap kubeconfig, and which proxy leads to its server.
+    /// The bootstrap kubeconfig, and the proxy for its server.
     bootstrap: Option<(PathBuf, ProxyEnvironment)>,
     clock: Clock,
     rng: Arc<dyn Rng>,
@@ -37,14 +59,14 @@ pub(super) struct ClientDesk {
 }
 
 struct Open {
-    standing: Standing,
-    /// What the bootstrap kubeconfig says.
+    signed_in_as: SignedInAs,
+    /// The content of the bootstrap kubeconfig.
     content: Vec<u8>,
     client: Client,
     tasks: Arc<TaskGroup>,
 }
 
-impl ClientDesk {
+impl ClientCsrApi {
     pub(super) fn new(
         (endpoint, credentials): (Endpoint, Credentials),
         bootstrap: Option<(PathBuf, ProxyEnvironment)>,
@@ -59,18 +81,18 @@ impl ClientDesk {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn window(&self, client: &Client, tasks: &Arc<TaskGroup>) -> Box<dyn Requests> {
+    fn csr_client(&self, client: &Client, tasks: &Arc<TaskGroup>) -> Box<dyn Requests> {
         let (rng, tasks) = (Arc::clone(&self.rng), Some(Arc::clone(tasks)));
-        Box::new(Window { client: client.clone(), rng, _tasks: tasks })
+        Box::new(CsrClient { client: client.clone(), rng, _tasks: tasks })
     }
 }
 
 #[async_trait]
-impl Desk for ClientDesk {
-    async fn open(&self, standing: Standing) -> Result<Box<dyn Requests>, Problem> {
-        // Read anew each time: a token in it lives for a day or so, and somebody may have put a new one there.
-        let bootstrap = match (standing, self.bootstrap.clone()) {
-            (Standing::Bootstrap, Some((path, proxy))) => Some(read(path, proxy).await?),
+impl CsrApi for ClientCsrApi {
+    async fn open(&self, signed_in_as: SignedInAs) -> Result<Box<dyn Requests>, Problem> {
+        // Read each time: its token expires after about a day, and an administrator may have replaced it.
+        let bootstrap = match (signed_in_as, self.bootstrap.clone()) {
+            (SignedInAs::Bootstrap, Some((path, proxy))) => Some(read(path, proxy).await?),
             _ => None,
         };
         let (content, (endpoint, credentials)) = match bootstrap {
@@ -78,17 +100,17 @@ impl Desk for ClientDesk {
             None => (Vec::new(), (self.endpoint.clone(), self.credentials.clone())),
         };
         if let Some(open) = &*self.slot()
-            && open.standing == standing
+            && open.signed_in_as == signed_in_as
             && open.content == content
         {
-            return Ok(self.window(&open.client, &open.tasks));
+            return Ok(self.csr_client(&open.client, &open.tasks));
         }
         let mut tasks = TaskGroup::new(&self.cancel);
         let client = Client::new(endpoint, credentials, &Options::default(), self.clock.clone(), &mut tasks);
-        let open = Open { standing, content, client, tasks: Arc::new(tasks) };
-        let window = self.window(&open.client, &open.tasks);
+        let open = Open { signed_in_as, content, client, tasks: Arc::new(tasks) };
+        let csr_client = self.csr_client(&open.client, &open.tasks);
         *self.slot() = Some(open);
-        Ok(window)
+        Ok(csr_client)
     }
 
     fn has_bootstrap(&self) -> bool {
@@ -100,7 +122,7 @@ impl Desk for ClientDesk {
     }
 }
 
-/// The text of a kubeconfig, and what it says.
+/// The text of a kubeconfig, and its parsed form.
 async fn read(path: PathBuf, proxy: ProxyEnvironment) -> Result<(Vec<u8>, Kubeconfig), Problem> {
     let work = move || {
         let kubeconfig = Kubeconfig::load(&path)?;
@@ -116,16 +138,16 @@ async fn read(path: PathBuf, proxy: ProxyEnvironment) -> Result<(Vec<u8>, Kubeco
     Ok((content, kubeconfig))
 }
 
-/// Where a serving certificate is asked for.
-pub(super) struct ServingDesk {
+/// Requests serving certificates.
+pub(super) struct ServingCsrApi {
     pub(super) client: Client,
     pub(super) rng: Arc<dyn Rng>,
 }
 
 #[async_trait]
-impl Desk for ServingDesk {
-    async fn open(&self, _standing: Standing) -> Result<Box<dyn Requests>, Problem> {
-        Ok(Box::new(Window { client: self.client.clone(), rng: Arc::clone(&self.rng), _tasks: None }))
+impl CsrApi for ServingCsrApi {
+    async fn open(&self, _standing: SignedInAs) -> Result<Box<dyn Requests>, Problem> {
+        Ok(Box::new(CsrClient { client: self.client.clone(), rng: Arc::clone(&self.rng), _tasks: None }))
     }
 
     fn has_bootstrap(&self) -> bool {
@@ -133,15 +155,15 @@ impl Desk for ServingDesk {
     }
 }
 
-struct Window {
+struct CsrClient {
     client: Client,
     rng: Arc<dyn Rng>,
-    /// The connection lives as long as this.
+    /// The tasks of the bootstrap connection, which closes when this is dropped.
     _tasks: Option<Arc<TaskGroup>>,
 }
 
 #[async_trait]
-impl Requests for Window {
+impl Requests for CsrClient {
     async fn create(&self, request: &CertificateSigningRequest) -> Result<CertificateSigningRequest, ApiError> {
         self.client.create(PATH, request).await
     }
@@ -153,19 +175,19 @@ impl Requests for Window {
     async fn changed(&self, name: &str, version: &str) -> Result<(), ApiError> {
         let watched =
             Watched { path: PATH.into(), field_selector: Some(format!("metadata.name={name}")), ..Watched::default() };
-        let (tell, mut told) = watch::channel(false);
+        let (changed, mut change) = watch::channel(false);
         let sink = |set: &Set<CertificateSigningRequest>| {
             let newest = set.objects().next().and_then(|request| request.metadata.resource_version.clone());
-            // Gone is a change too.
-            tell.send_replace(newest.as_deref() != Some(version));
+            // A deletion is a change, too.
+            changed.send_replace(newest.as_deref() != Some(version));
         };
         let cancel = CancellationToken::new();
         let reflector = Reflector::new(self.client.clone(), watched, Arc::clone(&self.rng));
         tokio::select! {
             biased;
-            _ = told.wait_for(|changed| *changed) => Ok(()),
+            _ = change.wait_for(|changed| *changed) => Ok(()),
             () = reflector.run(sink, cancel) => Ok(()),
-            // Should the watch be refused or be of no use, the request is looked at now and then all the same.
+            // If the watch is rejected or stuck, the CSR is still read periodically.
             () = tokio::time::sleep(LOOK) => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
-//! A stream whose peer has to read: a write that has waited for too long is an error.
+//! A stream with a write timeout.
 //!
-//! TCP knows a peer that is gone, not one that is there and never reads. Without a limit such a peer keeps its place, its
-//! buffers and what feeds them for as long as it likes.
+//! TCP detects a peer that is gone, not one that is connected and never reads. Without a timeout such a peer holds its
+//! connection, its buffers and their source for as long as it likes.
 
 use std::io;
 use std::pin::Pin;
@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
     within: Duration,
-    /// Runs while a write waits.
+    /// Runs while a write is blocked.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    /// Bears with a peer that takes nothing for `within`; zero for as long as it likes.
+impl<S> WriteTimeout<S> {
+    /// Fails writes that are blocked for `within`; zero means no timeout.
     pub(super) fn new(stream: S, within: Duration) -> Self {
         Self { stream, within, waiting: None }
     }
@@ -38,13 +38,13 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let outcome = Pin::new(&mut this.stream).poll_write(context, bytes);

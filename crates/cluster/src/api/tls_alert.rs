@@ -1,7 +1,7 @@
-//! A connection that tells why it was closed.
+//! A TLS stream that keeps the reason for which the server closed it.
 //!
-//! In TLS 1.3 the server looks at our certificate when we already think that all is well. If it does not like it, it says so
-//! and hangs up, and what we see first is that nothing can be written any more. The reason is still there to be read.
+//! In TLS 1.3 the server verifies the client certificate after the client has finished its handshake. A server that rejects
+//! the certificate sends an alert and closes, and the client first sees a failed write. The alert can still be read then.
 
 use std::io;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
@@ -12,37 +12,37 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls;
 
-use super::pulse::Heard;
+use super::heartbeat::ReadCount;
 
-/// Large enough for an alert; what else is read is lost with the connection.
+/// Large enough for an alert; other data that is read here is lost with the connection.
 const ALERT: usize = 256;
 
-/// What TLS said when it was over.
-pub(super) type Told = Arc<OnceLock<rustls::Error>>;
+/// The TLS error that ended a connection.
+pub(super) type TlsFailure = Arc<OnceLock<rustls::Error>>;
 
-/// Keeps what TLS says, and looks for it when a write fails. Counts what is read: a server that sends is alive.
-pub(super) struct Telling<S> {
+/// Keeps the TLS error, reading it after a failed write. Counts reads: a server that sends is alive.
+pub(super) struct AlertStream<S> {
     wire: S,
-    told: Told,
-    heard: Heard,
-    /// A write failed; its reason is being looked for.
+    tls_failure: TlsFailure,
+    reads: ReadCount,
+    /// A failed write whose reason is being read.
     failed: Option<io::Error>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Telling<S> {
-    pub(super) fn new(wire: S) -> (Self, Told, Heard) {
-        let (told, heard) = (Told::default(), Heard::default());
-        (Self { wire, told: Arc::clone(&told), heard: heard.clone(), failed: None }, told, heard)
+impl<S: AsyncRead + AsyncWrite + Unpin> AlertStream<S> {
+    pub(super) fn new(wire: S) -> (Self, TlsFailure, ReadCount) {
+        let (tls_failure, reads) = (TlsFailure::default(), ReadCount::default());
+        (Self { wire, tls_failure: Arc::clone(&tls_failure), reads: reads.clone(), failed: None }, tls_failure, reads)
     }
 
     fn keep(&self, error: &io::Error) {
         if let Some(said) = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
-            // The first word counts.
-            let _ = self.told.set(said.clone());
+            // The first error is the cause; later ones follow from it.
+            let _ = self.tls_failure.set(said.clone());
         }
     }
 
-    /// Passes on what a write came to; a failure only after everything has been read.
+    /// Returns the result of a write; a failure only after the stream has been read to its end.
     fn explained<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match result {
             Poll::Ready(Err(failure)) if matches!(failure.kind(), BrokenPipe | ConnectionReset) => {
@@ -53,7 +53,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Telling<S> {
         }
     }
 
-    /// Reads to the end, which is near: the other side is gone.
+    /// Reads to the end of the stream, which is near because the server has closed it.
     fn read_out(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let mut buffer = [0; ALERT];
         loop {
@@ -72,20 +72,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Telling<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Telling<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for AlertStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = out.filled().len();
         let result = Pin::new(&mut self.wire).poll_read(context, out);
         match &result {
             Poll::Ready(Err(error)) => self.keep(error),
-            Poll::Ready(Ok(())) if out.filled().len() > before => self.heard.something(),
+            Poll::Ready(Ok(())) if out.filled().len() > before => self.reads.increment(),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         result
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Telling<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for AlertStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         if self.failed.is_some() {
             return self.read_out(context).map(Err);
