@@ -13,7 +13,7 @@ fn tree(root: &Path, controllers: &[&str]) -> Hierarchy {
     Hierarchy { root, controllers: controllers.iter().map(|name| (*name).to_owned()).collect() }
 }
 
-/// A fake of a v1 host: plain directories, in which files appear when they are written.
+/// A fake v1 host: plain directories, in which files appear when they are written.
 fn v1(trees: &[&[&str]]) -> (TempDir, KernelCgroups) {
     let dir = temp_dir();
     let trees: Vec<_> = trees.iter().map(|names| tree(dir.path(), names)).collect();
@@ -29,7 +29,7 @@ fn v1(trees: &[&[&str]]) -> (TempDir, KernelCgroups) {
 
 const USUAL_V1: [&[&str]; 6] = [&["cpu", "cpuacct"], &["cpuset"], &["memory"], &["pids"], &["systemd"], &["freezer"]];
 
-/// A fake of a v2 host. A real kernel fills in a new cgroup's files; here those of the path under test are there before.
+/// A fake v2 host. A real kernel creates a new cgroup's files; here those of the path under test exist from the start.
 fn v2(path: &CgroupPath) -> (TempDir, KernelCgroups) {
     let dir = temp_dir();
     let mut at = dir.path().to_path_buf();
@@ -80,7 +80,7 @@ fn a_hybrid_host_is_v1_and_each_controller_is_found_once() {
     assert_eq!(layout.v1_tree("cpu"), layout.v1_tree("cpuacct"));
     assert_eq!(layout.v1_tree("memory").unwrap().root, Path::new("/sys/fs/cgroup/memory"));
     assert_eq!(layout.own_trees().count(), 4);
-    assert_eq!(layout.trees().count(), 5, "a pod may leave something in the v2 tree");
+    assert_eq!(layout.trees().count(), 5, "a pod may have a cgroup in the v2 tree");
     assert_eq!(layout.missing_controllers().unwrap(), ["pids"]);
 }
 
@@ -237,7 +237,7 @@ async fn cg_01_systemds_spelling_is_read_and_a_cgroup_root_comes_first() {
     assert!(cgroups.exists(&path).await);
     cgroups.destroy(&path).await.unwrap();
     assert!(!dir.path().join(pod).exists());
-    assert!(cgroups.ensure(&path, &CgroupValues::default()).await.is_err(), "making it is systemd's work");
+    assert!(cgroups.ensure(&path, &CgroupValues::default()).await.is_err(), "systemd makes it");
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ async fn host_01_the_hosts_file_is_written_where_it_is() {
     let path = pods.write_hosts(&uid("u1"), "127.0.0.1\tlocalhost\n").await.unwrap();
     let before = fs::metadata(&path).unwrap();
     assert_eq!(mode(&path), 0o644);
-    // A container made it longer than it should be, and not readable.
+    // A container made the file longer and unreadable.
     fs::write(&path, "x".repeat(10_000)).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     for content in ["1\n", "22\n", "22\n"] {
@@ -96,7 +96,7 @@ async fn rt_110_the_end_of_a_termination_message_is_read() {
     assert_eq!(read(10).await.unwrap(), b"0123456789");
     assert_eq!(read(4096).await.unwrap(), b"0123456789");
     fs::remove_file(&path).unwrap();
-    assert_eq!(read(4096).await.unwrap(), b"", "no file is no message");
+    assert_eq!(read(4096).await.unwrap(), b"", "no file, no message");
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn hk_06_a_volume_is_never_emptied_and_the_error_names_what_is_in_it() {
     assert_eq!(err.path, data.join("precious"));
     assert_eq!(err.to_string(), format!("remove {}", data.join("precious").display()));
     assert!(data.join("precious").exists());
-    assert!(path.join("etc-hosts").exists(), "nothing else goes before the volumes did");
+    assert!(path.join("etc-hosts").exists(), "nothing else is removed before the volumes");
 }
 
 #[tokio::test]

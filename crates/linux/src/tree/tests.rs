@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::*;
 use crate::beneath::open_root;
-use crate::testing::{apart, temp_dir};
+use crate::testing::{in_own_mount_namespace, temp_dir};
 
-fn remove_in(dir: &Path, name: &str, what: Remove) -> Result<(), InTheWay> {
+fn remove_in(dir: &Path, name: &str, what: Remove) -> Result<(), TreeError> {
     remove(open_root(dir).unwrap(), name, what)
 }
 
@@ -104,7 +104,7 @@ fn a_group_gets_files_and_directories_but_nothing_behind_a_link() {
     fs::write(tree.join("sub/file"), "x").unwrap();
     fs::set_permissions(tree.join("sub/file"), fs::Permissions::from_mode(0o600)).unwrap();
     symlink(&outside, tree.join("sub/link")).unwrap();
-    // Only root may give a file to any group; the own group is always allowed.
+    // Only root may set any group; the process's own group is always allowed.
     let gid = if rustix::process::geteuid().is_root() { 4711 } else { before.gid() };
     give_to_group(open_root(dir.path()).unwrap(), "tree", gid, GroupMay::Write).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
@@ -118,7 +118,7 @@ fn a_group_gets_files_and_directories_but_nothing_behind_a_link() {
 
 #[test]
 fn node_a_mount_in_the_tree_is_named_and_not_entered() {
-    apart(a_mount_in_the_tree);
+    in_own_mount_namespace(a_mount_in_the_tree);
 }
 
 fn a_mount_in_the_tree() {
@@ -139,10 +139,10 @@ fn a_mount_in_the_tree() {
     assert!(source.join("precious").exists());
 }
 
-/// A group gets what is in the volume, never what another mounts on it.
+/// The group of the volume's own files changes, not that of a mount below it.
 #[test]
 fn node_a_group_gets_nothing_of_a_mount_in_the_tree() {
-    apart(|| {
+    in_own_mount_namespace(|| {
         let dir = temp_dir();
         let (inner, source) = (dir.path().join("tree/mnt"), dir.path().join("source"));
         fs::create_dir_all(&inner).unwrap();
@@ -155,7 +155,7 @@ fn node_a_group_gets_nothing_of_a_mount_in_the_tree() {
     });
 }
 
-/// A mount or a link that takes a directory's place after the kernel refused to remove that directory. `/proc` stands for
+/// A mount or a link that replaces a directory after the kernel refused to remove that directory. `/proc` stands for
 /// the mount: every machine has it, and it is only opened.
 #[test]
 fn what_takes_the_place_of_a_directory_between_two_steps_is_not_entered() {

@@ -83,11 +83,11 @@ async fn node_memory_is_mounted_seen_and_unmounted() {
     let (_dir, volumes) = volumes();
     let path = volumes.make(&place("v"), 0o777).await.unwrap();
     volumes.mount(&place("v"), &MemoryFs::Tmpfs { size: Some(64 * 1024) }).await.unwrap();
-    // Another on top: as after a set-up that was cut short.
+    // A second mount on top, as an interrupted set-up leaves it.
     volumes.mount(&place("v"), &MemoryFs::Tmpfs { size: None }).await.unwrap();
     assert_eq!(volumes.look(&place("v")).await.unwrap().mounted, Some(MountedFs::Tmpfs));
     fs::write(path.join("file"), "x").unwrap();
-    // Someone still has a file of it open.
+    // A process still has a file of the mount open.
     let open = fs::File::open(path.join("file")).unwrap();
     volumes.remove(&place("v")).await.unwrap();
     drop(open);

@@ -133,11 +133,11 @@ fn rt_94_swap_is_limited_where_our_own_cgroup_has_the_file() {
     fs::create_dir_all(files.sys.join("fs/cgroup/memory")).unwrap();
     fs::write(files.sys.join("fs/cgroup/cgroup.controllers"), "cpu memory").unwrap();
     fs::write(files.proc.join("self/cgroup"), "0::/system.slice/kubelet.service\n").unwrap();
-    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "a kernel that does not count swap");
+    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "a kernel without swap accounting");
     fs::write(own.join("memory.swap.max"), "max").unwrap();
     assert!(swap_can_be_limited(&files, CgroupVersion::V2));
     fs::write(files.proc.join("self/cgroup"), "0::/\n").unwrap();
-    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "the root never has it");
+    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "the root cgroup has no swap limit");
     assert!(!swap_can_be_limited(&files, CgroupVersion::V1));
     fs::write(files.sys.join("fs/cgroup/memory/memory.memsw.limit_in_bytes"), "0").unwrap();
     assert!(swap_can_be_limited(&files, CgroupVersion::V1));
