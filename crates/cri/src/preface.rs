@@ -1,6 +1,6 @@
-//! Listens to how a connection begins: a server of HTTP/2 first sends a frame of settings, and nothing else does.
+//! Checks the beginning of a connection: an HTTP/2 server sends a SETTINGS frame first, and no other server does.
 //!
-//! The transport may notice too, but if it does before it has sent our call it only says that the connection was closed.
+//! The transport may notice too, but if that happens before it has sent our call it only reports a closed connection.
 
 use std::io;
 use std::pin::Pin;
@@ -12,65 +12,65 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::kept::KeptStream;
 
-/// Where a frame says what kind it is.
+/// Offset of the type in a frame's header.
 const KIND_AT: usize = 3;
-/// The kind of the first frame.
+/// The type of the first frame.
 const SETTINGS: u8 = 4;
 
-/// Whether whoever was spoken to last speaks another language.
+/// Whether the last server connected to does not speak HTTP/2.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FirstWords {
-    foreign: Arc<AtomicBool>,
+pub(crate) struct PrefaceCheck {
+    not_http2: Arc<AtomicBool>,
 }
 
-impl FirstWords {
-    /// Whoever was spoken to last speaks another language.
-    pub(crate) fn were_foreign(&self) -> bool {
-        self.foreign.load(Ordering::Relaxed)
+impl PrefaceCheck {
+    /// The last server connected to does not speak HTTP/2.
+    pub(crate) fn is_not_http2(&self) -> bool {
+        self.not_http2.load(Ordering::Relaxed)
     }
 
-    /// Somebody else is spoken to from now on.
+    /// Called before a new connection is made.
     pub(crate) fn forget(&self) {
-        self.foreign.store(false, Ordering::Relaxed);
+        self.not_http2.store(false, Ordering::Relaxed);
     }
 
-    /// Listens to a connection that has just been made.
-    pub(crate) fn of(&self, stream: KeptStream) -> Heard {
-        Heard { stream, heard: 0, first: self.clone() }
+    /// Checks a connection that has just been made.
+    pub(crate) fn of(&self, stream: KeptStream) -> CheckedStream {
+        CheckedStream { stream, received: 0, check: self.clone() }
     }
 }
 
-/// A connection whose first words are listened to.
+/// A connection whose first frame is checked.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct CheckedStream {
     stream: KeptStream,
-    /// How many bytes have come, up to the one that tells.
-    heard: usize,
-    first: FirstWords,
+    /// Bytes received so far, up to the frame's type.
+    received: usize,
+    check: PrefaceCheck,
 }
 
-impl Heard {
-    fn hear(&mut self, words: &[u8]) {
-        if self.heard > KIND_AT {
+impl CheckedStream {
+    fn check(&mut self, data: &[u8]) {
+        if self.received > KIND_AT {
             return;
         }
-        if words.get(KIND_AT - self.heard).is_some_and(|kind| *kind != SETTINGS) {
-            self.first.foreign.store(true, Ordering::Relaxed);
+        if data.get(KIND_AT - self.received).is_some_and(|kind| *kind != SETTINGS) {
+            self.check.not_http2.store(true, Ordering::Relaxed);
         }
-        self.heard = self.heard.saturating_add(words.len());
+        self.received = self.received.saturating_add(data.len());
     }
 }
 
-impl AsyncRead for Heard {
+impl AsyncRead for CheckedStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        self.hear(buf.filled().get(before..).unwrap_or_default());
+        self.check(buf.filled().get(before..).unwrap_or_default());
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Heard {
+impl AsyncWrite for CheckedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }

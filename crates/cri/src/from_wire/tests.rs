@@ -1,4 +1,4 @@
-//! What a runtime says, and what we take it to mean.
+//! Messages of a runtime and the observations they become.
 
 use expect_test::{Expect, expect};
 use rubelet_engine::ports::RpcErrorKind;
@@ -10,7 +10,7 @@ fn map(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A running container of ours, as containerd tells it.
+/// A running container of ours, as containerd reports it.
 fn container() -> cri::ContainerStatus {
     cri::ContainerStatus {
         id: "c1".into(),
@@ -89,7 +89,7 @@ fn states_keep_their_details_rt_110() {
             r#"Exited(Exit { code: 137, started_at: 1970-01-01T00:00:02Z, finished_at: 1970-01-01T00:00:03Z, reason: "OOMKilled", message: "too much" })"#
         ]],
     );
-    // Never started: containerd says zero, a Go zero time is before the epoch.
+    // Never started: containerd sends zero, a Go zero time is before the epoch.
     check(
         |c| {
             c.state = cri::ContainerState::ContainerExited.into();

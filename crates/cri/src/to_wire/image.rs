@@ -18,7 +18,7 @@ pub(crate) fn auth_config(auth: &RegistryAuth) -> cri::AuthConfig {
     cri::AuthConfig {
         username: auth.username.clone(),
         password: auth.password.clone(),
-        // User and password are given apart.
+        // User and password are sent separately.
         auth: String::new(),
         server_address: auth.server_address.clone(),
         identity_token: auth.identity_token.clone(),

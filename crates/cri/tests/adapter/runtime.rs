@@ -1,4 +1,4 @@
-//! The adapter against a fake runtime on a real socket: what each call puts on the wire and how each failure comes back.
+//! The adapter against a fake runtime on a real socket: what each call sends and how each failure is reported.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ async fn stopping_and_removing_what_is_gone_succeeds_cri_05() {
         let done = status.code() == tonic::Code::NotFound;
         assert!(outcomes.iter().all(|outcome| outcome.is_ok() == done), "{outcomes:?}");
     }
-    // The same answer to a start is a failure.
+    // "Not found" from a start is a failure.
     setup.change(|world| world.failing = [("start_container", Status::not_found("gone"))].into());
     assert_eq!(kind(setup.runtime.start_container(&"c".into()).await), RpcErrorKind::NotFound);
 }
@@ -141,7 +141,7 @@ async fn each_call_carries_its_deadline_cri_02() {
     assert_eq!(deadline(), None);
     setup.images.pull_image(&ImageSpec::default(), None, None).await.expect("pulls");
     assert_eq!(deadline(), None);
-    // Any grace that the API allows must do.
+    // Any grace period that the API allows must work.
     runtime.stop_container(id, Duration::MAX).await.expect("stops");
 
     expect![[r#"
@@ -472,7 +472,7 @@ async fn every_call_is_counted_cri_04() {
     setup.change(|world| world.failing.extend([("stop_container", Status::not_found("gone"))]));
     setup.runtime.stop_container(&"c".into(), Duration::ZERO).await.expect("gone is done");
     let counts: Vec<_> = setup.metrics.snapshot().into_iter().map(|c| (c.operation, c.total, c.errors)).collect();
-    // Upstream counts the error before it is forgiven.
+    // Upstream counts the error before it is ignored.
     assert_eq!(counts, [("start_container", 1, 0), ("stop_container", 1, 1)]);
 }
 
@@ -481,7 +481,7 @@ async fn a_session_is_asked_for_with_its_streams_http_03() {
     let setup = Setup::up();
     let (runtime, id) = (&setup.runtime, "c".into());
     let wanted = StdStreams { stdin: true, stdout: true, stderr: false, tty: true };
-    check(runtime.attach(&id, wanted).await, expect!["Garbage / attach: the runtime gave no address to connect to"]);
+    check(runtime.attach(&id, wanted).await, expect!["Garbage / attach: the runtime returned no URL"]);
     setup.change(|world| world.session = "http://127.0.0.1:1/token".to_owned());
     let command = ["sh".to_owned(), "-c".to_owned()];
     let quiet = StdStreams { stderr: true, ..StdStreams::default() };
