@@ -1,7 +1,7 @@
-//! Laws of the ports: what the engine relies on, as functions that panic when it does not hold.
+//! Contracts of the ports: laws that the engine relies on, as functions that panic when a law is broken.
 //!
-//! They run on the fakes in every build and on the real adapters in node tests, so that a simulation that passes means
-//! something. A law names what it needs of the world in its [`Rig`] or its arguments and leaves nothing behind.
+//! They run on the fakes in every build and on the real adapters in node tests, so that a passing simulation is
+//! meaningful. A law gets its environment from its [`Rig`] or its arguments and leaves nothing behind.
 #![expect(clippy::indexing_slicing, reason = "a law that does not hold panics")]
 
 mod host;
@@ -26,7 +26,7 @@ pub use volumes::*;
 
 use std::pin::Pin;
 
-/// A law, so that a caller can go through all of them.
+/// A law as a function pointer, so that a caller can iterate over all of them.
 pub type Law = for<'a> fn(&'a Rig) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 macro_rules! laws {
@@ -71,7 +71,7 @@ pub const RUNTIME_LAWS: &[(&str, Law)] = laws![
     images_take_room,
 ];
 
-/// Checks every law of the runtime, one after another, and cleans up behind each.
+/// Checks every law of the runtime, one after another, and cleans up after each.
 pub async fn check_runtime(rig: &Rig) {
     for (name, law) in RUNTIME_LAWS {
         rig.enter(name);

@@ -1,4 +1,4 @@
-//! The fake runtime misbehaves exactly as it is told to, and the same way each time.
+//! The fake runtime misbehaves exactly as scripted, and deterministically.
 
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ async fn hints_tell_of_an_end_that_nobody_asked_about() {
     assert!(hints.next().await.is_none(), "the stream ends with the connection");
     assert_eq!(runtime.list().await.unwrap_err().kind, RpcErrorKind::Unavailable);
     tokio::time::advance(Duration::from_secs(9)).await;
-    assert_eq!(runtime.list().await.unwrap().len(), 1, "what ran is still there");
+    assert_eq!(runtime.list().await.unwrap().len(), 1, "the objects are still there");
 }
 
 #[tokio::test(start_paused = true)]

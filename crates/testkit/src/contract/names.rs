@@ -1,4 +1,4 @@
-//! Names: what keeps a lost answer from making a pod twice.
+//! Unique names, which keep a lost answer from making a pod twice.
 
 use rubelet_engine::ports::RpcErrorKind;
 
