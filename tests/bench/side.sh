@@ -39,12 +39,12 @@ main() {
   else
     ROUNDS=${ROUNDS:-3}
   fi
-  # Always the release profile: another build has another size and so uses other memory.
+  # The release profile, as shipped: another build has another size and so uses other memory.
   BENCH_PROFILE=${BENCH_PROFILE:-release}
   AGENTS=${AGENTS:-$needed}
   look_at_load
   prepare
-  # The time from here on is measured.
+  # The duration printed at the end counts from here.
   SECONDS=0
   rm -rf "$OUT"
   mkdir -p "$OUT"/{raw,logs}
@@ -53,7 +53,7 @@ main() {
   trap clean EXIT
   trap 'exit 130' INT TERM HUP
   if [[ -n $quick && -n $growth ]]; then
-    # It counts CPU time, not elapsed time, so other programs that start meanwhile do not disturb it.
+    # It counts CPU time, not elapsed time, so it may run while the control plane starts.
     "$growth" --quick >"$OUT/raw/1-fake.jsonl" &
     growth_pid=$!
   fi
@@ -192,7 +192,7 @@ report() {
 # A ratio that seems worse is measured again, up to twice: all rounds together decide, so that a disturbance of the
 # machine does not.
 guard() {
-  step "against what was reached before"
+  step "against the recorded ratios"
   local again
   for again in "once more" "and a last time"; do
     ! "$reporter" "$OUT" --guard "$REACHED" || return 0
@@ -200,7 +200,7 @@ guard() {
     ROUNDS=$((ROUNDS + 1))
     "$growth" --quick >"$OUT/raw/$ROUNDS-fake.jsonl"
     one_round "$ROUNDS"
-    step "all rounds, against what was reached before"
+    step "all rounds, against the recorded ratios"
   done
   "$reporter" "$OUT" --guard "$REACHED"
 }
