@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn during_a_pause_the_socket_is_left_alone_and_the_reason_repeated() {
+    async fn during_a_pause_the_socket_is_not_dialled_and_the_last_error_repeated() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("r.sock");
         let millis = Arc::new(AtomicU64::new(0));

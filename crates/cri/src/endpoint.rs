@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_with_what_would_be_right() {
+    fn anything_else_is_refused_with_a_suggestion() {
         check(
             "",
             expect!["error: runtime endpoint is empty: give a socket such as unix:///run/containerd/containerd.sock"],

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_runtime_says_is_sorted_by_code() {
+    fn runtime_errors_are_classified_by_code() {
         check(&Status::not_found("no container \"a\""), expect![[r#"NotFound / create_container: no container "a""#]]);
         check(&Status::already_exists("it is"), expect!["AlreadyExists / create_container: it is"]);
         check(&Status::unimplemented("unknown method"), expect!["Unimplemented / create_container: unknown method"]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_is_starting_is_not_there_yet() {
+    fn a_starting_runtime_is_unavailable() {
         check(
             &Status::unknown("server is not initialized yet"),
             expect!["Unavailable / create_container: server is not initialized yet"],
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_an_earlier_call_holds_is_seen_whatever_its_code() {
+    fn a_reserved_name_already_exists_whatever_its_code() {
         let containerd =
             r#"failed to reserve container name "app_web_ns_1_0": name "app_web_ns_1_0" is reserved for "4f2""#;
         check(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_an_earlier_call_is_at_is_told_from_one_that_fails() {
+    fn a_start_in_flight_is_distinguished_from_a_failed_start() {
         let kind = |text: &str| from_status(Operation::StartContainer, &Status::unknown(text)).kind;
         let refused = r#"failed to set starting state for container "4f2": container is"#;
         assert_eq!(kind(&format!("{refused} already in starting state")), RpcErrorKind::AlreadyExists);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn gone_is_done_cri_05() {
+    fn not_found_is_ok_cri_05() {
         let lost = |kind| Err(rpc_error(Operation::StopContainer, kind, ""));
         assert_eq!(not_found_is_ok(lost(RpcErrorKind::NotFound)), Ok(()));
         assert_eq!(not_found_is_ok(lost(RpcErrorKind::Failed)), lost(RpcErrorKind::Failed));

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_cut_and_the_exit_code_is_not_lost_behind_them() {
+    fn outputs_are_truncated_and_the_exit_code_is_kept() {
         let mut message = vec![0x0a];
         varint(&mut message, 200_000);
         message.extend(vec![b'o'; 200_000]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_what_makes_no_sense_is_refused() {
+    fn hostile_a_malformed_answer_is_refused() {
         let too_long = [&[0][..], &(2_u32 << 20).to_be_bytes()].concat();
         let cases: [(&[u8], tonic::Code); 6] = [
             (&too_long, tonic::Code::OutOfRange),

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_freed_goes_back_to_the_kernel() {
+    async fn freed_memory_returns_to_the_kernel() {
         let heap = Heap::frugal();
         let blocks: Vec<Vec<u8>> = (0..32_000).map(|_| vec![1_u8; 1000]).collect();
         // The last block stays, so that the heap cannot simply shrink at its end.
@@ -92,7 +92,7 @@ mod tests {
 
     #[cfg(target_env = "gnu")]
     #[test]
-    fn what_was_freed_between_others_is_a_hole() {
+    fn memory_freed_between_live_blocks_is_a_hole() {
         let (kept, freed): (Vec<_>, Vec<_>) = (0..2000).map(|_| (vec![1_u8; 1500], vec![1_u8; 1500])).unzip();
         let before = Heap.holes();
         drop(freed);

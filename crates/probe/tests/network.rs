@@ -92,7 +92,7 @@ fn probes() -> NetworkProbes {
 }
 
 #[tokio::test]
-async fn a_request_says_what_it_should_and_the_answer_is_read() {
+async fn a_request_has_upstreams_headers_and_the_answer_is_read() {
     let mut server = server([b"HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno"], None).await;
     let reply = probes().http(&target(Scheme::Http, server.port), Some(PATIENCE)).await.expect("an answer");
     assert_eq!((reply.status, reply.body.as_str()), (503, "no"));
@@ -130,7 +130,7 @@ async fn redirects_are_followed_on_the_same_host_only() {
 }
 
 #[tokio::test]
-async fn one_that_redirects_to_itself_is_left_after_ten_times() {
+async fn a_redirect_loop_ends_after_ten_requests() {
     let round: &[u8] = b"HTTP/1.1 302 Found\r\nLocation: /healthz?full\r\nContent-Length: 0\r\n\r\n";
     let mut server = server([round; 20], None).await;
     let got = probes().http(&target(Scheme::Http, server.port), Some(PATIENCE)).await;
@@ -160,7 +160,7 @@ async fn an_answer_without_end_is_read_in_part() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_an_error_that_says_so() {
+async fn a_broken_answer_is_an_error_with_upstreams_text() {
     let hangs = server([b""], None).await;
     let asked = target(Scheme::Http, hangs.port);
     assert_eq!(probes().http(&asked, Some(SHORT)).await, Err(NetError::Timeout));
@@ -201,7 +201,7 @@ fn acceptor() -> TlsAcceptor {
 }
 
 #[tokio::test]
-async fn tls_is_spoken_with_whoever_is_there_and_plain_http_is_told_apart() {
+async fn tls_accepts_any_certificate_and_plain_http_is_recognised() {
     let server = server([b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"], Some(acceptor())).await;
     let reply = probes().http(&target(Scheme::Https, server.port), Some(PATIENCE)).await.expect("an answer");
     assert_eq!(reply.status, 200);

@@ -104,7 +104,7 @@ fn states_keep_their_details_rt_110() {
 }
 
 #[test]
-fn marks_are_read_back_and_nonsense_counts_as_absent() {
+fn annotations_are_read_back_and_malformed_ones_count_as_absent() {
     let check = |annotations: &[(&str, &str)], expected: Expect| {
         let annotations = map(annotations);
         expected.assert_eq(&format!("{:#?}", seen(|c| c.annotations = annotations).marks));
@@ -184,7 +184,7 @@ fn the_termination_message_is_found_through_its_mount() {
 }
 
 #[test]
-fn resources_and_user_are_told_if_the_runtime_does() {
+fn resources_and_user_are_observed_if_reported() {
     let told = seen(|c| {
         let linux = cri::LinuxContainerResources { cpu_shares: 102, memory_limit_in_bytes: 64, ..Default::default() };
         c.resources = Some(cri::ContainerResources { linux: Some(linux), windows: None });
@@ -207,7 +207,7 @@ fn a_container_without_our_label_is_not_ours_rt_70() {
 }
 
 #[test]
-fn a_status_that_lacks_what_it_must_have_is_garbage() {
+fn a_status_without_a_required_field_is_garbage() {
     type Change = fn(&mut cri::ContainerStatus);
     let changes: [(Change, Expect); 5] = [
         (|c| c.id.clear(), expect![[r#"container_status: the status of container "" has no id"#]]),

@@ -52,7 +52,7 @@ fn texts(of: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn an_empty_configuration_says_only_what_must_be_said() {
+fn an_empty_configuration_sets_only_required_fields() {
     expect![[r#"
         PodSandboxConfig {
             metadata: Some(

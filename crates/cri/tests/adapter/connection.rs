@@ -14,7 +14,7 @@ fn down() -> Setup {
 }
 
 #[tokio::test]
-async fn a_socket_that_is_not_there_is_named() {
+async fn a_missing_socket_is_named() {
     let setup = down();
     let err = setup.runtime.version().await.expect_err("nobody is there");
     assert_eq!(err.kind, RpcErrorKind::Unavailable);
@@ -110,7 +110,7 @@ async fn greet_with(greeting: &'static [u8]) -> RpcErrorKind {
 }
 
 #[tokio::test]
-async fn something_else_on_the_socket_is_garbage() {
+async fn another_program_on_the_socket_is_garbage() {
     assert_eq!(answer_with(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await, RpcErrorKind::Garbage);
     assert_eq!(answer_with(&[0xff; 64]).await, RpcErrorKind::Garbage);
     // A greeting may be read before our call is sent: the connection is closed then.

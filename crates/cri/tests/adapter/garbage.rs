@@ -33,7 +33,7 @@ async fn answered_with(body: &'static [u8]) -> (RpcErrorKind, String) {
 }
 
 #[tokio::test]
-async fn nonsense_in_the_right_envelope_is_garbage() {
+async fn a_malformed_grpc_message_is_garbage() {
     // A frame of four bytes that are no message, one with an undefined flag, one cut short, none at all.
     let bodies: [&[u8]; 4] = [&[0, 0, 0, 0, 4, 255, 255, 255, 255], &[9, 0, 0, 0, 0], &[0, 0, 0, 1, 0, 7], &[]];
     for body in bodies {

@@ -140,7 +140,7 @@ async fn cg_05_v1_huge_pages_are_limited_where_the_host_has_them() {
 }
 
 #[tokio::test]
-async fn values_that_are_not_given_are_left_alone() {
+async fn unset_values_are_not_written() {
     let (dir, cgroups) = v1(&USUAL_V1);
     cgroups.ensure(&pod(), &CgroupValues::default()).await.unwrap();
     let cpu = dir.path().join("cpu,cpuacct/kubepods/burstable/pod1234-ab");
@@ -179,7 +179,7 @@ async fn cg_05_v2_values_and_controllers_along_the_path() {
 }
 
 #[tokio::test]
-async fn a_limit_of_zero_is_no_wish() {
+async fn a_limit_of_zero_is_not_written() {
     let (dir, cgroups) = v1(&USUAL_V1);
     let zero = CgroupValues { cpu_quota: Some(0), memory_limit: Some(0), ..CgroupValues::default() };
     cgroups.ensure(&pod(), &zero).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_limit_of_zero_is_no_wish() {
 }
 
 #[tokio::test]
-async fn a_hostile_path_reaches_nothing() {
+async fn a_hostile_cgroup_path_is_refused() {
     let (_dir, cgroups) = v1(&USUAL_V1);
     for bad in [vec![], vec!["kubepods", "..", ".."], vec!["kubepods", "pod../../x"], vec![""], vec!["kubepods", "."]] {
         let path = CgroupPath::new(bad);
@@ -241,7 +241,7 @@ async fn cg_01_systemds_spelling_is_read_and_a_cgroup_root_comes_first() {
 }
 
 #[tokio::test]
-async fn cg_13_destroying_what_is_gone_succeeds() {
+async fn cg_13_destroying_a_missing_cgroup_succeeds() {
     let (_dir, cgroups) = v1(&USUAL_V1);
     for _ in 0..2 {
         cgroups.destroy(&pod()).await.unwrap();

@@ -165,7 +165,7 @@ mod tests {
     use crate::testing::temp_dir;
 
     #[tokio::test]
-    async fn a_root_directory_has_one_rubelet_and_the_second_learns_who() {
+    async fn a_root_directory_has_one_rubelet_and_the_second_gets_its_pid() {
         let dir = temp_dir();
         let first = RootLock::take(dir.path()).await.unwrap();
         let err = RootLock::take(dir.path()).await.unwrap_err();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_root_directory_that_is_not_there_is_named() {
+    async fn a_missing_root_directory_is_named() {
         let dir = temp_dir();
         let err = RootLock::take(dir.path().join("none")).await.unwrap_err();
         assert_eq!(err.to_string(), format!("open lock file {}", dir.path().join("none/rubelet.lock").display()));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn node_13_the_machine_tells_who_it_is() {
+    fn node_13_machine_information_is_read_from_the_host() {
         let dir = temp_dir();
         let host = dir.path();
         let files = MachineFiles { host: host.into(), root_dir: host.join("var/lib/kubelet") };

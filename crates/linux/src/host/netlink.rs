@@ -165,7 +165,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_answer_makes_it_panic(bytes in proptest::collection::vec(0_u8.., 0..256)) {
+        fn no_netlink_answer_panics(bytes in proptest::collection::vec(0_u8.., 0..256)) {
             for (_, body) in messages(&bytes) {
                 parse_link(body);
                 parse_address(body);

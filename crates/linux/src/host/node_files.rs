@@ -67,7 +67,7 @@ mod tests {
     use crate::testing::temp_dir;
 
     #[tokio::test]
-    async fn dns_03_a_configured_file_is_read_anew_and_none_is_none() {
+    async fn dns_03_resolv_conf_is_read_on_each_call_and_empty_means_none() {
         let dir = temp_dir();
         let path = dir.path().join("resolv.conf");
         let files = NodeFiles::at(path.to_str().unwrap(), dir.path().join("hosts"));

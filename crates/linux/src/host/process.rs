@@ -47,7 +47,7 @@ mod tests {
     use crate::testing::temp_dir;
 
     #[test]
-    fn boot_07_no_more_than_the_hard_limit_is_an_answer_not_an_error() {
+    fn boot_07_open_files_are_capped_at_the_hard_limit() {
         let before = getrlimit(Resource::Nofile);
         let hard = before.maximum.unwrap_or(u64::MAX);
         let raised = raise_open_files(before.current.unwrap_or(1024).min(hard));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn boot_06_the_score_is_written_or_the_failure_told() {
+    fn boot_06_the_oom_score_is_written_or_the_error_returned() {
         let dir = temp_dir();
         let files = KernelFiles { proc: dir.path().to_path_buf(), ..KernelFiles::default() };
         assert!(set_oom_score_adj(&files, -999).is_err());

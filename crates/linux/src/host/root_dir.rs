@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn boot_14_directories_get_their_modes_and_keep_what_they_have() {
+    async fn boot_14_new_directories_get_their_modes_and_existing_ones_keep_theirs() {
         let dir = temp_dir();
         let root = dir.path().join("var/lib/kubelet");
         let logs = LogDirs { pods: dir.path().join("log/pods"), containers: dir.path().join("log/containers") };
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_root_that_is_a_file_or_not_plain_is_named() {
+    async fn an_invalid_root_directory_is_named() {
         let dir = temp_dir();
         let logs = LogDirs { pods: dir.path().join("p"), containers: dir.path().join("c") };
         let file = dir.path().join("file");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_mount_decides_and_of_stacked_ones_the_last() {
+    fn sharing_is_read_from_the_innermost_topmost_mount() {
         let table = parse_mountinfo(
             b"1 0 8:1 / / rw shared:1 - ext4 a rw\n\
             2 1 8:2 / /var rw - ext4 b rw\n\

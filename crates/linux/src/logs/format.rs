@@ -110,7 +110,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_line_makes_it_panic(line in proptest::collection::vec(0_u8.., 0..200)) {
+        fn no_log_line_panics(line in proptest::collection::vec(0_u8.., 0..200)) {
             parse_line(&line);
         }
     }

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_any_length_is_given_whole_and_little_of_it_is_held() {
+    fn a_line_of_any_length_is_returned_whole_with_bounded_memory() {
         let long = "x".repeat(8 * MIB);
         let line = |stream: &str, tag: &str, text: &str| format!("2026-01-01T00:00:01Z {stream} {tag} {text}\n");
         let log = [
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_that_is_no_log_is_refused_before_it_is_held() {
+    fn a_long_line_that_is_not_a_log_is_refused_before_it_is_buffered() {
         let mut lines = Lines::new(LogWish::default());
         let refused = (0..).map_while(|_| lines.feed(&[b'{'; 64 * 1024]).ok()).count();
         assert!(refused <= 4, "{refused} pieces were held");

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_log_is_an_error() {
+    fn a_file_that_is_not_a_log_is_an_error() {
         assert_eq!(tail(&mut log("text\n"), 80, 100).unwrap_err().to_string(), "unsupported log format");
     }
 

@@ -71,7 +71,7 @@ async fn rt_41_the_greatest_restart_count_of_any_log() {
 }
 
 #[test]
-fn log_02_a_link_gives_up_the_end_of_the_id() {
+fn log_02_a_link_name_is_shortened_at_the_end_of_the_id() {
     let id = "0123456789abcdef".repeat(4);
     assert_eq!(link_name(&pod("u1"), "c", &id), format!("web_ns_c-{id}.log"));
     for length in [100, 182, 183, 184, 253] {
@@ -104,7 +104,7 @@ async fn rt_49_a_link_leads_to_a_log_that_exists() {
 }
 
 #[tokio::test]
-async fn a_hostile_name_reaches_nothing() {
+async fn a_hostile_name_is_refused() {
     let (dir, logs) = logs();
     fs::create_dir(dir.path().join("victim")).unwrap();
     fs::write(dir.path().join("victim/0.log"), "").unwrap();
@@ -117,7 +117,7 @@ async fn a_hostile_name_reaches_nothing() {
 }
 
 #[tokio::test]
-async fn gc_07_an_instance_goes_with_its_rotated_files_and_link() {
+async fn gc_07_an_instance_is_removed_with_its_rotated_files_and_link() {
     let (dir, logs) = logs();
     logs.make(&pod("u1"), "c").await.unwrap();
     let at = logs.dir(&pod("u1")).join("c");
@@ -133,7 +133,7 @@ async fn gc_07_an_instance_goes_with_its_rotated_files_and_link() {
 }
 
 #[tokio::test]
-async fn gc_04_logs_of_pods_that_are_gone_go_with_their_links() {
+async fn gc_04_logs_of_removed_pods_are_removed_with_their_links() {
     let (dir, logs) = logs();
     for uid in ["u1", "u2"] {
         logs.make(&pod(uid), "c").await.unwrap();

@@ -67,7 +67,7 @@ fn a_connection_that_the_agent_shut_down_is_dropped_while_the_agent_lives() {
 }
 
 #[test]
-fn what_came_for_the_agent_is_left_to_it_while_it_lives() {
+fn data_for_the_agent_is_not_read_while_the_agent_lives() {
     let (control, holder) = holder();
     let (mut agent, mut runtime) = connection();
     send(control.as_fd(), LONG, Some(agent.as_fd())).expect("the holder takes it");

@@ -63,7 +63,7 @@ fn mnt_02_links_may_stay_in_the_volume_but_not_leave_it() {
 }
 
 #[tokio::test]
-async fn a_hostile_name_reaches_nothing() {
+async fn a_hostile_name_is_refused() {
     let dir = temp_dir();
     let subpaths = RootSubpaths::new(dir.path());
     for bad in ["..", "../../victim", "", "a/b"] {
@@ -78,7 +78,7 @@ async fn a_hostile_name_reaches_nothing() {
 }
 
 #[tokio::test]
-async fn unbinding_what_never_was_succeeds() {
+async fn unbinding_without_a_mount_succeeds() {
     let dir = temp_dir();
     RootSubpaths::new(dir.path()).unbind_all(&"u1".into()).await.unwrap();
 }
@@ -158,7 +158,7 @@ fn cve_2021_25741_node_a_swapped_link_never_reaches_the_host() {
 
 /// Data under a mount point belongs to somebody: the mount is removed, the data stays and is named.
 #[test]
-fn hk_06_node_what_is_in_the_place_of_a_binding_is_not_removed() {
+fn hk_06_node_data_under_a_subpath_mount_is_not_removed() {
     in_own_mount_namespace(|| {
         let dir = temp_dir();
         let place = dir.path().join("pods/u1/volume-subpaths/v/web");
@@ -176,7 +176,7 @@ fn hk_06_node_what_is_in_the_place_of_a_binding_is_not_removed() {
 
 /// Two stacked mounts, as a restart in the middle leaves them, are both undone.
 #[test]
-fn node_stacked_bindings_are_all_undone() {
+fn node_stacked_subpath_mounts_are_all_undone() {
     in_own_mount_namespace(|| {
         let dir = temp_dir();
         let target = dir.path().join("pods/u1/volume-subpaths/v/web/0");

@@ -48,7 +48,7 @@ fn target(name: &str) -> TcpTarget {
 }
 
 #[tokio::test]
-async fn hostile_names_that_are_never_answered_take_their_own_threads_and_nobody_elses() {
+async fn hostile_unanswered_names_block_only_their_own_lookup_threads() {
     let (server, probes) = silent();
     let names: Vec<_> = (0..30).map(|n| target(&format!("{n}.example"))).collect();
     // Three probes of each name, as of a container with all three kinds.

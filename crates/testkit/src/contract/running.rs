@@ -110,7 +110,7 @@ pub async fn exec_sync_ends_in_time(rig: &Rig) {
 }
 
 /// A session needs a running container or sandbox; its address is an HTTP URL.
-pub async fn a_session_needs_what_runs(rig: &Rig) {
+pub async fn a_session_needs_a_running_container(rig: &Rig) {
     let wanted = StdStreams { stdout: true, ..StdStreams::default() };
     let unknown = "0000000000000000000000000000000000000000000000000000000000000000";
     let (runtime, command) = (&rig.runtime, command(["true"]));

@@ -47,7 +47,7 @@ pub async fn remove_is_idempotent(rig: &Rig) {
 }
 
 /// The grace period is a bound, not a delay.
-pub async fn a_willing_container_stops_before_its_grace_is_over(rig: &Rig) {
+pub async fn a_container_that_obeys_sigterm_stops_before_its_grace_is_over(rig: &Rig) {
     let (_, id) = rig.start(&["sh", "-c", "trap 'exit 0' TERM; echo trapped; sleep 3600 & wait"]).await;
     // The first process of a container ignores a SIGTERM that it has no handler for.
     rig.until_logged("trapped").await;
@@ -61,7 +61,7 @@ pub async fn a_willing_container_stops_before_its_grace_is_over(rig: &Rig) {
 }
 
 /// When the call returns the container has exited, even if it ignores SIGTERM.
-pub async fn an_unwilling_container_is_killed_when_its_grace_is_over(rig: &Rig) {
+pub async fn a_container_that_ignores_sigterm_is_killed_after_its_grace(rig: &Rig) {
     let (_, id) = rig.start(&["sh", "-c", "trap '' TERM; sleep 3600"]).await;
     let stop = rig.runtime.stop_container(&id, Duration::from_secs(1));
     tokio::time::timeout(rig.patience, stop)
@@ -73,7 +73,7 @@ pub async fn an_unwilling_container_is_killed_when_its_grace_is_over(rig: &Rig) 
 }
 
 /// A stopped sandbox has no processes.
-pub async fn stopping_a_sandbox_stops_what_is_in_it(rig: &Rig) {
+pub async fn stopping_a_sandbox_stops_its_containers(rig: &Rig) {
     let (sandbox, id) = rig.start(&["sh", "-c", "trap '' TERM; sleep 3600"]).await;
     rig.runtime.stop_sandbox(&sandbox).await.expect("stopping a sandbox succeeds");
     rig.until(&id, "ended", |state| state.exit().is_some()).await;
@@ -83,7 +83,7 @@ pub async fn stopping_a_sandbox_stops_what_is_in_it(rig: &Rig) {
 }
 
 /// With a sandbox its containers are removed.
-pub async fn removing_a_sandbox_removes_what_is_in_it(rig: &Rig) {
+pub async fn removing_a_sandbox_removes_its_containers(rig: &Rig) {
     let (sandbox, _) = rig.start(&["sleep", "3600"]).await;
     rig.runtime.stop_sandbox(&sandbox).await.expect("stopping a sandbox succeeds");
     rig.runtime.remove_sandbox(&sandbox).await.expect("removing a sandbox succeeds");

@@ -8,7 +8,7 @@ use rubelet_engine::ports::RpcErrorKind;
 use super::Rig;
 
 /// The runtime has a name, speaks CRI v1, and is ready.
-pub async fn the_runtime_tells_what_it_is(rig: &Rig) {
+pub async fn the_runtime_reports_version_and_status(rig: &Rig) {
     let version = rig.runtime.version().await.expect("the version can be had");
     assert!(!version.name.is_empty());
     assert!(!version.version.is_empty());
@@ -27,7 +27,7 @@ pub async fn inspect_of_unknown_is_empty(rig: &Rig) {
 }
 
 /// A container is in the list and in the observation, with the same ids, names and states.
-pub async fn list_shows_what_was_made(rig: &Rig) {
+pub async fn list_shows_created_objects(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     let app = rig.create(&sandbox, &rig.container_config("app", 0, &["sleep", "3600"])).await;
     rig.runtime.start_container(&app).await.expect("a container can be started");

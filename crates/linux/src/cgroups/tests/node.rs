@@ -133,7 +133,7 @@ async fn cg_13_node_processes_are_killed_frozen_ones_too_and_the_cgroup_removed(
 
 /// Each process forks a child and exits. Listing and killing one by one would lose the race; `cgroup.kill` cannot.
 #[tokio::test]
-async fn cg_13_node_v2_what_forks_and_runs_is_caught() {
+async fn cg_13_node_v2_a_fork_chain_is_killed() {
     needs_cgroup_v2();
     let node = Node::new("fork");
     let app = node.pod().child("app");

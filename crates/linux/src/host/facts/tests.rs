@@ -54,7 +54,7 @@ async fn facts_are_read_from_the_kernels_files() {
 }
 
 #[tokio::test]
-async fn a_machine_that_tells_nonsense_is_named() {
+async fn an_unreadable_kernel_file_is_named() {
     let (_dir, files) = fake_host();
     fs::write(files.sys.join("devices/system/cpu/online"), "all\n").unwrap();
     let err = node_facts(request(&files)).await.unwrap_err();
@@ -65,7 +65,7 @@ async fn a_machine_that_tells_nonsense_is_named() {
 }
 
 #[tokio::test]
-async fn an_unusable_address_leaves_the_node_without() {
+async fn an_unusable_address_leaves_the_node_without_addresses() {
     let (_dir, files) = fake_host();
     let request = FactsRequest { node_ips: vec!["127.0.0.1".parse().unwrap()], ..request(&files) };
     let facts = node_facts(request).await.unwrap();
@@ -74,7 +74,7 @@ async fn an_unusable_address_leaves_the_node_without() {
 }
 
 #[tokio::test]
-async fn this_machine_has_facts() {
+async fn facts_of_this_machine_can_be_read() {
     let facts = node_facts(FactsRequest::default()).await.unwrap().node;
     assert!(facts.cpu_millis >= 1000 && facts.memory_bytes > 0 && !facts.name.is_empty());
 }

@@ -112,7 +112,7 @@ async fn a_last_line_that_is_not_whole_is_read_and_a_broken_one_left_out() {
 }
 
 #[tokio::test]
-async fn a_long_log_is_found_from_its_end() {
+async fn the_last_lines_of_a_long_log_are_found_from_its_end() {
     let line = |n: usize| format!("2026-01-01T00:00:01Z stdout F {n:0>100}\n");
     let setup = setup(&(0..5000).map(line).collect::<String>());
     for lines in [1, 499, 500, 1234, 4999, 5000, 5001] {
@@ -155,7 +155,7 @@ async fn log_05_a_log_is_followed_through_its_rotation_until_the_container_ends(
 }
 
 #[tokio::test]
-async fn following_from_the_end_shows_only_what_comes() {
+async fn following_from_the_end_shows_only_new_lines() {
     let setup = setup(LOG);
     let wish = LogWish { follow: true, tail_lines: Some(0), limit_bytes: Some(7), ..LogWish::default() };
     let mut text = setup.open(&wish).await.unwrap();
@@ -283,7 +283,7 @@ async fn a_directory_that_goes_away_ends_no_other_follower() {
 }
 
 #[tokio::test]
-async fn extreme_wishes_cost_no_more_than_the_log() {
+async fn extreme_log_options_cost_no_more_than_the_log() {
     let setup = setup(LOG);
     let most = u64::try_from(i64::MAX).unwrap();
     for (wish, expected) in [

@@ -106,7 +106,7 @@ async fn vol_20_nothing_is_written_when_nothing_changed() {
 }
 
 #[tokio::test]
-async fn vol_20_what_is_gone_is_gone_for_readers_too() {
+async fn vol_20_removed_keys_disappear_for_readers() {
     let case = case().await;
     case.write(&[("a", "1"), ("b/c", "2"), ("d", "3")]).await;
     case.write(&[("d", "3"), ("a/was/a/file", "4")]).await;
@@ -118,7 +118,7 @@ async fn vol_20_what_is_gone_is_gone_for_readers_too() {
 }
 
 #[tokio::test]
-async fn an_old_reader_keeps_what_it_has_open() {
+async fn an_open_file_keeps_its_old_content() {
     let case = case().await;
     case.write(&[("a", "old")]).await;
     let mut open = fs::File::open(case.path.join("a")).unwrap();
@@ -170,7 +170,7 @@ async fn node_a_token_belongs_to_its_user() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_cut_off_is_healed_by_the_next() {
+async fn an_interrupted_write_is_cleaned_up_by_the_next() {
     let case = case().await;
     case.write(&[("a", "1")]).await;
     // Interrupted before the swap: the files are there, and the link that was to be renamed.
@@ -203,7 +203,7 @@ async fn directories_to_mount_on_are_made_and_kept() {
 }
 
 #[tokio::test]
-async fn links_planted_in_the_volume_lead_nowhere() {
+async fn links_planted_in_the_volume_are_not_followed() {
     let case = case().await;
     let host = case.path.parent().unwrap().join("host");
     fs::create_dir(&host).unwrap();
