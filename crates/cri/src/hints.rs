@@ -60,9 +60,9 @@ struct Owners {
 impl Owners {
     fn hint(&mut self, event: &cri::ContainerEventResponse) -> Option<Hint> {
         let kind = hint_kind(event.container_event_type);
-        let told = owner(event);
+        let named = owner(event);
         let remembered = self.pods.get(&event.container_id).cloned();
-        let uid = told.or(remembered)?;
+        let uid = named.or(remembered)?;
         if kind == HintKind::ContainerRemoved {
             self.pods.remove(&event.container_id);
         } else {

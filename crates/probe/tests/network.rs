@@ -57,7 +57,7 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: &[u8]) -
 
 async fn server<const N: usize>(answers: [&'static [u8]; N], tls: Option<TlsAcceptor>) -> Server {
     let (listener, port) = listen().await;
-    let (tell, requests) = mpsc::channel(32);
+    let (sender, requests) = mpsc::channel(32);
     let mut task = JoinSet::new();
     task.spawn(async move {
         for answer in answers {
@@ -69,7 +69,7 @@ async fn server<const N: usize>(answers: [&'static [u8]; N], tls: Option<TlsAcce
                 },
                 None => serve(stream, answer).await,
             };
-            let _gone = tell.send(head).await;
+            let _gone = sender.send(head).await;
         }
         std::future::pending::<()>().await;
     });

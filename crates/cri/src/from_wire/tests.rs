@@ -185,13 +185,13 @@ fn the_termination_message_is_found_through_its_mount() {
 
 #[test]
 fn resources_and_user_are_observed_if_reported() {
-    let told = seen(|c| {
+    let observed = seen(|c| {
         let linux = cri::LinuxContainerResources { cpu_shares: 102, memory_limit_in_bytes: 64, ..Default::default() };
         c.resources = Some(cri::ContainerResources { linux: Some(linux), windows: None });
         let linux = cri::LinuxContainerUser { uid: 1, gid: 2, supplemental_groups: vec![3] };
         c.user = Some(cri::ContainerUser { linux: Some(linux) });
     });
-    expect!["Some(ObservedResources { cpu_shares: Some(102), cpu_quota: None, cpu_period: None, memory_limit: Some(64) }) Some(ContainerUser { uid: 1, gid: 2, supplemental_groups: [3] })"].assert_eq(&format!("{:?} {:?}", told.resources, told.user));
+    expect!["Some(ObservedResources { cpu_shares: Some(102), cpu_quota: None, cpu_period: None, memory_limit: Some(64) }) Some(ContainerUser { uid: 1, gid: 2, supplemental_groups: [3] })"].assert_eq(&format!("{:?} {:?}", observed.resources, observed.user));
     let nothing = seen(|c| {
         let linux = Some(cri::LinuxContainerResources::default());
         c.resources = Some(cri::ContainerResources { linux, windows: None });

@@ -16,7 +16,7 @@ fn down() -> Setup {
 #[tokio::test]
 async fn a_missing_socket_is_named() {
     let setup = down();
-    let err = setup.runtime.version().await.expect_err("nobody is there");
+    let err = setup.runtime.version().await.expect_err("the runtime is not running");
     assert_eq!(err.kind, RpcErrorKind::Unavailable);
     assert_eq!(
         err.to_string(),
@@ -30,7 +30,7 @@ async fn a_missing_socket_is_named() {
 #[tokio::test]
 async fn a_runtime_that_comes_late_is_found_once_the_pause_is_over() {
     let mut setup = down();
-    setup.runtime.version().await.expect_err("nobody is there");
+    setup.runtime.version().await.expect_err("the runtime is not running");
     setup.start();
     setup.pass(99);
     let err = setup.runtime.version().await.expect_err("still in the pause");

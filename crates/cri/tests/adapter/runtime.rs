@@ -258,7 +258,7 @@ fn two_pods(setup: &Setup) {
     };
     setup.change(|world| {
         world.sandboxes = vec![sandbox("s1", "u1"), sandbox("s2", "u2")];
-        world.sandboxes.push(cri::PodSandbox { id: "stranger".to_owned(), ..Default::default() });
+        world.sandboxes.push(cri::PodSandbox { id: "unlabelled".to_owned(), ..Default::default() });
         world.containers = vec![container("c1", "u1")];
         world.containers.push(cri::Container {
             id: "unnamed".to_owned(),

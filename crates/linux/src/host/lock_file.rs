@@ -196,7 +196,7 @@ mod tests {
         tokio::pin!(waiting);
         tokio::select! {
             biased;
-            _ = &mut waiting => panic!("nobody has opened it"),
+            _ = &mut waiting => panic!("the lock file was not opened"),
             () = tokio::task::yield_now() => {}
         }
         std::fs::File::open(&path).unwrap();

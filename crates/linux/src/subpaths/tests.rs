@@ -156,7 +156,7 @@ fn cve_2021_25741_node_a_swapped_link_never_reaches_the_host() {
     assert!(!host.join("b/b").exists());
 }
 
-/// Data under a mount point belongs to somebody: the mount is removed, the data stays and is named.
+/// Data under a mount point may be a user's: the mount is removed, the data stays and is named.
 #[test]
 fn hk_06_node_data_under_a_subpath_mount_is_not_removed() {
     in_own_mount_namespace(|| {
