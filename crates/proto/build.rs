@@ -7,11 +7,11 @@ const CRI: [&str; 2] = ["cri/runtime.proto", "cri/images.proto"];
 /// Health checks of gRPC probes.
 const HEALTH: &str = "health/health.proto";
 
-/// These print through `Debug` implementations in `lib.rs` that hide what may be secret.
+/// Messages with hand-written `Debug` implementations in `lib.rs` that hide secrets.
 const SECRET: [&str; 2] = ["runtime.v1.AuthConfig", "runtime.v1.KeyValue"];
 
-/// Large messages inside requests. A request is held several times over in the future of the call that carries it, which
-/// took 40 KB for `CreateContainer` before these went behind pointers.
+/// Large messages inside requests. The future of a call holds its request several times over, which took 40 KB for
+/// `CreateContainer` before these were boxed.
 const BOXED: [&str; 4] = [
     ".runtime.v1.RunPodSandboxRequest.config",
     ".runtime.v1.CreateContainerRequest.config",
@@ -24,11 +24,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(CRI.into_iter().chain([HEALTH]), ["proto"])?;
     let builder = BOXED.into_iter().fold(tonic_prost_build::configure(), |builder, field| builder.boxed(field));
     builder
-        // Connecting is the adapter's business: it knows sockets and deadlines.
+        // The adapter connects: it knows sockets and deadlines.
         .build_transport(false)
-        // An unset fake answers Unimplemented, as an old runtime does; a test then writes only the calls it is about.
+        // An unset fake answers Unimplemented, as an old runtime does; a test then implements only the calls it needs.
         .generate_default_stubs(true)
-        // Order is behaviour: the same configuration must always be the same bytes.
+        // Ordered maps: the same configuration must always have the same bytes.
         .btree_map(".")
         .skip_debug(SECRET)
         .emit_rerun_if_changed(false)

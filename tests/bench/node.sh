@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make bench-node`: what rubelet costs on a real runtime. Starts a private containerd, runs
-# crates/rubelet/benches/node on it, which prints tables ready for docs/performance.md, and removes everything.
+# `make bench-node`: rubelet's cost on a real runtime. Starts a private containerd, runs crates/rubelet/benches/node on
+# it, which prints tables for docs/performance.md, and removes everything.
 #   CONTAINERD=1.6                  which containerd
 #   BENCH_PROFILE=bench-quick       which build of rubelet
 #   RUBELET=PROGRAM                 a rubelet that is already built
@@ -39,7 +39,7 @@ main() {
     cargo bench --quiet --locked --profile "$BENCH_PROFILE" -p rubelet --bench node
 }
 
-# What the figures depend on.
+# The conditions of the measurement.
 machine() {
   local bin=$CACHE/containerd-$CONTAINERD/usr/bin
   printf '%s cores, Linux %s, containerd %s, runc %s, load %s\n\n' "$(nproc)" "$(uname -r | grep -oE '^[0-9]+\.[0-9]+')" \
@@ -49,7 +49,7 @@ machine() {
 
 # shellcheck disable=SC2317,SC2329  # called by the trap
 clean() {
-  # The benchmark ends its rubelet itself, unless it was killed.
+  # The benchmark stops its rubelet itself, unless it was killed.
   rubelet_pid=$(cat "$work/rubelet.pid" 2>/dev/null || true)
   [[ -z $rubelet_pid || $(readlink "/proc/$rubelet_pid/exe") != *rubelet* ]] || stop_rubelet
   "$ENV_DIR/containerd.sh" stop "$work/containerd" || true

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# `make bench`: rubelet and upstream's kubelet one after the other on the same control plane, containerd and images, and
-# bare CRI calls as the floor; three rounds in turn. Writes docs/performance.md, its plots and its raw data.
-# `make bench-quick` (side.sh --quick): one short round, under five minutes once built; fails when a ratio to upstream has
-# fallen back by more than a quarter against what tests/bench/reached.tsv says, and two more rounds do not say otherwise.
+# `make bench`: measures rubelet and upstream's kubelet one after the other on the same control plane, containerd and
+# images, and bare CRI calls as the floor, in three rounds. Writes docs/performance.md, its plots and its raw data.
+# `make bench-quick` (side.sh --quick): one short round, under five minutes once built; fails when a ratio to upstream
+# is worse than in tests/bench/reached.tsv by more than a quarter, and two more rounds confirm it.
 #   ROUNDS=3                rounds (1 with --quick)
 #   RUBELET=PROGRAM         a rubelet that is already built; else cargo builds one of the profile
 #   BENCH_PROFILE=release   …
@@ -11,15 +11,15 @@
 #   AGENTS="rubelet …"      which agents (rubelet upstream cri; the quick form has no cri); with fewer there is no report
 #   RECORD=1                with --quick: writes tests/bench/reached.tsv instead
 #   KEEP=1                  leaves the cluster up at the end
-# Wants the machine for itself. Each agent gets a fresh containerd and root directory in each round, the same
-# configuration and the same warm-up. A run that fails is thrown away, and the report says so.
+# Needs the machine for itself. Each agent gets a fresh containerd and root directory in each round, the same
+# configuration and the same warm-up. A failed run is discarded, and the report says so.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../env/lib.sh"
 cd "$REPO"
 
 CONTAINERD=2.1
-# Of the measuring programs; what they measure is of BENCH_PROFILE.
+# The profile of the measuring programs; the measured agent is built with BENCH_PROFILE.
 tools_profile=bench-quick
 # A run of one agent takes about seven minutes, a quick one two.
 RUN_SECONDS=1500
@@ -34,17 +34,17 @@ main() {
     *) die "usage: side.sh [--quick]" ;;
   esac
   if [[ -n $quick ]]; then
-    # CI has built most of these already, for the tests; both agents are seen by the same eyes.
+    # CI has built most of these already, for the tests; both agents are measured by the same program.
     ROUNDS=${ROUNDS:-1} needed='rubelet upstream' tools_profile=dev
   else
     ROUNDS=${ROUNDS:-3}
   fi
-  # What is shipped, always: another build has another size, and so takes other memory.
+  # The release profile, as shipped: another build has another size and so uses other memory.
   BENCH_PROFILE=${BENCH_PROFILE:-release}
   AGENTS=${AGENTS:-$needed}
   look_at_load
   prepare
-  # From here on it is measuring that takes time.
+  # The duration printed at the end counts from here.
   SECONDS=0
   rm -rf "$OUT"
   mkdir -p "$OUT"/{raw,logs}
@@ -53,13 +53,13 @@ main() {
   trap clean EXIT
   trap 'exit 130' INT TERM HUP
   if [[ -n $quick && -n $growth ]]; then
-    # It counts CPU, not time, so what starts beside it does it no harm.
+    # It counts CPU time, not elapsed time, so it may run while the control plane starts.
     "$growth" --quick >"$OUT/raw/1-fake.jsonl" &
     growth_pid=$!
   fi
   step "a control plane"
   AUDIT=1 "$ENV_DIR/k8s.sh" start "$cluster"
-  # What it does when it has just been started is in nobody's way then.
+  # The control plane's start-up work is done before the measurement begins.
   sleep 15
   [[ -z $growth_pid ]] || wait "$growth_pid"
   growth_pid=''
@@ -76,12 +76,12 @@ look_at_load() {
   local load
   load=$(cut -d' ' -f1 /proc/loadavg)
   if awk -v load="$load" 'BEGIN { exit !(load > 1) }'; then
-    warn "the load is $load: figures taken beside other work say little"
+    warn "the load is $load: figures taken on a busy machine are unreliable"
     notes+=("the load average was $load at the start")
   fi
 }
 
-# All that is needed, before anything is started.
+# Prepares everything before anything is started.
 prepare() {
   local lacks
   if ! lacks=$("$ENV_DIR/can-run.sh"); then
@@ -102,9 +102,9 @@ prepare() {
   growth=$(program growth)
 }
 
-# `program NAME`: builds a benchmark, and prints where it is.
+# `program NAME`: builds a benchmark, and prints its path.
 program() {
-  # Of the whole workspace, as the tests are built: one package alone has other features of the dependencies.
+  # With the whole workspace, as the tests are built: one package alone enables other features of the dependencies.
   cargo bench --quiet --locked --profile "$tools_profile" --workspace --bench "$1" --no-run --message-format json |
     jq -r "select(.target.name == \"$1\" and .executable != null).executable"
 }
@@ -115,7 +115,7 @@ cannot_run() {
   exit 0
 }
 
-# The floor first, then the agents, the other way round in every other round.
+# The floor first, then the agents, in reverse order in every other round.
 one_round() {
   local order='rubelet upstream' agent
   (($1 % 2)) || order='upstream rubelet'
@@ -123,14 +123,14 @@ one_round() {
     [[ " $AGENTS " == *" $agent "* ]] || continue
     step "round $1 of $ROUNDS: $agent"
     if ! one_run "$1" "$agent"; then
-      warn "round $1 of $agent failed and is thrown away: $(tail -n 1 "$OUT/logs/$1-$agent.log")"
-      notes+=("round $1 of $agent failed and was thrown away: $(tail -n 1 "$OUT/logs/$1-$agent.log")")
+      warn "round $1 of $agent failed and is discarded: $(tail -n 1 "$OUT/logs/$1-$agent.log")"
+      notes+=("round $1 of $agent failed and was discarded: $(tail -n 1 "$OUT/logs/$1-$agent.log")")
     fi
     take_down_node "bench-$agent-$1"
   done
 }
 
-# `one_run ROUND AGENT`, on a node of its own.
+# `one_run ROUND AGENT`, on a new node.
 one_run() {
   local log=$OUT/logs/$1-$2.log begin=$SECONDS status=0
   if [[ $2 == cri ]]; then
@@ -149,14 +149,14 @@ one_run() {
   return "$status"
 }
 
-# The pods that are left must not meet the next agent.
+# The next agent must not find the remaining pods.
 take_down_node() {
   "$ENV_DIR/node.sh" stop "$cluster" || true
   "$cluster/kubectl" -n "$1" delete pods --all --force --grace-period=0 --wait=false >/dev/null 2>&1 || true
   "$cluster/kubectl" delete namespace "$1" --ignore-not-found --wait=false >/dev/null 2>&1 || true
 }
 
-# What the figures depend on, for the report.
+# The conditions of the measurement, for the report.
 meta() {
   local bin=$CACHE/containerd-$CONTAINERD/usr/bin version=1 command='make bench'
   [[ ! -e /sys/fs/cgroup/cgroup.controllers ]] || version=2
@@ -189,10 +189,10 @@ report() {
   fi
 }
 
-# A ratio that seems to have fallen back is measured again, up to twice: all rounds together decide, so that a disturbance
-# of the machine does not.
+# A ratio that seems worse is measured again, up to twice: all rounds together decide, so that a disturbance of the
+# machine does not.
 guard() {
-  step "against what was reached before"
+  step "against the recorded ratios"
   local again
   for again in "once more" "and a last time"; do
     ! "$reporter" "$OUT" --guard "$REACHED" || return 0
@@ -200,7 +200,7 @@ guard() {
     ROUNDS=$((ROUNDS + 1))
     "$growth" --quick >"$OUT/raw/$ROUNDS-fake.jsonl"
     one_round "$ROUNDS"
-    step "all rounds, against what was reached before"
+    step "all rounds, against the recorded ratios"
   done
   "$reporter" "$OUT" --guard "$REACHED"
 }

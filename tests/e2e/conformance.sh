@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The end of docs/conformance.md, from waiting.txt and last-full-run.txt:
+# Generates the end of docs/conformance.md from waiting.txt and last-full-run.txt:
 #   conformance.sh               writes it
-#   conformance.sh check         fails if it is not what would be written, or if ci-specs.txt is no choice of upstream-passes.txt
-#   conformance.sh ran RESULTS   notes that a full run has just passed with what is checked out, and writes it
+#   conformance.sh check         fails if the page is out of date, or if ci-specs.txt is not a subset of upstream-passes.txt
+#   conformance.sh ran RESULTS   records that a full run of the checked-out commit has passed, and writes it
 set -euo pipefail
 E2E_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/env/lib.sh
@@ -45,7 +45,7 @@ last_run() {
   echo "The last full run (\`make e2e-full\`, with every scenario) that passed was of commit $commit, on $day: $passed of $counted specs."
 }
 
-# A run of files that are in no commit is noted as such.
+# A run with uncommitted changes is recorded as such.
 ran() {
   local results=$1
   printf '%s %s %d %d\n' "$(git -C "$REPO" describe --always --abbrev=12 --dirty=+changes --exclude '*')" "$(date -u +%F)" \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A node joins as after `kubeadm join`: with a bootstrap token, a client certificate by CSR, and a serving certificate by
-# CSR that an administrator approves. Then it runs a pod, its logs can be read and a command run in it, and a restart
-# asks for nothing again.
-#   join.sh DIR LOGS     AGENT=rubelet is the node's
+# A node joins as after `kubeadm join`: with a bootstrap token, a client certificate by CSR, and a serving certificate
+# by CSR that an administrator approves. Then it runs a pod, its logs can be read and a command run in it. After a
+# restart the agent requests no new certificates.
+#   join.sh DIR LOGS     AGENT=rubelet is the node's agent
 set -euo pipefail
 # shellcheck source=tests/e2e/scenario.sh
 . "$(dirname "${BASH_SOURCE[0]}")/scenario.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A bad day: the control plane dies in the middle of a rollout of 50 pods, the agent is killed while it is away and
-# again during the next rollout. In the end every pod is right, and no container was ever there twice.
-#   outage.sh DIR LOGS     AGENT=rubelet is the node's
+# An outage: the control plane is killed in the middle of a rollout of 50 pods, the agent is killed during the outage
+# and again during the next rollout. In the end every pod has the right version, and no container ran twice.
+#   outage.sh DIR LOGS     AGENT=rubelet is the node's agent
 set -euo pipefail
 # shellcheck source=tests/e2e/scenario.sh
 . "$(dirname "${BASH_SOURCE[0]}")/scenario.sh"
@@ -38,9 +38,9 @@ main() {
 
 new_ones_ready() { (($(k get pods -l app=roll,version=2 --no-headers 2>/dev/null | grep -c ' 1/1 ') >= $1)); }
 
-# Pods of the past version end in the runtime before the API forgets them: what is there is what is asked for.
-# No container was started twice, not even one whose start was under way when the agent was killed: calls outlive the agent
-# (ADR 13). A start that containerd gave up would show as a restart after StartError.
+# Pods of the old version end in the runtime before the API removes them: the runtime must have exactly the pods of the
+# API. No container was started twice, not even one whose start was in flight when the agent was killed: calls outlive
+# the agent (ADR 13). A start that containerd cancelled would show as a restart after StartError.
 all_right() {
   local restarted
   (($(k get pods -l "app=roll,version=$1" --no-headers | wc -l) == PODS)) || wrong "not all pods are of version $1"
@@ -50,7 +50,7 @@ all_right() {
   say "    version $1: $PODS pods ready, none restarted, $PODS containers in $PODS sandboxes"
 }
 
-# Pods whose container is not the first.
+# Pods whose container has been restarted.
 restarts() {
   k get pods -l app=roll -o json | jq -r ".items[] | .metadata.name as \$name | .status.containerStatuses[] |
     select(.restartCount > 0) | \$name"

@@ -1,21 +1,21 @@
 # shellcheck shell=bash
-# What a run of the suite has shown: per area, and against what it must show. Sourced by run.sh.
+# The results of a run of the suite: per area, and compared with the expected results. Sourced by run.sh.
 #
-# results.tsv has a line for each spec that was run: state, seconds, area, name, and why it failed or was skipped.
+# results.tsv has a line for each spec that was run: state, seconds, area, name, and the reason of a failure or a skip.
 
 E2E_DIR=${E2E_DIR:-}
-# One order of lines on every machine: the lists are kept in the repository and compared line by line.
+# The same order of lines on every machine: the lists are in the repository and are compared line by line.
 export LC_ALL=C
-# Names of specs, one on a line: those that upstream's kubelet passes here.
+# Names of specs, one per line: those that upstream's kubelet passes here.
 PASSES=$E2E_DIR/upstream-passes.txt
-# And those that it was seen not to pass here. A spec in neither was never run with it.
+# Specs that upstream's kubelet did not pass here. A spec in neither list was never run with it.
 FAILS=$E2E_DIR/upstream-fails.txt
-# The choice that `make e2e` runs.
+# The subset that `make e2e` runs.
 CI_SPECS=$E2E_DIR/ci-specs.txt
-# A spec's name, a tab, and what it waits for.
+# A spec's name, a tab, and the missing feature that it waits for.
 WAITING=$E2E_DIR/waiting.txt
 
-# `results REPORT`: from ginkgo's JSON. What the focus left out was never attempted.
+# `results REPORT`: from ginkgo's JSON, without the specs that the focus excluded.
 results() {
   jq -r '.[].SpecReports[] | select(.LeafNodeType == "It" and .NumAttempts > 0) |
     [.State, (.RunTime / 1e9 | floor), (.ContainerHierarchyTexts[0] | gsub(" *\\[[^]]*\\] *"; "")),
@@ -45,13 +45,13 @@ fails() { sed '/^#/d; /^$/d' "$FAILS" | sort -u; }
 ci_specs() { sed '/^#/d; /^$/d' "$CI_SPECS" | sort -u; }
 failures_that_count() { comm -12 <(named "$1" failed) <(comm -23 <(passes) <(waiting_names)); }
 
-# Each of those with what the suite said of it.
+# Each of those with the suite's failure message.
 why_failed() {
   awk -F '\t' 'NR == FNR { counts[$0] = 1; next } $1 == "failed" && $4 in counts { print $4 ": " $5 }' \
     <(failures_that_count "$1") "$1"
 }
 
-# `merge_second FIRST SECOND`: what passed the second time has passed, and is marked.
+# `merge_second FIRST SECOND`: a spec that passed the second time has passed, and is marked.
 merge_second() {
   local merged=$1.merged
   awk -F '\t' -v OFS='\t' 'NR == FNR { if ($1 == "passed") ok[$4] = 1; next }
@@ -87,13 +87,13 @@ list() {
   printf '    %s\n' "${2//$'\n'/$'\n    '}"
 }
 
-# What was not run keeps its place.
+# Specs that were not run keep their entries.
 record() {
   update "$PASSES" "$1" passed
   update "$FAILS" "$1" failed
 }
 
-# `update LIST RESULTS STATE`: the list without what was run, and with what ended so. Its comments stay.
+# `update LIST RESULTS STATE`: the list without the specs that were run, plus those with this state. Its comments stay.
 update() {
   local list=$1
   {

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# In-place resize: how long it takes from the request to the cgroup, and no restart. Then the agent is killed in the middle
-# of resizes of a container and a sidecar, and one comes while it is away: the cgroups and the status become what the spec
-# says.
-#   resize.sh DIR LOGS     AGENT=rubelet is the node's; how long upstream's takes is only told
+# In-place resize: the time from the request to the cgroup, without a restart. Then the agent is killed in the middle of
+# resizes of a container and a sidecar, and a resize is requested while the agent is down: the cgroups and the status
+# reach the values of the spec.
+#   resize.sh DIR LOGS     AGENT=rubelet is the node's agent; upstream's time is only printed
 set -euo pipefail
 # shellcheck source=tests/e2e/scenario.sh
 . "$(dirname "${BASH_SOURCE[0]}")/scenario.sh"
 AGENT=${AGENT:-${NODE:-rubelet}}
-# What the middle one of so many may take, in the best of so many rounds: a machine has other things to do now and then.
+# Limit for the median of this many resizes, in the best of this many rounds: other work may disturb a round.
 BAR_MS=200 TIMES=15 ROUNDS=3
-# After the request, in seconds: before it is seen, while the runtime is told, while it is reported.
+# Delays of the kill after the request, in seconds: before the resize is seen, during the runtime's call, during the
+# status write.
 KILLS=(0 0.02 0.05 0.1 0.3)
 PATIENCE=60
 
@@ -22,7 +23,7 @@ main() {
   until_true 60 ready || wrong "the pod is not ready"
   before=$(identities resized)
   find_cgroups
-  # The first is no measure: whatever is made at first use is made now.
+  # The first resize does not count: it includes one-time initialisation.
   resize "$size"
   settled "$size"
   for round in $(seq "$ROUNDS"); do
@@ -50,7 +51,7 @@ main() {
   [[ -n $quick || $AGENT == upstream ]] || wrong "a resize takes more than $BAR_MS ms"
 }
 
-# `measured ROUND`: what it took is told; false if that is too long.
+# `measured ROUND`: prints the times; false if the median is too long.
 measured() {
   local n times=() sorted middle
   for n in $(seq "$TIMES"); do
@@ -84,7 +85,7 @@ resources() { printf '{requests: {cpu: 50m, memory: 64Mi}, limits: {cpu: %sm, me
 
 ready() { k wait pod/resized --for=condition=Ready --timeout=1s >/dev/null 2>&1; }
 
-# The files that say what the kernel holds both containers to.
+# The files with the limits of both containers in the kernel.
 find_cgroups() {
   local id
   cpu=() memory=()
@@ -95,7 +96,8 @@ find_cgroups() {
   [[ ${#cpu[@]} == 2 && -n ${cpu[0]} && -n ${memory[0]} && -n ${cpu[1]} && -n ${memory[1]} ]] || wrong "the containers' cgroups cannot be found"
 }
 
-# `resize N [app]`: both containers or one, in one request, as kubectl would send it; but by a program that starts at once.
+# `resize N [app]`: both containers or one, in one request, as kubectl would send it, but with a program that starts
+# faster.
 resize() {
   local one sides='[]'
   one=$(printf '"resources":{"limits":{"cpu":"%sm","memory":"%sMi"}}' "$1" "$1")
@@ -106,7 +108,7 @@ resize() {
     "$CLUSTER_URL/api/v1/namespaces/default/pods/resized/resize" || wrong "the API server did not take the resize"
 }
 
-# `in_cgroups N [HOW_MANY]`: read by the shell itself, for it is asked thousands of times. The first is the container.
+# `in_cgroups N [HOW_MANY]`: read by the shell itself, as it runs thousands of times. The first is the container.
 in_cgroups() {
   local file value
   for file in "${cpu[@]:0:${2:-2}}"; do
@@ -119,7 +121,7 @@ in_cgroups() {
   done
 }
 
-# `timed N`: the milliseconds from the request's leaving until the kernel holds the container to it.
+# `timed N`: milliseconds from sending the request until the cgroup has the limit.
 timed() {
   local since until nap
   exec {nap}<> <(:)
@@ -135,7 +137,7 @@ timed() {
   wait
 }
 
-# `settled N`: the cgroups, the status, and no condition of a resize.
+# `settled N`: the cgroups and the status have the values, and no resize condition is left.
 settled() {
   until_true "$PATIENCE" in_cgroups "$1" || wrong "the cgroups are not those of $1 after $PATIENCE s"
   until_true "$PATIENCE" reported "$1" || wrong "the status does not say $1 after $PATIENCE s: $(k get pod resized -o json | jq -c .status)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The agent is killed and started again, three times, under 30 ready pods. Nobody notices: no container restarts, no pod
-# turns unready, and not one pod status is written.
-#   restart.sh DIR LOGS     AGENT=rubelet is the node's
+# The agent is killed and started again, three times, under 30 ready pods. The pods are not affected: no container
+# restarts, no pod turns unready, and no pod status is written.
+#   restart.sh DIR LOGS     AGENT=rubelet is the node's agent
 set -euo pipefail
 # shellcheck source=tests/e2e/scenario.sh
 . "$(dirname "${BASH_SOURCE[0]}")/scenario.sh"

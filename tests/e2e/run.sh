@@ -2,20 +2,20 @@
 # `make e2e` and `make e2e-full`: upstream's own e2e suite, unchanged, against a node on a real control plane; then the
 # scenarios.
 #   SIZE=ci|full            which specs: those of ci-specs.txt, or [NodeConformance] and those of LIVES without SKIPPED below
-#                           (ci; with NODE=upstream full). A full run that passes is noted in docs/conformance.md
+#                           (ci; with NODE=upstream full). A full run that passes is recorded in docs/conformance.md
 #   NODE=rubelet|upstream   which agent the node runs (rubelet)
-#   FOCUS=REGEX SKIP=REGEX  specs of one's own choice instead
+#   FOCUS=REGEX SKIP=REGEX  other specs instead
 #   PROCS=14                how many specs at a time: most wait rather than work
 #   RETRY=0                 specs that fail are not tried a second time
-#   SCENARIOS="join …"      which scenarios follow (join restart resize swap outage); with FOCUS or NODE=upstream none, unless said
+#   SCENARIOS="join …"      which scenarios follow (join restart resize swap outage); with FOCUS or NODE=upstream none by default
 #   SUITE=0                 only the scenarios
-#   RECORD=1                with NODE=upstream: notes in upstream-passes.txt and upstream-fails.txt what passed and what did not
+#   RECORD=1                with NODE=upstream: records passed and failed specs in upstream-passes.txt and upstream-fails.txt
 #   OUT=DIR                 where the report goes (target/e2e/NODE): junit.xml, report.json, results.tsv, logs/
-#   KEEP=1                  leaves the cluster up at the end, to look at
+#   KEEP=1                  leaves the cluster up at the end, for inspection
 #   RUBELET, NODE_PROFILE, K8S_BIN: see tests/env/node.sh and k8s-build.sh
 #
-# A spec counts if upstream passes it (upstream-passes.txt) and it waits for nothing (waiting.txt). Exit code 0: all that
-# count have passed. 1: not so. With CI=false it is also 0 where the tier cannot run at all.
+# A spec counts if upstream passes it (upstream-passes.txt) and it waits for no missing feature (waiting.txt). Exit code
+# 0: all specs that count have passed. 1: some have not. With CI=false it is also 0 if the tier cannot run at all.
 set -euo pipefail
 E2E_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/env/lib.sh
@@ -27,12 +27,12 @@ cd "$REPO"
 NODE=${NODE:-rubelet}
 if [[ $NODE == upstream || -n ${FOCUS:-} ]]; then SIZE=${SIZE:-full}; else SIZE=${SIZE:-ci}; fi
 PROCS=${PROCS:-14}
-# A pod's life beyond that: resize, restart rules, statuses of pods that are deleted at any moment.
+# More of a pod's life cycle: resize, restart rules, statuses of pods that are deleted at any moment.
 LIVES='Pod InPlace Resize|Pod Extended|PodRejectionStatus|Pods Extended Pod Container Status|Pods Extended \(pod generation\)|PreStop should'
 DEFAULT_FOCUS="\[NodeConformance\]|\[sig-node\] ($LIVES)"
 SKIPPED='\[Serial\]|\[Slow\]|\[Disruptive\]|\[Feature:|\[Alpha\]|\[sig-network\]'
 ALL_SCENARIOS='join restart resize swap outage'
-# The full specs take 16 minutes on two idle cores.
+# All specs take 16 minutes on two idle cores.
 SUITE_MINUTES=45
 OUT=$(realpath -m "${OUT:-$REPO/target/e2e/$NODE}")
 work='' suite_pid='' bad=0 failed=()
@@ -49,7 +49,7 @@ main() {
   [[ ${SUITE:-1} == 0 ]] || suite
   scenarios
   if ((bad)); then
-    # Again, and last: a log is read from its end.
+    # Repeated at the end, where a log is read first.
     say "${RED}e2e: not all is well${RESET}, see $OUT"
     printf '    %s\n' "${failed[@]}"
   else
@@ -59,12 +59,12 @@ main() {
   exit "$bad"
 }
 
-# Whether this run has tried all that counts: only such a one is noted.
+# Whether this run has tried all specs that count: only such a run is recorded.
 is_whole() {
   [[ $SIZE == full && $NODE == rubelet && -z ${FOCUS:-} && -z ${SKIP+set} && ${SUITE:-1} != 0 && $SCENARIOS == "$ALL_SCENARIOS" ]]
 }
 
-# All that is needed, before anything is started.
+# Prepares everything before anything is started.
 prepare() {
   local lacks
   if ! lacks=$("$ENV_DIR/can-run.sh"); then
@@ -128,17 +128,17 @@ ginkgo() {
   mv "$out/suite.log" "$out/logs/suite.log"
 }
 
-# A regular expression for just the specs whose names come in.
+# A regular expression for exactly the specs whose names are read.
 exactly() { printf '(%s)$' "$(sed 's/[][\.*^$+?(){}|/]/\\&/g' | paste -sd '|')"; }
 
-# A spec of the choice that the suite does not have any more would else be left out in silence.
+# A spec of ci-specs.txt that the suite no longer has would otherwise be skipped silently.
 all_ran() {
   local absent
   absent=$(comm -23 <(ci_specs) <(all_names "$OUT/results.tsv"))
   [[ -z $absent ]] || { bad=1 && failed+=("not run, although in ci-specs.txt:" "$absent"); }
 }
 
-# Says how far the suite is, twice a minute: each spec that has ended leaves a bullet in its log.
+# Prints the progress of the suite twice a minute: each finished spec leaves a bullet in its log.
 progress() {
   local pid=$suite_pid begin=$SECONDS next=30
   while kill -0 "$pid" 2>/dev/null && ((SECONDS - begin < SUITE_MINUTES * 60 + 60)); do
@@ -149,12 +149,12 @@ progress() {
   done
 }
 
-# What failed and counts gets a second go on a quieter machine. That it was needed is said.
+# Specs that failed and count get a second try on a quieter machine, which is reported.
 second_try() {
   local again
   again=$(failures_that_count "$OUT/results.tsv")
   [[ -n $again ]] || return 0
-  # So many are no accident.
+  # So many failures are no accident.
   (($(wc -l <<<"$again") <= 25)) || return 0
   step "a second try of $(wc -l <<<"$again") specs"
   ginkgo "$OUT/second" 4 "$(exactly <<<"$again")" '' || true
@@ -189,7 +189,7 @@ clean() {
   trap - EXIT
   trap '' INT TERM HUP
   if [[ -n $suite_pid ]]; then
-    # Its own session: the suite's workers are in its process group.
+    # A separate session: the suite's workers are in its process group.
     kill -- "-$suite_pid" 2>/dev/null || true
     wait "$suite_pid" 2>/dev/null || true
   fi

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What the scenarios share: a cluster, a deployment, and what the API server and the runtime say of its pods. Sourced.
+# Shared by the scenarios: a cluster, a deployment, and the state of its pods in the API server and the runtime.
+# Sourced.
 
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../env/lib.sh"
@@ -18,7 +19,7 @@ begin() {
   "$ENV_DIR/node.sh" start "$1" "$cluster" >/dev/null
 }
 
-# The cluster itself is taken down by run.sh, and by hand with node.sh stop and k8s.sh stop.
+# run.sh takes the cluster down; by hand: node.sh stop and k8s.sh stop.
 # shellcheck disable=SC2317  # called by the trap
 finish() {
   local status=$?
@@ -38,7 +39,7 @@ wrong() {
   exit 1
 }
 
-# `deploy NAME REPLICAS VERSION`: pods as a cluster has them: a probe, a service account's token, a ConfigMap.
+# `deploy NAME REPLICAS VERSION`: ordinary pods with a probe, a service account token and a ConfigMap.
 deploy() {
   k apply -f - >/dev/null <<END
 apiVersion: v1
@@ -68,23 +69,23 @@ spec:
 END
 }
 
-# The field is left out when there are none.
+# The field is absent when there are none.
 ready_count() { k get deployment "$1" -o json 2>/dev/null | jq '.status.readyReplicas // 0'; }
 at_least_ready() { (($(ready_count "$1") >= $2)); }
-# `rolled_out NAME REPLICAS`: all of the newest version, all ready, and no other pod of it left.
+# `rolled_out NAME REPLICAS`: all pods are of the newest version and ready, and no other pod of it is left.
 rolled_out() {
   k get deployment "$1" -o json 2>/dev/null | jq -e --argjson n "$2" \
     '.status.observedGeneration == .metadata.generation and .status.updatedReplicas == $n and .status.readyReplicas == $n and .status.replicas == $n' >/dev/null &&
     (($(k get pods -l "app=$1" --no-headers 2>/dev/null | wc -l) == $2))
 }
 
-# `identities NAME`: of each pod its UID, its container's ID, its restarts: what must not change.
+# `identities NAME`: UID, container ID and restart count of each pod, which must not change.
 identities() {
   k get pods -l "app=$1" -o json | jq -r '.items[] |
     "\(.metadata.name) \(.metadata.uid) \(.status.containerStatuses[0].containerID) restarts=\(.status.containerStatuses[0].restartCount)"' | sort
 }
 
-# Writes each pod's readiness to a file whenever it changes, as a client would see it.
+# Writes each pod's readiness to a file whenever it changes, as a client sees it.
 watch_pods() {
   setsid "$cluster/kubectl" get pods -l "app=$1" -w --no-headers \
     -o 'custom-columns=N:.metadata.name,R:.status.conditions[?(@.type=="Ready")].status,D:.metadata.deletionTimestamp' \
@@ -92,11 +93,11 @@ watch_pods() {
   watcher=$!
 }
 
-# `unready_since LINE`: pods that were seen not ready after that line of the watch, and were not being deleted.
+# `unready_since LINE`: pods that were not ready after that line of the watch, and were not being deleted.
 unready_since() { tail -n "+$(($1 + 1))" "$logs/watch.txt" | awk '$2 != "True" && $3 == "<none>" { print $1 }' | sort -u; }
 watch_lines() { wc -l <"$logs/watch.txt"; }
 
-# The agent answers, has taken up its node again, and has had time to look at every pod.
+# The agent answers, has renewed its node, and has had time to sync every pod.
 taken_over() {
   local healthz=$1 since=$2
   curl -sf --max-time 1 --noproxy '*' "http://127.0.0.1:$healthz/healthz" -o "$logs/healthz" &&
@@ -106,7 +107,7 @@ taken_over() {
 
 now() { date -u +%Y-%m-%dT%H:%M:%S; }
 
-# `running`: uid, container and ID of each running container that is not a sandbox; from the runtime alone.
+# `running`: UID, container and ID of each running container that is not a sandbox; from the runtime alone.
 running() {
   local id
   for id in $("${CTR[@]}" tasks ls | awk '$3 == "RUNNING" { print $1 }'); do
@@ -115,7 +116,7 @@ running() {
   done | sort
 }
 
-# The runtime's sandboxes, running or not: their pods' UIDs.
+# The pod UIDs of the runtime's sandboxes, running or not.
 sandboxes() {
   local id
   for id in $("${CTR[@]}" containers ls -q); do

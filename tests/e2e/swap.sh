@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Swap in, swap out: 30 ready pods on upstream's kubelet; rubelet takes its place with the same flags, file and root
-# directory; then back. No container restarts, and no pod turns unready under rubelet.
+# Replaces the agent under 30 ready pods: from upstream's kubelet to rubelet with the same flags, file and root
+# directory, and back. No container restarts, and no pod turns unready under rubelet.
 #   swap.sh DIR LOGS     TO=rubelet is the agent that takes over
 set -euo pipefail
 # shellcheck source=tests/e2e/scenario.sh
@@ -35,7 +35,7 @@ main() {
   swap_to upstream
   until_true 60 rolled_out swap "$PODS" || wrong "not all pods are ready with upstream's kubelet again"
   same "$before" upstream
-  # What turns unready here does so by upstream's own doing, as after any restart of it.
+  # A pod that turns unready here does so because of upstream's kubelet, as after any restart of it.
   say "    $TO -> upstream: $(($(watch_lines) - lines)) changes of pods seen, $(unready_since "$lines" | wc -l) pods seen not ready"
 }
 
@@ -58,7 +58,7 @@ same() {
     wrong "the runtime's containers are not the pods' under $2, see $logs/running.diff"
 }
 
-# It does not only watch: a pod that is deleted goes, and another comes.
+# The new agent also manages the pods: a deleted pod is removed and replaced.
 replaced() {
   local victim
   victim=$(k get pods -l app=swap -o jsonpath='{.items[0].metadata.name}')

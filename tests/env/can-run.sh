@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Can this machine run containers? Prints a line for each thing that is missing and fails; else says nothing.
+# Checks whether this machine can run containers. Prints a line for each missing feature and fails; else prints nothing.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Takes away what the scripts of this directory made and could not remove, having been killed: private
-# control planes and containerds, a demo's or a node's agent and cgroups; and the cache.
+# Removes what killed runs of these scripts left: private control planes and containerds, agents and cgroups of a demo
+# or a node; and the cache.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/env/containerd-stop.sh
 . "$ENV_DIR/containerd-stop.sh"
 
-# A private containerd writes its directory on its bridge.
+# A private containerd stores its directory in the alias of its bridge.
 containerds() {
   type -P ip jq >/dev/null || return 0
   ip -j link show type bridge | jq -r '.[].ifalias // "" | select(startswith("rubelet:")) | ltrimstr("rubelet:")'

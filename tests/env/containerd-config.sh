@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# The configuration of a private containerd. Sourced by containerd.sh, which says where and on what network.
+# The configuration of a private containerd. Sourced by containerd.sh, which sets the directory and the network.
 #
-# Everything that containerd would keep in a system directory is moved below `dir`: root, state, runc's state,
-# network namespaces, /opt/containerd. NRI would take the one system-wide socket, and is off.
+# Everything that containerd would keep in a system directory is moved below `dir`: root, state, runc's state, network
+# namespaces, /opt/containerd. NRI would use the system-wide socket, and is disabled.
 
 # Set by containerd.sh.
 dir='' bridge='' subnet='' restrict=''
 
-# `runtime_table PREFIX`: two handlers, so that a RuntimeClass has something to choose.
+# `runtime_table PREFIX`: two handlers, so that a RuntimeClass has a choice.
 runtime_table() {
   local handler
   for handler in runc runc-alt; do
@@ -56,7 +56,7 @@ $(runtime_table "$cri")
 END
 }
 
-# containerd 2: CRI is two plugins, one for images and one for the rest.
+# containerd 2: CRI is two plugins, one for images and one for the runtime.
 config_v3() {
   local run=io.containerd.cri.v1.runtime images=io.containerd.cri.v1.images
   cat <<END
@@ -82,7 +82,7 @@ $(runtime_table "$run")
 END
 }
 
-# The host reaches the pods over the bridge; nothing leaves the machine, so nothing is masqueraded.
+# The host reaches the pods over the bridge; no traffic leaves the machine, so nothing is masqueraded.
 cni_config() {
   jq -n --arg bridge "$bridge" --arg subnet "$subnet" --arg data "$dir/ipam" '{
     cniVersion: "1.0.0", name: $bridge,

@@ -1,23 +1,23 @@
 # shellcheck shell=bash
-# Taking a private containerd away again, whatever state it is in. Sourced by containerd.sh.
+# Removes a private containerd, whatever state it is in. Sourced by containerd.sh.
 #
-# Nothing here trusts a PID that was written down: a process is ours if its command line or its cgroup says so.
+# PID files are not trusted: a process is ours if its command line or its cgroup shows it.
 
 # Set by containerd.sh.
 dir=''
-# Shows that a directory is ours to remove.
+# Marks a directory that we may remove.
 MARK=.rubelet-containerd
 FORWARD=/proc/sys/net/ipv4/ip_forward
 FORWARD_WAS_OFF=/run/rubelet-env.ip_forward
 
 stop() {
   if [[ -e $dir && ! -e $dir/$MARK ]]; then
-    [[ -z $(ls -A "$dir") ]] || die "$dir is not the directory of a private containerd: left alone"
+    [[ -z $(ls -A "$dir") ]] || die "$dir is not the directory of a private containerd: not removed"
   fi
   end_daemon
   local ids
   ids=$(task_ids)
-  # Twice: a shim that was just starting a container may have finished doing so.
+  # Twice: a shim may have been starting a container during the first pass.
   for _ in 1 2; do
     # shellcheck disable=SC2046,SC2086  # lists of words
     kill_hard $(pids_in_cgroups $ids) $(pids_with_argument "$dir/containerd.sock" "$dir/runc")
@@ -44,16 +44,16 @@ end_daemon() {
 
 no_daemon() { [[ -z $(pids_with_argument "$dir/config.toml") ]]; }
 
-# Processes that have one of these among their arguments, as a whole word.
+# Processes that have one of these as a complete argument.
 pids_with_argument() {
-  # The words are not given as arguments: grep would find itself.
+  # The patterns are not passed as arguments: grep would find itself.
   grep -lzxFs -f <(printf '%s\n' "$@") -- /proc/[0-9]*/cmdline | sed 's|/proc/\([0-9]*\)/.*|\1|' || true
 }
 
-# The names of all sandboxes and containers that have, or had, a process.
+# The ids of all sandboxes and containers that have, or had, a process.
 task_ids() { find "$dir/state/io.containerd.runtime.v2.task" -mindepth 2 -maxdepth 2 -type d -printf '%f ' 2>/dev/null || true; }
 
-# Also finds what left its parent, or shares the host's process namespace.
+# Also finds processes that left their parent or share the host's PID namespace.
 pids_in_cgroups() {
   (($#)) || return 0
   grep -lsF -f <(printf '%s\n' "$@") -- /proc/[0-9]*/cgroup | sed 's|/proc/\([0-9]*\)/.*|\1|' || true
@@ -65,7 +65,7 @@ kill_hard() {
   until_true 10 gone "$@" || warn "processes that do not die: $*"
 }
 
-# A zombie is gone: only its parent, perhaps a process we have just killed, has not looked yet.
+# A zombie counts as gone: only its parent, perhaps a process that we have just killed, has not reaped it.
 gone() {
   local pid
   for pid in "$@"; do
@@ -73,7 +73,7 @@ gone() {
   done
 }
 
-# The cgroups of the containers, and of their pods if nothing else is in those: one look at the tree for all of them.
+# The cgroups of the containers, and of their pods if those are empty otherwise: one search for all of them.
 remove_cgroups() {
   (($#)) || return 0
   local paths
@@ -82,8 +82,8 @@ remove_cgroups() {
   sed -n 's|/[^/]*$||; /pod[^/]*$/p' <<<"$paths" | sort -u | xargs -rd '\n' rmdir 2>/dev/null || true
 }
 
-# A shim's socket lies in a directory that all containerds share, under a hash of whose it is;
-# the network library keeps its answers in another.
+# Shim sockets are in a directory that all containerds share, named by a hash of the owner; the CNI library caches its
+# results in another shared directory.
 remove_shared_files() {
   local id hash
   for id in "$@"; do
@@ -92,7 +92,7 @@ remove_shared_files() {
   done | xargs -rd '\n' rm -f
 }
 
-# The innermost first. What is still in use is taken out of sight.
+# Innermost first. A mount in use is unmounted lazily.
 unmount_below() {
   mounts_below | xargs -rd '\n' umount 2>/dev/null || true
   mounts_below | xargs -rd '\n' umount -l || warn "cannot unmount all below $dir"
@@ -108,7 +108,7 @@ remove_network() {
   restore_forwarding
 }
 
-# `bridges_of DIR`, or with none those of directories that are no more.
+# `bridges_of DIR`; without DIR, the bridges of directories that no longer exist.
 bridges_of() {
   local name of
   while read -r name of; do
@@ -123,7 +123,7 @@ sweep_bridges() {
   done
 }
 
-# The bridge plugin switches forwarding on for the whole machine; the last instance switches it off again.
+# The bridge plugin enables IP forwarding for the whole machine; the last instance disables it again.
 remember_forwarding() { [[ $(<"$FORWARD") != 0 ]] || touch "$FORWARD_WAS_OFF"; }
 
 restore_forwarding() {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A private containerd, beside whatever else runs on the machine:
+# A private containerd, independent of other runtimes on the machine:
 #   containerd.sh start VERSION DIR   VERSION is 2.1 or 1.6; its socket is DIR/containerd.sock
-#   containerd.sh stop DIR            ends it and its pods, and removes all it left, DIR included
-# `start` on a directory that is in use stops what is there first. Both may be run after any kind of crash.
+#   containerd.sh stop DIR            stops it and its pods, and removes everything, DIR included
+# `start` on a directory in use stops the old instance first. Both may be run after any kind of crash.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -13,9 +13,9 @@ set -euo pipefail
 
 # shellcheck disable=SC2034  # used by containerd-config.sh
 SANDBOX_IMAGE=rubelet.test/pause:1
-# Subnets are taken from here, one per instance.
+# Each instance takes one subnet of this range.
 NET=10.213
-# containerd answers in half a second; a cold machine that builds beside it may take far longer.
+# containerd answers in half a second; on a cold machine with a build in parallel it may take far longer.
 START_SECONDS=90
 
 usage="usage: containerd.sh start VERSION DIR | containerd.sh stop DIR"
@@ -63,7 +63,7 @@ take_bridge() {
     bridge=rbt$n subnet=$NET.$n.0/24
     [[ -z $(ip -4 route show root "$subnet") ]] || continue
     ip link add "$bridge" type bridge 2>/dev/null || continue
-    # So that a later run can tell whose it was.
+    # A later run finds the owner by this alias.
     ip link set "$bridge" alias "rubelet:$dir"
     ip addr add "$NET.$n.1/24" dev "$bridge"
     ip link set "$bridge" up
@@ -73,12 +73,12 @@ take_bridge() {
   die "no free subnet in $NET.0.0/16: see ip link show type bridge"
 }
 
-# Where the capability is missing, runc fails if told to lower a score, and containerd must be told not to.
+# Without the capability runc fails to lower an OOM score, so containerd is configured not to request it.
 may_lower_oom_score() { (echo -500 >/proc/self/oom_score_adj) 2>/dev/null; }
 
 launch() {
   local bin=$CACHE/containerd-$version/usr/bin
-  # A clean environment: proxies and the like of the caller are no part of the test.
+  # A clean environment: proxies and the like of the caller must not affect the test.
   env -i HOME="$dir" PATH="$bin:$CACHE/runc/usr/sbin:/usr/sbin:/usr/bin:/sbin:/bin" \
     setsid "$bin/containerd" --config "$dir/config.toml" </dev/null >"$dir/containerd.log" 2>&1 &
   pid=$!
@@ -92,8 +92,8 @@ launch() {
 
 ready_or_dead() { network_ready || ! kill -0 "$pid" 2>/dev/null; }
 
-# CRI's own answer, asked by hand: an empty gRPC message to Status, and in the reply the condition
-# "NetworkReady" (a string) followed by field 2, true.
+# CRI's Status call made by hand: an empty gRPC message, and in the reply the condition "NetworkReady" (a string)
+# followed by field 2, true.
 network_ready() {
   printf '\0\0\0\0\0' | curl -s --max-time 1 --http2-prior-knowledge --unix-socket "$dir/containerd.sock" \
     -H 'content-type: application/grpc' -H 'te: trailers' --data-binary @- \

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The demo's node: rubelet's configuration, its start and its end. Sourced by demo.sh.
+# The demo's node: rubelet's configuration, start and stop. Sourced by demo.sh.
 
 # shellcheck source=tests/env/cgroup.sh
 . "$ENV_DIR/cgroup.sh"
@@ -20,11 +20,11 @@ cgroupRoot: /$cgroup
 cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
-# No port is taken: a node of this machine, or another demo, may have the usual ones.
+# No port is opened: a node of this machine, or another demo, may use the default ones.
 enableServer: false
 healthzPort: 0
 END
-  # A session of its own: Ctrl-C is for this script, which then ends it in good order.
+  # A separate session: Ctrl-C goes to this script only, which then stops rubelet gracefully.
   setsid "$RUBELET" --config "$work/config.yaml" --root-dir "$work/kubelet" --hostname-override demo \
     </dev/null >"$work/rubelet.log" 2>&1 &
   rubelet_pid=$!

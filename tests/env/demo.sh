@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make demo`: rubelet runs the pods of examples/ on a containerd of its own, you see them become ready, and
-# everything is taken away again, also on Ctrl-C and after a failure.
+# `make demo`: rubelet runs the pods of examples/ on a private containerd, shows them as they become ready, and removes
+# everything again, also on Ctrl-C and after a failure.
 #   CONTAINERD=1.6        which containerd
 #   DEMO_PROFILE=dev      which build of rubelet
 #   RUBELET=PROGRAM       a rubelet that is already built
@@ -42,7 +42,7 @@ main() {
 
 pods() { "$RUBELET" pods --root-dir "$work/kubelet" "$@" 2>/dev/null; }
 
-# Redraws the table in place on a terminal; elsewhere prints it again only when it says something new.
+# Redraws the table in place on a terminal; elsewhere prints it only when it changes.
 watch_pods() {
   local want table='' shown='' lines=0 end=$((SECONDS + READY_SECONDS))
   want=$(find examples -name '*.yaml' | wc -l)
@@ -59,7 +59,7 @@ watch_pods() {
 }
 
 draw() {
-  # Ages tick; that alone is nothing new to someone who reads a log.
+  # A changed age alone is no reason to print the table again.
   local news
   news=$(awk '{ $NF = ""; print }' <<<"$table")
   [[ -n $table ]] || return 0
@@ -77,20 +77,20 @@ all_running() {
   pods -o json | jq -e --argjson want "$1" 'length == $want and all(.state == "Running")' >/dev/null 2>&1
 }
 
-# `first_pod NAME`: its full name, which ends in the node's, and its address.
+# `first_pod NAME`: its full name, which ends with the node's, and its address.
 first_pod() { pods -o json | jq -r --arg name "$1" '.[] | select(.name | startswith($name)) | "\(.name) \(.ip)"' | head -n 1; }
 
 show_page() {
   local name ip
   read -r name ip < <(first_pod web)
   step "the page of $name: curl http://$ip:8080/"
-  # The container runs, its server may be a moment behind.
-  until_true 10 curl -s --max-time 2 --noproxy '*' -o "$work/page" "http://$ip:8080/" || fail "the page cannot be had"
+  # The container runs, but its server may need another moment.
+  until_true 10 curl -s --max-time 2 --noproxy '*' -o "$work/page" "http://$ip:8080/" || fail "the page cannot be fetched"
   indent <"$work/page"
 }
 
 show_logs() {
-  step "what ticker prints"
+  step "the log of ticker"
   until_true 10 ticked || fail "ticker prints nothing"
   cat "$work"/logs/*_ticker-*/reader/*.log | tail -n 2 | indent
 }
@@ -106,7 +106,7 @@ show_explain() {
 
 indent() { sed "s/^/    /"; }
 
-# `fail WHAT`: with the end of rubelet's log, for it is gone a moment later.
+# `fail WHAT`: prints the end of rubelet's log, which is about to be removed.
 fail() {
   tail -n 20 "$work/rubelet.log" | indent >&2
   die "$1; the end of rubelet's log is above"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The images that upstream's e2e suite asks for, under its names, made of Debian's busybox and curl and of upstream's
-# agnhost, as OCI archives in the cache. No registry is asked. The suite's list: test/utils/image/manifest.go.
+# The images of upstream's e2e suite, under upstream's names, made of Debian's busybox and curl and of upstream's
+# agnhost, as OCI archives in the cache. No registry is used. The suite's list: test/utils/image/manifest.go.
 #
 #   agnhost      the suite's own tool; busybox, bash, curl, a key pair of localhost, a user and a group that specs look for,
 #                and a registry's files, which its fake-registry-server serves
 #   busybox, ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx (busybox's web server)
 #   glibc-dns-testing (the host's `hostname`, no name server), pause
 #
-# Built again only when these scripts, or what goes in, change.
+# Rebuilt only when these scripts or their inputs change.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -58,7 +58,7 @@ END
   chmod 1777 "$1/tmp"
 }
 
-# `put PROGRAM DIR`: with the libraries that it is linked to.
+# `put PROGRAM DIR`: copies a program with its shared libraries.
 put() {
   local lib
   cp -L "$1" "$2/usr/bin/"
@@ -68,12 +68,12 @@ put() {
   done < <(ldd "$1" | grep -o '/[^ ]*\.so[^ ]*' | sort -u)
 }
 
-# `registry DIR`: one image, pause:testing, as agnhost's fake-registry-server wants it laid out.
+# `registry DIR`: one image, pause:testing, in the layout of agnhost's fake-registry-server.
 registry() {
   local at=$1/pause tag file kind
   mkdir -p "$work/pause-image" "$at/manifests"
   tar -C "$work/pause-image" -xf "$CACHE/images/pause.tar"
-  # The names that an archive carries inside are no part of an image in a registry.
+  # Names inside an archive are not part of an image in a registry.
   jq -c 'del(.manifests[].annotations)' "$work/pause-image/index.json" >"$work/index"
   tag=$(sha256sum "$work/index" | cut -d' ' -f1)
   cp "$work/index" "$work/pause-image/blobs/sha256/$tag"
@@ -98,8 +98,8 @@ image() {
 }
 
 base "$work/busybox"
-# Debian's busybox drops variables from the environment that it cannot name, such as one with a dash: specs that ask for
-# them say `sh`. Specs that look for busybox's own messages say `/bin/sh`.
+# Debian's busybox drops environment variables whose names it cannot represent, such as one with a dash: specs that need
+# them use `sh`. Specs that look for busybox's own messages use `/bin/sh`.
 cp "$bash" "$work/busybox/bin/bash"
 ln -s /bin/bash "$work/busybox/usr/local/bin/sh"
 base "$work/agnhost"

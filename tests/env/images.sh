@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds the images of the tests and the demo as OCI archives in the cache. No registry is asked.
+# Builds the images of the tests and the demo as OCI archives in the cache. No registry is used.
 #
 #   rubelet.test/pause:1      the sandbox's container (pause.c)
 #   rubelet.test/busybox:1    busybox with all its applets, users in /etc/passwd, a page in /www
 #   rubelet.test/nonroot:1    the same, as user 1000
 #   rubelet.test/nameduser:1  the same, as user "www": a name that runAsNonRoot cannot verify
 #
-# Built again only when these scripts change.
+# Rebuilt only when these scripts change.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests and the demo need and the machine lacks. `install.sh [runtime|cluster|vm|tools|lint|mutants|all]`
+# Installs programs that the tests and the demo need and the machine lacks. `install.sh
+# [runtime|cluster|vm|tools|lint|mutants|all]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
@@ -9,7 +10,7 @@
 #   lint     cargo-deny and shellcheck, if not on PATH
 #   mutants  cargo-mutants, if not on PATH; no part of `all`
 #
-# A second run finds everything there and is done in a moment.
+# A second run finds everything present and takes a moment.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -18,8 +19,8 @@ NEXTEST_VERSION=0.9.151
 DENY_VERSION=0.20.2
 MUTANTS_VERSION=27.1.0
 
-# Packages to unpack: DIRECTORY SUITE PACKAGE, and a program that shows that it is there.
-# The suites are fixed: containerd 1.6 must be had on a newer Debian too, and runc of forky wants a newer libc.
+# Packages to unpack: DIRECTORY SUITE PACKAGE, and a program whose presence shows that the package is unpacked. The
+# suites are fixed: containerd 1.6 is needed on a newer Debian too, and runc of forky needs a newer libc.
 UNPACK="
 containerd-2.1 forky    containerd                  usr/bin/containerd
 containerd-1.6 bookworm containerd                  usr/bin/containerd
@@ -51,7 +52,7 @@ main() {
   esac
 }
 
-# Ordinary programs are installed as packages in the ordinary way: `programs PROGRAM:PACKAGE…`
+# Ordinary programs are installed as packages of the machine: `programs PROGRAM:PACKAGE…`
 programs() {
   local pair missing=()
   for pair in "$@"; do
@@ -65,17 +66,17 @@ packages() {
   need_apt
   [[ $EUID == 0 ]] || die "not there: $*; only root may install packages"
   step "installing packages: $*"
-  # The first attempt fails on a machine that has no package index, or an old one.
+  # The first attempt fails on a machine without a package index, or with an old one.
   apt_install "$@" 2>/dev/null || { apt_update && apt_install "$@"; }
 }
 
-# A new machine may be busy with its first upgrade, which holds apt's lock for minutes; a mirror may miss a beat.
+# A new machine may be running its first upgrade, which holds apt's lock for minutes; a mirror may fail for a moment.
 apt_install() {
   DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
     install -qq -y --no-install-recommends "$@" >/dev/null
 }
 
-# The lock of the lists has no such setting.
+# There is no such setting for the lock of the package lists.
 apt_update() {
   local attempt
   for attempt in {1..30}; do
@@ -89,7 +90,7 @@ need_apt() {
   command -v apt-get >/dev/null || die "this machine has no apt-get: the test environment is made for Debian"
 }
 
-# Also what cargo links with. The headers and libc.a, with which the pause program is linked, are a package of their own.
+# Also cargo's linker. The headers and libc.a, with which the pause program is linked, are in a separate package.
 compiler() {
   programs cc:gcc
   [[ -n $(find /usr/lib -name libc.a -print -quit) ]] || packages libc6-dev
@@ -98,7 +99,7 @@ compiler() {
 runtime() {
   programs curl:curl jq:jq ip:iproute2
   compiler
-  # runc's only library beside libc.
+  # runc's only library besides libc.
   [[ $(ldconfig -p) == *libseccomp.so.2* ]] || packages libseccomp2
   unpack_missing <<<"$UNPACK"
 }
@@ -122,7 +123,7 @@ vm() {
   [[ -e $CACHE/kernel/boot/vmlinuz ]] || kernel
 }
 
-# The package that a release's cloud kernel is called by holds nothing but the name of the newest one.
+# The metapackage of a release's cloud kernel only depends on the newest kernel package.
 kernel() {
   local modules
   unpack kernel bookworm linux-image-cloud-amd64
@@ -132,15 +133,15 @@ kernel() {
   mv "$CACHE/kernel/boot/vmlinuz-$modules" "$CACHE/kernel/boot/vmlinuz"
 }
 
-# Fetches one package of a suite and unpacks it: into a directory beside, then renamed, so that a run that
-# is cut off leaves nothing that looks complete.
+# Fetches one package of a suite and unpacks it into a temporary directory, which is then renamed: an interrupted run
+# leaves nothing that looks complete.
 unpack() {
   local dir=$1 suite=$2 package=$3 work=$CACHE/unpack.$1 deb
   step "fetching $package ($suite)"
   rm -rf "$work" "${CACHE:?}/$dir"
   mkdir -p "$work/deb" "$work/root"
   index "$suite"
-  # As root, apt would fetch as a user of its own who may not enter this cache.
+  # As root, apt would download as its own user, who may not enter this cache.
   (cd "$work/deb" && private_apt "$suite" -qq -o APT::Sandbox::User=root download "$package")
   deb=$(find "$work/deb" -name '*.deb' -print -quit)
   dpkg-deb -x "$deb" "$work/root"
@@ -149,7 +150,7 @@ unpack() {
   mv "$work/root" "$CACHE/$dir"
   rm -rf "$work"
   [[ $dir != containerd-* || $(<"$CACHE/$dir/version") == "${dir#containerd-}".* ]] ||
-    warn "$suite has gone on to another containerd than ${dir#containerd-}; the tests will call it that"
+    warn "$suite now has another containerd than ${dir#containerd-}; the tests will use that name for it"
   say "    $package $(<"$CACHE/$dir/version") in $CACHE/$dir"
 }
 
@@ -163,8 +164,8 @@ private_apt() {
     -o Acquire::Retries=3 -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
 }
 
-# Downloads a suite's package index from the mirror that the machine itself uses, unless one of today is there: an older
-# one may name packages that the mirror no longer has.
+# Downloads a suite's package index from the machine's own mirror, unless today's index is present: an older one may
+# name packages that the mirror no longer has.
 index() {
   local suite=$1 at=$CACHE/apt/$1 mirror key
   [[ -z $(find "$at/done" -mtime -1 2>/dev/null) ]] || return 0
@@ -188,7 +189,7 @@ debian_mirror() {
 }
 
 nextest() {
-  # The update check of nextest is left out; it would need the network and half of its dependencies.
+  # Built without nextest's update check, which would need the network and half of its dependencies.
   cargo_tool cargo-nextest "$NEXTEST_VERSION" --no-default-features --features default-no-update
 }
 
@@ -197,7 +198,7 @@ lint() {
   cargo_tool cargo-deny "$DENY_VERSION"
 }
 
-# Built without optimisation: these programs start others and wait, and so a build takes a third of the time.
+# Built without optimisation: these programs start others and wait, and the build takes a third of the time.
 cargo_tool() {
   local name=$1 version=$2
   shift 2

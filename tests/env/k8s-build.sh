@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The Go programs of the e2e tier, Kubernetes' own: built once from tests/e2e/tools into the cache. Prints where they are.
+# The Go programs of the e2e tier, Kubernetes' own: built once from tests/e2e/tools into the cache. Prints their
+# directory.
 #   k8s-build.sh [PROGRAM…]   all of them by default
-#   K8S_BIN=DIR   programs that are already built are taken from there, and nothing is built
-# Twelve minutes and more on two cores; a program that is there is not built again. Fails, and says why, where Go or the
-# modules cannot be had.
+#   K8S_BIN=DIR   takes the programs from there and builds nothing
+# Takes twelve minutes and more on two cores; an existing program is not built again. Fails with the reason if Go or the
+# modules are not available.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -12,7 +13,7 @@ tools=$REPO/tests/e2e/tools
 version=$(sed -n 's|^\tk8s.io/kubernetes v\([0-9.]*\)$|\1|p;s|^require k8s.io/kubernetes v\([0-9.]*\)$|\1|p' "$tools/go.mod")
 bin=$CACHE/kubernetes-$version/bin
 
-# PROGRAM CGO PACKAGE. The kubelet is linked to libc, as it is shipped.
+# PROGRAM CGO PACKAGE. The kubelet is linked to libc, as upstream ships it.
 PROGRAMS="
 kube-apiserver          0 k8s.io/kubernetes/cmd/kube-apiserver
 kube-controller-manager 0 k8s.io/kubernetes/cmd/kube-controller-manager
@@ -45,7 +46,7 @@ main() {
 
 is_wanted() { [[ $wanted == "  " || $wanted == *" $name "* ]]; }
 
-# The programs say of themselves which version they are, and the API server decides by it what is on.
+# The version is linked into the programs; the API server's feature defaults depend on it.
 flags() {
   local at
   printf '%s' '-s -w'
@@ -55,7 +56,7 @@ flags() {
   done
 }
 
-# `build NAME CGO PACKAGE`: into a file beside, then renamed, so that a build that is cut off leaves nothing.
+# `build NAME CGO PACKAGE`: builds into a temporary file, then renames it: an interrupted build leaves nothing.
 build() {
   local name=$1 cgo=$2 package=$3 command=(build)
   type -P go >/dev/null || die "$name is not in $bin and cannot be built: Go is not installed, and K8S_BIN names no directory"

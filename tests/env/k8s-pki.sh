@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# The keys and certificates of a control plane, and the kubeconfigs that hold them. Sourced by k8s.sh.
+# The keys and certificates of a control plane, and the kubeconfigs that contain them. Sourced by k8s.sh.
 #
-# One authority signs everything, as kubeadm's does; another stands behind the aggregation layer. Keys are elliptic:
-# making all of them takes a quarter of a second.
+# One authority signs everything, as kubeadm's does; another one serves the aggregation layer. Keys are elliptic: making
+# all of them takes a quarter of a second.
 
 # Set by k8s.sh.
 dir='' node='' url='' service_ip=''
-# Longer than any run, shorter than anybody's trust.
+# Longer than any run.
 DAYS=3
 TOKEN_ID=rubele TOKEN_SECRET=0123456789abcdef
 
@@ -18,7 +18,8 @@ make_pki() {
   key sa
   openssl pkey -in "$pki/sa.key" -pubout -out "$pki/sa.pub"
   server apiserver kube-apiserver "IP:127.0.0.1,IP:$service_ip,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:kubernetes.default.svc.cluster.local"
-  # The node's own API, which the API server calls by the node's name. The subject is what a kubelet would ask for.
+  # The serving certificate of the node's API, which the API server calls by the node's name. The subject is the one
+  # that a kubelet requests.
   server kubelet "system:node:$node/O=system:nodes" "IP:127.0.0.1,DNS:$node"
   client apiserver-kubelet-client kube-apiserver-kubelet-client system:masters
   client front-proxy-client front-proxy-client '' front-proxy-ca
@@ -59,7 +60,7 @@ certificate() {
       -extfile <(printf '%s\n' keyUsage=critical,digitalSignature "$@") 2>/dev/null
 }
 
-# `kubeconfig WHO`: as kubeadm writes it, everything within. `bootstrap` has a token in place of a certificate.
+# `kubeconfig NAME`: as kubeadm writes it, with embedded data. `bootstrap` has a token instead of a certificate.
 kubeconfig() {
   local user
   if [[ $1 == bootstrap ]]; then
@@ -89,7 +90,7 @@ current-context: $1@kubernetes
 END
 }
 
-# What kubeadm leaves in a cluster so that a node can join with a token: the token, and who may do what with it.
+# The objects that kubeadm creates so that a node can join with a token: the token, and its role bindings.
 joining() {
   cat <<END
 apiVersion: v1

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # A real Kubernetes control plane on loopback, any number beside each other:
 #   k8s.sh start DIR   etcd, kube-apiserver, kube-controller-manager and kube-scheduler; prints where to reach them
-#   k8s.sh stop DIR    ends them and removes all they left, DIR included (a node first: node.sh stop DIR)
-#   k8s.sh halt DIR    kills the API server and etcd, as a power cut would; the rest stays
-#   k8s.sh resume DIR  starts again what is not running, on the data that is there
+#   k8s.sh stop DIR    stops them and removes everything, DIR included (a node first: node.sh stop DIR)
+#   k8s.sh halt DIR    kills the API server and etcd, as a power cut would; the others keep running
+#   k8s.sh resume DIR  starts the programs that are not running, on the existing data
 #   AUDIT=1            with `start`: each request of a node goes to DIR/audit.log, a line of JSON each
-# `start` on a directory that is in use stops what is there first. All may be run after any kind of crash.
+# `start` on a directory in use stops the old cluster first. All may be run after any kind of crash.
 #
 # Below DIR:
-#   env                      what a script needs, to be sourced: NODE_NAME, PORT_KUBELET, PORT_HEALTHZ, KUBECONFIG, …
+#   env                      variables for scripts, to be sourced: NODE_NAME, PORT_KUBELET, PORT_HEALTHZ, KUBECONFIG, …
 #   admin.conf, node.conf    kubeconfigs: cluster admin; the node's (system:node:NAME in system:nodes)
 #   bootstrap-kubelet.conf   a kubeconfig with a bootstrap token, as kubeadm writes it, for TLS bootstrap
 #   pki/                     ca, apiserver, sa, …; kubelet.crt and .key are for the node's own API
 #   *.log                    of the programs
 #   kubectl                  kubectl as admin of this cluster, as in: DIR/kubectl get pods -A
 #
-# The node is called node-N, and its name is 127.0.0.1 in /etc/hosts while the cluster is up. Without kube-proxy, Services have addresses that lead
-# nowhere. The programs are those of k8s-build.sh.
+# The node is called node-N, and its name resolves to 127.0.0.1 through /etc/hosts while the cluster is up. Without
+# kube-proxy, addresses of Services lead nowhere. The programs are those of k8s-build.sh.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -26,15 +26,15 @@ set -euo pipefail
 . "$ENV_DIR/containerd-stop.sh"
 
 usage="usage: k8s.sh start|stop|halt|resume DIR"
-# Shows that a directory is ours to remove.
+# Marks a directory that we may remove.
 CLUSTER_MARK=.rubelet-k8s
-# Each instance holds one of these: a file with its directory, by whose number its ports and addresses are chosen.
+# Each instance holds one slot: a file with its directory, whose number determines its ports and addresses.
 SLOT=/run/rubelet-env.k8s
-# Below the range that the kernel gives to outgoing connections.
+# Below the kernel's range for outgoing connections.
 PORTS=21000 PORTS_EACH=20
-# The API server insists on an address that is not loopback, and finds one itself only where there is a default route.
+# The API server requires an address that is not loopback, and finds one itself only with a default route.
 NOWHERE=198.51.100.1
-# The API server is up in five seconds when nothing else runs.
+# The API server is up in five seconds on an idle machine.
 START_SECONDS=120
 bin='' slot=''
 
@@ -126,7 +126,7 @@ END
   chmod +x "$dir/kubectl"
 }
 
-# The file may be a mount of its own, and so is written in place.
+# The file may be a mount, and is therefore written in place.
 name_node() { with_hosts_lock edit_hosts "127.0.0.1 $node # rubelet:$dir"; }
 forget_node() { with_hosts_lock edit_hosts ''; }
 with_hosts_lock() { (exec 8>/run/rubelet-env.hosts && flock 8 && "$@"); }
@@ -188,19 +188,20 @@ rules: [{level: Metadata, userGroups: ["system:nodes"]}, {level: None}]
 END
 }
 
-# `run NAME PROGRAM ARGUMENT…`: unless it is running. The first argument names a place below DIR, and so the process.
+# `run NAME PROGRAM ARGUMENT…`: starts a program unless it is running. Its first argument names a path below DIR and
+# identifies the process.
 run() {
   local name=$1
   shift
   [[ -z $(pids_with_argument "$2") ]] || return 0
-  # A session and an environment of its own: proxies and the like of the caller are no part of the test.
+  # A separate session and a clean environment: proxies and the like of the caller must not affect the test.
   env -i HOME="$dir" PATH=/usr/sbin:/usr/bin:/sbin:/bin setsid "$@" </dev/null >>"$dir/$name.log" 2>&1 &
 }
 
 answers() { curl -sf --max-time 2 --noproxy '*' -k --cert "$dir/pki/admin.crt" --key "$dir/pki/admin.key" -o "$dir/answer" "$1"; }
 default_account() { "$dir/kubectl" -n default get serviceaccount default >/dev/null 2>&1; }
 
-# The words by which the processes are known: the first argument of each.
+# The first argument of each process, by which it is found.
 marks() {
   local mark
   for mark in "$@"; do
@@ -233,7 +234,7 @@ kill_marked() {
 
 stop_cluster() {
   if [[ -e $dir && ! -e $dir/$CLUSTER_MARK ]]; then
-    [[ -z $(ls -A "$dir") ]] || die "$dir is not the directory of a control plane: left alone"
+    [[ -z $(ls -A "$dir") ]] || die "$dir is not the directory of a control plane: not removed"
   fi
   kill_marked scheduler controllers apiserver etcd
   forget_node
@@ -241,7 +242,7 @@ stop_cluster() {
   rm -rf --one-file-system "$dir"
 }
 
-# `fail WHAT`: with the ends of the logs.
+# `fail WHAT`: prints the ends of the logs.
 fail() {
   local log
   for log in "$dir"/*.log; do

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What the scripts of this directory share: where things are, how they speak. Sourced, never run.
+# Paths, messages and polling for the scripts of this directory. Sourced, never run.
 
 ENV_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck disable=SC2034  # used by those who source this
 REPO=${ENV_DIR%/tests/env}
-# Nothing that is fetched or built for the tests lies in the tree or in the system's own directories.
+# Files that are fetched or built for the tests stay out of the tree and out of the system's directories.
 CACHE=${RUBELET_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rubelet}
 # shellcheck disable=SC2034  # used by those who source this
 CONTAINERD_VERSIONS=(2.1 1.6)
@@ -24,7 +24,7 @@ die() {
   exit 1
 }
 
-# `until_true SECONDS COMMAND…`: polls a condition; false when the time is up. No wait here is without a bound.
+# `until_true SECONDS COMMAND…`: polls a condition; false on a timeout. Every wait of these scripts is bounded.
 until_true() {
   local end=$((SECONDS + $1))
   shift

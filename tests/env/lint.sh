@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that is checked without running the code. Goes on after a failure, and fails at the end.
+# All checks that do not run the code. Continues after a failure, and fails at the end.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -17,7 +17,7 @@ documentation() { RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --worksp
 
 dependencies() {
   cargo deny --log-level warn --locked check --hide-inclusion-graph licenses bans sources || return
-  # The advisory database is a repository of its own, and not every machine may fetch it.
+  # The advisory database is a separate repository, which not every machine may fetch.
   if cargo deny --log-level error fetch db >/dev/null 2>&1; then
     cargo deny --log-level warn --locked check --hide-inclusion-graph --disable-fetch advisories
   else

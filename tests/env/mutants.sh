@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# `make mutants`: puts bugs into the code, one at a time, and runs the tests on each. What no test finds is printed.
-#   MUTANTS_BASE=main    the bugs go into lines that differ from the merge base with this (main, else HEAD~1)
-#   CRATE=core           the bugs go into all of crates/core instead
-#   SHARD=0/8            only so much of them: the first eighth
+# `make mutants`: mutates the code, one place at a time, and runs the tests on each mutation. Prints those that no test
+# finds.
+#   MUTANTS_BASE=main    mutates the lines that differ from the merge base with this (main, else HEAD~1)
+#   CRATE=core           mutates all of crates/core instead
+#   SHARD=0/8            only a part of the mutations: the first eighth
 #   JOBS=2               how many at a time, two at most; each has a build of its own, of some gigabytes, below TMPDIR
-# The tests that run are those of the crate that has the bug. A bug that makes them hang is found.
+# Each mutation runs the tests of its crate. A mutation that makes them hang counts as found.
 # The report is in target/mutants/mutants.out: missed.txt, caught.txt, timeout.txt, unviable.txt, log/.
-# Exit code 0: found all. 2: some were missed. Else it could not be run.
+# Exit code 0: all mutations found. 2: some were missed. Else the run failed.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -14,7 +15,7 @@ cd "$REPO"
 
 JOBS=${JOBS:-2}
 OUT=$REPO/target/mutants
-# Longer than the slowest test of the crate with two builds beside it; a mutation that hangs costs this much.
+# Longer than the slowest test of the crate with two builds in parallel; a mutation that hangs costs this much time.
 LEAST_SECONDS=60
 
 main() {
@@ -34,7 +35,7 @@ main() {
   step "cargo mutants ${what[*]}"
   NEXTEST_PROFILE=mutants cargo mutants --jobs "$JOBS" --output "$OUT" --test-tool nextest --cargo-arg=--locked \
     --timeout-multiplier 3 --minimum-test-timeout "$LEAST_SECONDS" --colors never --no-shuffle "${what[@]}" || status=$?
-  # 2: missed some. 3: some timed out. Both are results.
+  # 2: some missed. 3: some timed out. Both are results.
   case $status in
     0 | 2 | 3) summary ;;
     *) die "cargo-mutants ended with $status, see $OUT/mutants.out/log" ;;
@@ -46,7 +47,7 @@ base() {
   git merge-base HEAD "$of" 2>/dev/null || git rev-parse HEAD~1
 }
 
-# Tests and what is only for tests are no place for bugs; of uncommitted changes, too.
+# Tests and test-only code are not mutated. Uncommitted changes are included.
 diff_of_change() { git diff "$(base)" -- 'crates/*/src/*.rs' ':!crates/testkit' ':!*/tests.rs' ':!*/tests/*'; }
 
 summary() {

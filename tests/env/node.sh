@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# A node of the control plane that k8s.sh has started in DIR: a private containerd 2.1 and an agent on it.
+# A node of the control plane that k8s.sh has started in DIR: a private containerd 2.1 and an agent.
 #   node.sh start AGENT DIR      containerd, then the agent; waits until the node is Ready
-#   node.sh agent AGENT DIR      the agent alone, on the containerd, files and pods that are there
-#   node.sh quit DIR [SIGNAL]    ends the agent alone, by SIGTERM unless told otherwise; its pods run on
-#   node.sh stop DIR             ends agent, pods and containerd, and removes what they left
+#   node.sh agent AGENT DIR      the agent alone, with the existing containerd, files and pods
+#   node.sh quit DIR [SIGNAL]    stops the agent alone, by SIGTERM unless SIGNAL is given; its pods keep running
+#   node.sh stop DIR             stops agent, pods and containerd, and removes everything they left
 # AGENT is rubelet or upstream (Kubernetes' own kubelet, of k8s-build.sh). Both get the same flags and the same file.
 #   RUBELET=PROGRAM      a rubelet that is already built; else cargo builds one of the profile NODE_PROFILE (dev)
 #   JOIN=token           by TLS bootstrap with DIR/bootstrap-kubelet.conf, not with the certificate in DIR/node.conf
-#   NODE_TLS=bootstrap   the serving certificate by a CSR, which somebody has to approve, not the one in DIR/pki
+#   NODE_TLS=bootstrap   the serving certificate by a CSR, to be approved by hand, not the one in DIR/pki
 #   NODE_CONFIG=FILE     lines to add to the KubeletConfiguration
 #   NODE_FLAGS="…"       flags to add
 #   E2E_IMAGES=0         without the images of upstream's e2e suite
@@ -26,7 +26,7 @@ set -euo pipefail
 usage="usage: node.sh start|agent AGENT DIR | node.sh quit DIR [SIGNAL] | node.sh stop DIR"
 CONTAINERD=2.1
 READY_SECONDS=90
-# The agents change these for the whole machine, as a node should; the last one to leave puts them back.
+# The agents change these for the whole machine, as a node should; the last agent to stop restores them.
 KERNEL=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops kernel.keys.root_maxkeys kernel.keys.root_maxbytes)
 KERNEL_WAS=/run/rubelet-env.kernel
 
@@ -88,7 +88,8 @@ import_images() {
   done
 }
 
-# As kubeadm writes it, and then what such a machine needs: nothing outside of DIR, cgroup v1, no lack of disk.
+# As kubeadm writes it, with additions for a test machine: everything below DIR, cgroup v1 allowed, no eviction for lack
+# of disk.
 config() {
   cat <<END
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -108,7 +109,7 @@ healthzBindAddress: 127.0.0.1
 healthzPort: $PORT_HEALTHZ
 rotateCertificates: true
 staticPodPath: $cluster/manifests
-# Ours, from here on.
+# Our own additions start here.
 port: $PORT_KUBELET
 $(serving)
 cgroupRoot: /$cgroup
@@ -120,7 +121,7 @@ volumePluginDir: $cluster/volume-plugins
 fileCheckFrequency: 1s
 serializeImagePulls: false
 maxParallelImagePulls: 4
-# The images cannot be pulled again, and the disk is not ours.
+# The images cannot be pulled again, and the disk is shared with other work.
 imageGCHighThresholdPercent: 100
 evictionHard:
   imagefs.available: 0%
@@ -138,7 +139,7 @@ serving() {
   fi
 }
 
-# For the address that this node has now.
+# A certificate for the node's current address.
 serving_certificate() {
   dir=$cluster
   server kubelet "system:node:$NODE_NAME/O=system:nodes" "IP:$(bridge_address),IP:127.0.0.1,DNS:$NODE_NAME"
@@ -152,7 +153,7 @@ agent_node() {
   [[ -z $(agent_pids) ]] || die "an agent runs already in $cluster: node.sh quit $cluster"
   # shellcheck disable=SC2206  # a list of words
   flags+=(${NODE_FLAGS:-})
-  # In the background for good: it outlives this script.
+  # In the background: the agent outlives this script.
   env -i HOME="$cluster" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin ${RUST_BACKTRACE:+RUST_BACKTRACE=$RUST_BACKTRACE} \
     setsid "$program" "${flags[@]}" </dev/null >>"$cluster/agent.log" 2>&1 &
   agent=$!
@@ -166,8 +167,8 @@ program_of() {
   esac
 }
 
-# The host's address on the bridge of the pods: it is there on any machine, leads nowhere else, and is not loopback, which
-# a kubelet refuses for its node and the API server for what it proxies to.
+# The host's address on the bridge of the pods: it exists on any machine, is reachable from here only, and is not
+# loopback, which a kubelet refuses for its node and the API server refuses to proxy to.
 bridge_address() {
   local name
   name=$(bridges_of "$cluster/containerd")
@@ -178,7 +179,7 @@ bridge_address() {
 agent_pids() { pids_with_argument "$cluster/config.yaml"; }
 no_agent() { [[ -z $(agent_pids) ]]; }
 node_ready() { [[ $("$cluster/kubectl" get node "$NODE_NAME" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null) == True ]]; }
-# By its PID: on a busy machine the agent may not have been executed yet, and is found by no argument.
+# By PID: on a busy machine the agent may not have been executed yet, and its arguments cannot be found.
 ready_or_dead() { node_ready || ! kill -0 "$agent" 2>/dev/null; }
 
 quit_node() {
@@ -199,7 +200,7 @@ stop_node() {
   [[ ! -e $cluster/containerd ]] || "$ENV_DIR/containerd.sh" stop "$cluster/containerd"
   dir=$cluster
   unmount_below
-  # A runtime that was interrupted may have forgotten a process.
+  # An interrupted runtime may have lost track of a process.
   # shellcheck disable=SC2046  # a list of words
   kill_hard $(find /sys/fs/cgroup -path "*/$cgroup/*" -name cgroup.procs -exec cat {} + 2>/dev/null | sort -u)
   each_hierarchy remove_cgroup "$cgroup"
@@ -211,12 +212,12 @@ stop_node() {
 
 remember_kernel() { [[ -e $KERNEL_WAS ]] || sysctl -e "${KERNEL[@]}" >"$KERNEL_WAS" 2>/dev/null || true; }
 
-# Other nodes of ours are known by their cgroups.
+# Other nodes of ours are recognised by their cgroups.
 restore_kernel() {
   [[ -e $KERNEL_WAS && -z $(find /sys/fs/cgroup -maxdepth 2 -name 'rubelet-node.*' -print -quit) ]] || return 0
   sysctl -q -e -p "$KERNEL_WAS" >/dev/null 2>&1 || true
   rm -f "$KERNEL_WAS"
-  # The one place outside of DIR that upstream's kubelet insists on.
+  # The one path outside of DIR that upstream's kubelet requires.
   rm -f /var/lib/kubelet/device-plugins/kubelet.sock
   rmdir /var/lib/kubelet/device-plugins /var/lib/kubelet 2>/dev/null || true
 }

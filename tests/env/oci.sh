@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Packs a directory as an OCI image archive, with neither an engine nor a registry:
+# Packs a directory as an OCI image archive, without a container engine or a registry:
 #   oci.sh NAME[,NAME…] ROOTFS OUT.tar [CONFIG-JSON]
 # CONFIG-JSON is the image's "config" object: {"User": …, "Cmd": […], "Entrypoint": […], "Env": […]}.
-# The same input gives the same bytes: no clock, no owner, no order of a directory gets in.
+# Reproducible: the same input gives the same bytes, whatever the clock, the owner or the order of directory entries.
 set -euo pipefail
 
 name=$1 rootfs=$2 out=$3 config=${4:-'{}'}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the path of a rubelet: that of RUBELET, else one that cargo builds of the profile NODE_PROFILE (dev).
+# Prints the path of a rubelet: RUBELET, else one that cargo builds with the profile NODE_PROFILE (dev).
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -10,7 +10,7 @@ if [[ -z ${RUBELET:-} ]]; then
   type -P cargo >/dev/null || die "cargo is not there: install Rust (rustup, or your distribution's packages)"
   cargo build --quiet --locked --profile "$profile" -p rubelet >&2
   target=$(cargo metadata --format-version 1 --no-deps --offline | jq -r .target_directory)
-  # cargo calls the directory of the profile "dev" "debug".
+  # cargo's directory for the profile "dev" is "debug".
   RUBELET=$target/${profile/#dev/debug}/rubelet
 fi
 realpath "$RUBELET"

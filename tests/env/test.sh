@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests, tier by tier, and says at the end which ran, and why one could not.
+# Runs the tests, tier by tier, and prints at the end which tiers ran, and why one could not.
 #   TIERS="fast doc node vm"   which to run; all by default
 #   CI=true                    a tier that cannot run is a failure
 #   NODE_PROFILE=dev           cargo profile of the node tier
@@ -16,7 +16,7 @@ bad=0 left_out=0 passed=0 failed=0 counted=''
 main() {
   local tier
   trap clean EXIT
-  # Not 0: make, and CI behind it, must see that the run was cut short.
+  # Not 0: make and CI must see that the run was interrupted.
   trap 'exit 130' INT TERM HUP
   "$ENV_DIR/install.sh" tools
   for tier in ${TIERS:-fast doc node vm}; do
@@ -46,8 +46,8 @@ run_tier() {
   fi
 }
 
-# `nextest PROFILE NAME FLAG…`: always of the whole workspace. Another selection of packages has other features of the
-# dependencies, and would build them again.
+# `nextest PROFILE NAME FLAG…`: always for the whole workspace. Another selection of packages enables other features of
+# the dependencies, and would rebuild them.
 nextest() {
   local profile=$1 name=$2
   shift 2
@@ -70,14 +70,14 @@ run_nextest() {
   return "$status"
 }
 
-# `count ATTRIBUTE FILE`: a number that the whole run is said to have.
+# `count ATTRIBUTE FILE`: a total of the whole run.
 # shellcheck disable=SC2317
 count() { sed -nE "s/^<testsuites .*[ ]$1=\"([0-9]+)\".*/\\1/p" "$2"; }
 
 # shellcheck disable=SC2317
 target_dir() { cargo metadata --format-version 1 --no-deps --offline | sed -nE 's/.*"target_directory":"([^"]*)".*/\1/p'; }
 
-# rustdoc takes seconds for each crate, examples or not: only crates that have some are asked.
+# rustdoc takes seconds for each crate, with or without examples: only crates with examples are run.
 doc_tier() {
   local crate flags=()
   for crate in crates/*; do
@@ -117,7 +117,7 @@ node_tier() {
   fi
 }
 
-# Tests of cgroup v2 run where there is one; the tier vm always has one.
+# Tests of cgroup v2 run on hosts that have it; the tier vm always has it.
 of_this_kernel() {
   if [[ $(stat -fc %T /sys/fs/cgroup) == cgroup2fs ]]; then echo 'all()'; else echo 'not test(node_v2_)'; fi
 }
@@ -133,7 +133,7 @@ node_tests() {
   "$ENV_DIR/containerd.sh" stop "$dir"
 }
 
-# cgroup v2 on a kernel of its own, whatever this machine has. Needs neither root nor containers here.
+# cgroup v2 on a separate kernel, whatever this machine has. Needs neither root nor containers on the host.
 vm_tier() {
   if [[ $(uname -sm) != "Linux x86_64" ]]; then
     cannot_run vm "the machine's kernel is one for Linux on x86_64, and this is $(uname -sm)"

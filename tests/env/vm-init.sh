@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# PID 1 of the machine that vm.sh starts: mounts what a modern host has, runs /command, tells its exit code on the
-# second serial line, switches off. Runs in busybox; whatever fails here is seen on the console.
+# PID 1 of the machine that vm.sh starts: mounts the file systems of a modern host, runs /command, writes its exit code
+# to the second serial line, powers off. Runs in busybox; errors appear on the console.
 # shellcheck shell=dash
 export PATH=/bin:/usr/sbin:/usr/bin:/sbin HOME=/root TERM=dumb RUBELET_NODE_TESTS=1
 

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Inside the virtual machine: one static pod on containerd and cgroup v2, from its manifest to nothing left.
+# Inside the virtual machine: one static pod on containerd and cgroup v2, from its manifest to its complete removal.
 #   vm-pod.sh CONTAINERD-BIN RUBELET DIR     DIR has containerd's config.toml and images/
 # shellcheck shell=dash
 set -eu
 bin=$1 rubelet=$2 dir=$3
 PATH=$PATH:$bin
-# Emulation is slow, and the machine outside may be busy: what is waited for is looked at cheaply and not often.
+# Emulation is slow, and the host may be busy: conditions are polled cheaply and rarely.
 PATIENCE=60
 root=/var/lib/kubelet
 top=/sys/fs/cgroup/kubepods
@@ -53,7 +53,7 @@ mkdir -p $root /etc/manifests
 wait_for "containerd answers" containerd_answers
 for image in "$dir"/images/*.tar; do ctr images import "$image" >/dev/null || fail "import $image"; done
 
-# Nothing is said about cgroups of version 1: the default refuses them, and must find none here.
+# The configuration does not mention cgroup v1: the default refuses it, and must find none here.
 cat >"$dir/config.yaml" <<END
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -95,7 +95,7 @@ check "$pod/memory.max" 33554432
 check "$pod/pids.max" 64
 check $top/besteffort/cpu.weight 1
 
-# The container's own; the sandbox's has no limits.
+# The container's own cgroup; the sandbox's has no limits.
 app=$(dirname "$(grep -Lx max "$pod"/*/memory.max)")
 check "$app/cpu.max" "150000 100000"
 check "$app/memory.max" 33554432
@@ -103,7 +103,7 @@ check "$app/memory.oom.group" 1
 main=$(head -n 1 "$app/cgroup.procs")
 check "/proc/$main/cgroup" "0::${app#/sys/fs/cgroup}"
 
-# RT-93: one process that wants too much memory takes the whole container with it.
+# RT-93: one process that exceeds the memory limit gets the whole container killed.
 main_has_ended() { [ ! -e "/proc/$main" ]; }
 # shellcheck disable=SC2016  # for the shell that joins
 sh -c 'echo $$ >"$1/cgroup.procs"; exec tail /dev/zero' sh "$app" >/dev/null 2>&1 && fail "memory has no end"
@@ -116,4 +116,4 @@ wait_for "no container is left" no_container
 ! pod_mounts || fail "mounts are left"
 kill $pid
 wait $pid || fail "rubelet ended with $?"
-echo "ok: rubelet ends when told to"
+echo "ok: rubelet exits on SIGTERM"

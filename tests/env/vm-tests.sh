@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the tier "vm" runs, each in a virtual machine with cgroup v2 (vm.sh):
+# The tests of the tier "vm", each in a virtual machine with cgroup v2 (vm.sh):
 #   vm-tests.sh linux   the node tests of crates/linux
 #   vm-tests.sh pod     rubelet and containerd with one pod (vm-pod.sh)
 set -euo pipefail
@@ -17,7 +17,7 @@ main() {
   esac
 }
 
-# The same selection as the fast tier builds, so that nothing is built twice.
+# The same selection of packages as in the fast tier, so that nothing is built twice.
 built() { cargo nextest list --cargo-quiet --locked --workspace --list-type binaries-only --message-format json; }
 
 linux() {

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Runs a command as root on a kernel with cgroup v2 and every controller, in a virtual machine:
 #   vm.sh [-t SECONDS] [-m MEGABYTES] [-c PATH[:PATH-INSIDE]]… PROGRAM [ARGUMENT…]
-#   -c   a file or directory that the machine gets, programs with their libraries; PROGRAM itself is always one
-# Its output is the command's, its exit code too. 124: the time is up. 125: the machine ended before the command.
-# Inside are busybox, what -c named and loopback: no network, and nothing of the outside can be written. No root needed.
+#   -c   a file or directory to copy into the machine, programs with their libraries; PROGRAM is always copied
+# Its output and exit code are the command's. 124: timeout. 125: the machine stopped before the command finished.
+# The machine has busybox, the files of -c and loopback: no network and no write access to the host. No root needed.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage="usage: vm.sh [-t SECONDS] [-m MEGABYTES] [-c PATH[:PATH-INSIDE]]… PROGRAM [ARGUMENT…]"
-# What the cloud kernel keeps in modules, and containers need.
+# Modules of the cloud kernel that containers need.
 MODULES=(overlay bridge veth)
-# The disk is a file with holes: what is not used costs nothing.
+# The disk is a sparse file: unused space costs nothing.
 DISK=2G
 seconds=60 megabytes=1024 files=() machine=''
 
@@ -27,7 +27,7 @@ main() {
   done
   shift $((OPTIND - 1))
   (($#)) || die "$usage"
-  # A name without a slash is one of busybox's.
+  # A name without a slash is an applet of busybox.
   [[ $1 != */* ]] || files+=("$1")
   "$ENV_DIR/install.sh" vm
   kernel=$CACHE/kernel
@@ -35,7 +35,7 @@ main() {
   trap clean EXIT
   trap 'exit 130' INT TERM
   fill_root "$@"
-  # No journal: nobody looks at this disk after a crash.
+  # No journal: the disk is not used after a crash.
   truncate -s "$DISK" "$work/disk"
   mkfs.ext4 -q -O ^has_journal -d "$work/root" "$work/disk"
   rm -rf "$work/root"
@@ -79,15 +79,15 @@ put_modules() {
   mkdir -p "$inside"
   printf '%s\n' "${MODULES[@]}" >"$work/root/modules"
   for module in "${MODULES[@]}"; do
-    # A line of the index: a module, a colon, and all that it needs.
+    # A line of the index: a module, a colon, and its dependencies.
     grep "/$module\.ko:" "$dir/modules.dep" | tr -d : | xargs -n 1
   done | sort -u | (cd "$dir" && xargs cp --parents -t "$inside" modules.dep)
 }
 
 boot() {
   local status=0
-  # Emulated, also where the hardware could do it: a nested machine is not to be had everywhere, and this one is the
-  # same everywhere. The timer check of old chips fails on a busy host.
+  # Emulated even if the hardware supports virtualisation: nested virtualisation is not available everywhere, and
+  # emulation behaves the same everywhere. The timer check of old chips fails on a busy host.
   timeout --foreground --kill-after=5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi -smp 2 -m "$megabytes" \
     -nodefaults -no-user-config -display none -no-reboot -nic none \
     -drive "file=$work/disk,format=raw,if=none,id=disk,cache=unsafe" -device nvme,serial=1,drive=disk \
@@ -95,7 +95,7 @@ boot() {
     -append "console=ttyS0 loglevel=2 panic=-1 no_timer_check mitigations=off root=/dev/nvme0n1 rw rootwait init=/init" \
     </dev/null &
   machine=$!
-  # In the background, so that a signal to this script is acted on at once.
+  # In the background, so that this script handles a signal at once.
   wait "$machine" || status=$?
   machine=''
   if ((status == 124 || status == 137)); then

@@ -1,4 +1,4 @@
-//! `RuntimeConfig`: which cgroup driver the runtime wants.
+//! `RuntimeConfig`: the cgroup driver of the runtime.
 
 use rubelet_engine::ports::{CgroupDriver, RpcError, RpcErrorKind};
 use rubelet_proto::cri;
@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::error::garbage;
 use crate::metrics::Operation;
 
-/// `None` from a runtime that does not know the call, or has nothing to say (BOOT-05).
+/// `None` if the runtime does not implement the call or names no driver (BOOT-05).
 pub(crate) async fn cgroup_driver(connection: &Connection) -> Result<Option<CgroupDriver>, RpcError> {
     let operation = Operation::RuntimeConfig;
     let mut client = connection.runtime(operation);

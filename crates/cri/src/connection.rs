@@ -1,4 +1,4 @@
-//! One socket, many calls: deadlines, counting, the size limit, and which way to list.
+//! The connection to a runtime: deadlines, metrics, the size limit, and how lists are fetched.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::dial::Dialler;
 use crate::endpoint::Endpoint;
-use crate::error::{foreign, from_status, rpc_error};
+use crate::error::{from_status, not_cri, rpc_error};
 use crate::exec_answer::CutOutputs;
-use crate::first_words::FirstWords;
 use crate::kept::KeptCalls;
 use crate::metrics::{Operation, OperationMetrics};
+use crate::preface::PrefaceCheck;
 
-/// The largest answer taken: a runtime gone mad must not take the node's memory with it (CRI-01).
+/// The largest answer accepted: a faulty runtime must not exhaust the node's memory (CRI-01).
 const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
-/// The longest deadline that is put on a call. What asks for more (a grace period of centuries is valid) gets this.
+/// The longest deadline of a call. A longer one (a grace period of centuries is valid) is reduced to this.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The process's monotonic clock.
 pub type Monotonic = Arc<dyn Fn() -> Instant + Send + Sync>;
 
-/// How a connection behaves.
+/// Settings of a connection.
 #[derive(Clone)]
 pub struct ConnectionOptions {
     /// `runtimeRequestTimeout`: the deadline of an ordinary call (CRI-02).
     pub request_timeout: Duration,
     /// How lists are fetched.
     pub list_mode: ListMode,
-    /// Counts the calls.
+    /// Metrics of the calls.
     pub metrics: Arc<OperationMetrics>,
-    /// For durations and for the pauses between attempts to connect.
+    /// The clock for call durations and for the pauses between attempts to connect.
     pub now: Monotonic,
-    /// Has calls that change something carried to their end when this process dies; `None`: they end with it.
+    /// Lets the runtime finish mutating calls when this process dies; `None`: they end with it.
     pub kept: Option<Arc<KeptCalls>>,
 }
 
@@ -49,20 +49,20 @@ pub enum ListMode {
     /// In one message.
     #[default]
     Whole,
-    /// As a stream, which has no size limit; in one message if the runtime does not know streams.
+    /// As a stream, which has no size limit; in one message if the runtime does not implement streams.
     #[doc(alias = "CRIListStreaming")]
     Streamed,
 }
 
-/// The way to a runtime's socket. A connection is made when the first call needs it and made anew when it broke.
+/// The connection to a runtime's socket. It is made by the first call and made again when it broke.
 ///
-/// Calls that change something have a connection of their own if they are kept: what only looks, or listens to events,
-/// is to end with this process. A runtime may give each event to one listener only, and one that lives on after our end
-/// would take them from the next agent.
+/// Mutating calls have a separate socket if they are kept: read-only calls and the event stream must end with this
+/// process. A runtime may send each event to one listener only, and a listener that outlives us would take events from
+/// the next agent.
 #[derive(Clone)]
 pub struct Connection {
-    looks: Line,
-    changes: Line,
+    read_only: Socket,
+    mutating: Socket,
     shared: Arc<Shared>,
 }
 
@@ -73,55 +73,55 @@ struct Shared {
 
 /// One socket.
 #[derive(Clone)]
-struct Line {
+struct Socket {
     channel: Channel,
-    first_words: FirstWords,
+    preface: PrefaceCheck,
 }
 
-impl Line {
+impl Socket {
     fn lazy(endpoint: &Endpoint, options: &ConnectionOptions, kept: Option<Arc<KeptCalls>>) -> Self {
-        let first_words = FirstWords::default();
-        let dialler = Dialler::new(endpoint.path().to_owned(), first_words.clone(), Arc::clone(&options.now), kept);
+        let preface = PrefaceCheck::default();
+        let dialler = Dialler::new(endpoint.path().to_owned(), preface.clone(), Arc::clone(&options.now), kept);
         let dialler = Arc::new(dialler);
-        // The address only names the authority, for which Go's servers want a plain host.
+        // The address is only the authority header, for which Go's servers want a plain host.
         let channel = tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector_lazy(
             tower::service_fn(move |_| {
                 let dialler = Arc::clone(&dialler);
                 async move { dialler.dial().await }
             }),
         );
-        Self { channel, first_words }
+        Self { channel, preface }
     }
 }
 
 impl Connection {
-    /// A connection that dials on the first call. Must be called within a tokio runtime.
+    /// A connection that is dialled by the first call. Must be called within a tokio runtime.
     pub fn lazy(endpoint: &Endpoint, options: ConnectionOptions) -> Self {
-        let looks = Line::lazy(endpoint, &options, None);
-        let changes = match &options.kept {
-            Some(kept) => Line::lazy(endpoint, &options, Some(Arc::clone(kept))),
-            None => looks.clone(),
+        let read_only = Socket::lazy(endpoint, &options, None);
+        let mutating = match &options.kept {
+            Some(kept) => Socket::lazy(endpoint, &options, Some(Arc::clone(kept))),
+            None => read_only.clone(),
         };
         let stream_lists = AtomicBool::new(options.list_mode == ListMode::Streamed);
-        Self { looks, changes, shared: Arc::new(Shared { options, stream_lists }) }
+        Self { read_only, mutating, shared: Arc::new(Shared { options, stream_lists }) }
     }
 
-    fn line(&self, operation: Operation) -> &Line {
-        if operation.changes_something() { &self.changes } else { &self.looks }
+    fn socket(&self, operation: Operation) -> &Socket {
+        if operation.is_mutating() { &self.mutating } else { &self.read_only }
     }
 
-    /// The runtime, for `ExecSync` alone: of its answers only the beginning of the outputs is kept.
+    /// The client for `ExecSync`: only the beginning of the outputs is kept.
     pub(crate) fn cut_outputs(&self) -> RuntimeServiceClient<CutOutputs> {
-        let channel = self.line(Operation::ExecSync).channel.clone();
+        let channel = self.socket(Operation::ExecSync).channel.clone();
         RuntimeServiceClient::new(CutOutputs { channel, most: LARGEST_MESSAGE })
     }
 
     pub(crate) fn runtime(&self, operation: Operation) -> RuntimeServiceClient<Channel> {
-        RuntimeServiceClient::new(self.line(operation).channel.clone()).max_decoding_message_size(LARGEST_MESSAGE)
+        RuntimeServiceClient::new(self.socket(operation).channel.clone()).max_decoding_message_size(LARGEST_MESSAGE)
     }
 
     pub(crate) fn images(&self, operation: Operation) -> ImageServiceClient<Channel> {
-        ImageServiceClient::new(self.line(operation).channel.clone()).max_decoding_message_size(LARGEST_MESSAGE)
+        ImageServiceClient::new(self.socket(operation).channel.clone()).max_decoding_message_size(LARGEST_MESSAGE)
     }
 
     /// The deadline of an ordinary call.
@@ -149,7 +149,7 @@ impl Connection {
         Q: fmt::Debug,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        // What may hold secrets (environments, credentials, commands) is not shown, whatever the log level.
+        // Requests that may hold secrets (environments, credentials, commands) are never logged.
         match operation {
             Operation::CreateContainer | Operation::PullImage | Operation::ExecSync | Operation::Exec => {
                 tracing::trace!(operation = operation.as_str(), "Calling the runtime");
@@ -157,17 +157,17 @@ impl Connection {
             _ => tracing::trace!(operation = operation.as_str(), request = ?message, "Calling the runtime"),
         }
         let deadline = deadline.map(|deadline| deadline.min(LONGEST_DEADLINE));
-        let kept = self.shared.options.kept.as_ref().filter(|_| operation.changes_something());
+        let kept = self.shared.options.kept.as_ref().filter(|_| operation.is_mutating());
         let _in_flight = kept.map(|kept| kept.begin(deadline));
         let mut request = Request::new(message);
         if let Some(deadline) = deadline {
-            // It also travels with the request, so that the runtime gives up when we do.
+            // The deadline is also sent with the request, so that the runtime gives up when we do.
             request.set_timeout(deadline);
         }
         self.timed(operation, deadline, send(request)).await.map(Response::into_inner)
     }
 
-    /// Fetches a list: streamed if that is wanted and known to the runtime, else in one message.
+    /// Fetches a list: streamed if that is wanted and the runtime implements it, else in one message.
     pub(crate) async fn list<T, S, W>(
         &self,
         operation: Operation,
@@ -208,12 +208,12 @@ impl Connection {
             },
         };
         self.record(operation, self.now().since(started), outcome.is_err());
-        outcome.map_err(|err| if self.line(operation).first_words.were_foreign() { foreign(err) } else { err })
+        outcome.map_err(|err| if self.socket(operation).preface.is_not_http2() { not_cri(err) } else { err })
     }
 }
 
-/// Reads a stream to its end. One that breaks off is an error, never a short list: what is missing would be taken for
-/// gone.
+/// Reads a stream to its end. A stream that breaks off is an error, never a short list: missing items would count as
+/// removed.
 pub(crate) async fn collect<M, T>(mut stream: Streaming<M>, items: impl Fn(M) -> Vec<T>) -> Result<Vec<T>, Status> {
     let mut all = Vec::new();
     while let Some(message) = stream.message().await? {

@@ -5,7 +5,7 @@ use rubelet_engine::ports::RpcError;
 use rubelet_proto::cri;
 
 use crate::connection::Connection;
-use crate::error::gone_is_done;
+use crate::error::not_found_is_ok;
 use crate::metrics::Operation;
 
 pub(crate) async fn remove_container(connection: &Connection, id: &ContainerId) -> Result<(), RpcError> {
@@ -16,5 +16,5 @@ pub(crate) async fn remove_container(connection: &Connection, id: &ContainerId) 
             client.remove_container(request).await
         })
         .await;
-    gone_is_done(answer.map(|_| ()))
+    not_found_is_ok(answer.map(|_| ()))
 }

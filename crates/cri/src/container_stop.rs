@@ -7,11 +7,11 @@ use rubelet_engine::ports::RpcError;
 use rubelet_proto::cri;
 
 use crate::connection::Connection;
-use crate::error::gone_is_done;
+use crate::error::not_found_is_ok;
 use crate::metrics::Operation;
 use crate::to_wire::whole_seconds;
 
-/// The deadline leaves the usual time on top of `grace`, for the kill that follows it (CRI-02).
+/// The deadline is the request timeout on top of `grace`, for the kill that follows the grace period (CRI-02).
 pub(crate) async fn stop_container(connection: &Connection, id: &ContainerId, grace: Duration) -> Result<(), RpcError> {
     let request = cri::StopContainerRequest { container_id: id.to_string(), timeout: whole_seconds(grace) };
     let mut client = connection.runtime(Operation::StopContainer);
@@ -21,5 +21,5 @@ pub(crate) async fn stop_container(connection: &Connection, id: &ContainerId, gr
             client.stop_container(request).await
         })
         .await;
-    gone_is_done(answer.map(|_| ()))
+    not_found_is_ok(answer.map(|_| ()))
 }

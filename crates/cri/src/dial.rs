@@ -1,7 +1,6 @@
-//! Dialling the runtime's socket, no faster than a growing pause allows.
+//! Dials the runtime's socket, with a growing pause between attempts.
 //!
-//! A call that comes during the pause fails at once with the last reason, as it would with upstream: waiting is the
-//! caller's business, who knows whether there is anything better to do.
+//! A call during the pause fails at once with the last error, as it does upstream: the caller decides whether to wait.
 //! upstream: cri-client remote_runtime.go NewRemoteRuntimeService (v1.36), CRI-01
 
 use std::io::{self, ErrorKind};
@@ -14,14 +13,14 @@ use rubelet_core::time::Instant;
 use tokio::net::UnixStream;
 
 use crate::connection::Monotonic;
-use crate::first_words::{FirstWords, Heard};
 use crate::kept::{KeptCalls, KeptStream};
+use crate::preface::{CheckedStream, PrefaceCheck};
 
 /// Pause after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
-/// A socket whose queue is full makes `connect` wait; a runtime that slow counts as away.
+/// A socket whose queue is full makes `connect` wait; a runtime that slow counts as unavailable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The socket could not be connected to.
@@ -33,11 +32,11 @@ pub(crate) struct DialError {
     source: io::Error,
 }
 
-/// What the kernel's word means for a person.
+/// What to do about an error of the kernel.
 fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotFound => ": no such socket, is the container runtime running?",
-        ErrorKind::ConnectionRefused => ": nobody listens there, is the container runtime running?",
+        ErrorKind::ConnectionRefused => ": nothing listens on it, is the container runtime running?",
         ErrorKind::PermissionDenied => ": permission denied",
         ErrorKind::TimedOut => ": the container runtime accepts no connection",
         _ => "",
@@ -46,20 +45,20 @@ fn advice(kind: ErrorKind) -> &'static str {
 
 pub(crate) struct Dialler {
     path: PathBuf,
-    first_words: FirstWords,
+    preface: PrefaceCheck,
     now: Monotonic,
-    /// Keeps the connection open when this process dies, if calls on it are to outlive us.
+    /// Keeps the connection open when this process dies, if its calls are to outlive the process.
     kept: Option<Arc<KeptCalls>>,
     pause: Mutex<Pause>,
 }
 
 impl Dialler {
-    pub(crate) fn new(path: PathBuf, first_words: FirstWords, now: Monotonic, kept: Option<Arc<KeptCalls>>) -> Self {
-        Self { path, first_words, now, kept, pause: Mutex::new(Pause::default()) }
+    pub(crate) fn new(path: PathBuf, preface: PrefaceCheck, now: Monotonic, kept: Option<Arc<KeptCalls>>) -> Self {
+        Self { path, preface, now, kept, pause: Mutex::new(Pause::default()) }
     }
 
-    pub(crate) async fn dial(&self) -> Result<TokioIo<Heard>, DialError> {
-        self.first_words.forget();
+    pub(crate) async fn dial(&self) -> Result<TokioIo<CheckedStream>, DialError> {
+        self.preface.forget();
         if let Some(kind) = self.pause().refuses((self.now)()) {
             return Err(self.error(kind.into()));
         }
@@ -73,7 +72,7 @@ impl Dialler {
                     Some(kept) => kept.keep(stream),
                     None => KeptStream::plain(stream),
                 };
-                Ok(TokioIo::new(self.first_words.of(stream)))
+                Ok(TokioIo::new(self.preface.of(stream)))
             }
             Err(source) => {
                 self.pause().extend(source.kind(), (self.now)());
@@ -91,7 +90,7 @@ impl Dialler {
     }
 }
 
-/// How long not to dial, and why.
+/// Until when not to dial, and the last error.
 #[derive(Debug, Default)]
 struct Pause {
     after: Option<Failure>,
@@ -139,13 +138,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn during_a_pause_the_socket_is_left_alone_and_the_reason_repeated() {
+    async fn during_a_pause_the_socket_is_not_dialled_and_the_last_error_repeated() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("r.sock");
         let millis = Arc::new(AtomicU64::new(0));
         let clock = Arc::clone(&millis);
         let now = Arc::new(move || Instant::from_millis(clock.load(Ordering::Relaxed)));
-        let dialler = Dialler::new(path.clone(), FirstWords::default(), now, None);
+        let dialler = Dialler::new(path.clone(), PrefaceCheck::default(), now, None);
 
         let missing = dialler.dial().await.expect_err("no socket yet").to_string();
         assert_eq!(

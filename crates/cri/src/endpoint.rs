@@ -1,10 +1,10 @@
-//! Where the runtime listens: a Unix socket, written as a URL or as a bare path.
+//! The runtime's endpoint: a Unix socket, written as a URL or as a bare path.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Linux keeps a socket's path, with its closing zero, in 108 bytes.
+/// Linux stores a socket's path, with its terminating zero, in 108 bytes.
 const LONGEST_PATH: usize = 107;
 
 /// The socket of a runtime.
@@ -26,32 +26,32 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// An endpoint that cannot be one. The texts name what was given and what would be right.
+/// An invalid endpoint. The message names the given value and a valid one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// Nothing was given.
+    /// The endpoint is empty.
     #[error("runtime endpoint is empty: give a socket such as unix:///run/containerd/containerd.sock")]
     Empty,
-    /// Another scheme than `unix`.
+    /// The scheme is not `unix`.
     #[error("runtime endpoint {given:?} uses {scheme:?}: only unix sockets are supported, such as unix:///run/x.sock")]
     Scheme {
-        /// What was given.
+        /// The given endpoint.
         given: String,
         /// Its scheme.
         scheme: String,
     },
-    /// A path that depends on the working directory, or a URL with a host in it.
+    /// A relative path, or a URL with a host.
     #[error("runtime endpoint {given:?} is not an absolute path: did you mean {meant:?}?")]
     Relative {
-        /// What was given.
+        /// The given endpoint.
         given: String,
-        /// What was probably meant.
+        /// The endpoint that was probably meant.
         meant: String,
     },
-    /// A path that no socket can have.
+    /// The path is too long for a socket.
     #[error("runtime endpoint {given:?} is {length} bytes long: a unix socket's path has at most {LONGEST_PATH}")]
     TooLong {
-        /// What was given.
+        /// The given endpoint.
         given: String,
         /// Length of its path.
         length: usize,
@@ -61,8 +61,8 @@ pub enum EndpointError {
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
-    // upstream: cri-client util_unix.go parseEndpointWithFallbackProtocol (v1.36). It takes `unix://run/x.sock` as host
-    // `run` and path `/x.sock`; that is never what was meant, so it is refused here.
+    // upstream: cri-client util_unix.go parseEndpointWithFallbackProtocol (v1.36). Upstream parses `unix://run/x.sock`
+    // as host `run` and path `/x.sock`. That is always a mistake, so it is refused here.
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let path = match given.split_once(':') {
             Some(("unix", rest)) => rest.strip_prefix("//").unwrap_or(rest),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_with_what_would_be_right() {
+    fn anything_else_is_refused_with_a_suggestion() {
         check(
             "",
             expect!["error: runtime endpoint is empty: give a socket such as unix:///run/containerd/containerd.sock"],

@@ -1,6 +1,6 @@
-//! What went wrong, in the engine's terms.
+//! Maps errors of the runtime and the transport to [`RpcError`].
 //!
-//! This is the border at which texts of runtimes and of the transport are read; nobody behind it does.
+//! Error texts of runtimes and of the transport are parsed here and nowhere else.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 use crate::dial::DialError;
 use crate::metrics::Operation;
 
-/// How our own side's complaints about an answer begin. Their codes are ones that a runtime may send too.
+/// Prefixes of errors that our own gRPC client reports about an answer. Their codes may come from a runtime too.
 const UNREADABLE: [&str; 4] = [
     "failed to decode Protobuf message",
     "protocol error",
@@ -22,17 +22,19 @@ pub(crate) fn rpc_error(operation: Operation, kind: RpcErrorKind, detail: impl I
     RpcError { operation: operation.as_str(), kind, detail: detail.into() }
 }
 
-/// An answer that came, but lacks what it must have.
+/// The answer arrived but lacks a required field.
 pub(crate) fn garbage(operation: Operation, detail: impl Into<String>) -> RpcError {
     rpc_error(operation, RpcErrorKind::Garbage, detail)
 }
 
-/// A connection that broke because whoever is there speaks another language.
-pub(crate) fn foreign(err: RpcError) -> RpcError {
+/// The connection broke because the server on the socket does not speak CRI.
+pub(crate) fn not_cri(err: RpcError) -> RpcError {
     match err.kind {
-        RpcErrorKind::Unavailable => {
-            RpcError { kind: RpcErrorKind::Garbage, detail: "who listens there does not speak CRI".into(), ..err }
-        }
+        RpcErrorKind::Unavailable => RpcError {
+            kind: RpcErrorKind::Garbage,
+            detail: "the server on this socket does not speak CRI".into(),
+            ..err
+        },
         RpcErrorKind::Timeout
         | RpcErrorKind::NotFound
         | RpcErrorKind::AlreadyExists
@@ -52,8 +54,8 @@ pub(crate) fn from_status(operation: Operation, status: &Status) -> RpcError {
     rpc_error(operation, kind, detail_of(status, kind))
 }
 
-/// "Not found" from a stop or removal means that it is done (CRI-05).
-pub(crate) fn gone_is_done(outcome: Result<(), RpcError>) -> Result<(), RpcError> {
+/// "Not found" from a stop or a removal is success (CRI-05).
+pub(crate) fn not_found_is_ok(outcome: Result<(), RpcError>) -> Result<(), RpcError> {
     match outcome {
         Err(err) if err.kind == RpcErrorKind::NotFound => Ok(()),
         other => other,
@@ -61,55 +63,55 @@ pub(crate) fn gone_is_done(outcome: Result<(), RpcError>) -> Result<(), RpcError
 }
 
 fn kind_of(status: &Status) -> RpcErrorKind {
-    // Only an error of the transport has a source; what the runtime sent has none.
+    // Only an error of the transport has a source; a status sent by the runtime has none.
     match (status.code(), status.source()) {
         (Code::DeadlineExceeded, _) => RpcErrorKind::Timeout,
         (Code::NotFound, None) => RpcErrorKind::NotFound,
         (Code::AlreadyExists, None) => RpcErrorKind::AlreadyExists,
         (Code::Unimplemented, None) => RpcErrorKind::Unimplemented,
-        // Our limit on the size of an answer.
+        // The answer exceeds our size limit.
         (Code::OutOfRange, None) => RpcErrorKind::Garbage,
         (Code::Internal | Code::Unknown, None) if UNREADABLE.iter().any(|text| status.message().starts_with(text)) => {
             RpcErrorKind::Garbage
         }
-        // The transport's own clock for our deadline may strike first.
+        // The transport's own timer for our deadline may fire first.
         (Code::Cancelled, Some(source)) if chain(source).any(|err| err.is::<tonic::TimeoutExpired>()) => {
             RpcErrorKind::Timeout
         }
-        (_, Some(source)) if speaks_another_language(source) => RpcErrorKind::Garbage,
+        (_, Some(source)) if is_not_http2(source) => RpcErrorKind::Garbage,
         (_, Some(_)) => RpcErrorKind::Unavailable,
         (_, None) if is_starting(status.message()) => RpcErrorKind::Unavailable,
-        // A runtime that says "unavailable" is there: it is the shim of one sandbox that is not. That one sick pod must
-        // not look like a node without a runtime.
+        // A runtime that answers "unavailable" is running: the shim of one sandbox is not. One broken pod must not look
+        // like a node without a runtime.
         (_, None) if name_is_taken(status.message()) => RpcErrorKind::AlreadyExists,
         (_, None) => RpcErrorKind::Failed,
     }
 }
 
-/// containerd listens before it has read its own state, and refuses every call until then: with the code `Unknown` and
-/// this text up to 1.7, with the code `Unavailable` and ": unavailable" behind it since 2.0. It is as good as not there, and
-/// there in a moment. Texts of other errors may quote a command or a name of the pod's, and must not look like this one.
+/// containerd listens before it has loaded its state, and refuses every call until then: up to 1.7 with the code
+/// `Unknown` and this text, since 2.0 with the code `Unavailable` and ": unavailable" appended. It counts as
+/// unavailable, and will be ready in a moment. Other errors may quote a pod's command or name, and must not match.
 fn is_starting(message: &str) -> bool {
     message.strip_prefix("server is not initialized yet").is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
-/// containerd and CRI-O report a name that an earlier call still holds with the code `Unknown`.
+/// containerd and CRI-O report a name that an earlier call has reserved with the code `Unknown`.
 fn name_is_taken(message: &str) -> bool {
     message.contains("failed to reserve") && message.contains("is reserved for") || message.contains("name is reserved")
 }
 
-/// containerd and CRI-O refuse with the code `Unknown` to start what an earlier call started or is starting. What has ended
-/// is no such thing.
+/// containerd and CRI-O refuse with the code `Unknown` to start a container that is running or starting. An exited
+/// container does not match.
 fn is_started(message: &str) -> bool {
     message.ends_with("container is already in starting state")
         || message.ends_with("container is in CONTAINER_RUNNING state")
         || message.ends_with("is not in created state: running")
 }
 
-/// Someone answered, but not in HTTP/2.
-fn speaks_another_language(source: &(dyn Error + 'static)) -> bool {
+/// The server answered, but not in HTTP/2.
+fn is_not_http2(source: &(dyn Error + 'static)) -> bool {
     let broken = chain(source).any(|err| err.is::<DialError>() || err.is::<std::io::Error>());
-    // Neither hyper nor tonic gives these a type that can be asked for.
+    // Neither hyper nor tonic has a type for these errors.
     !broken
         && chain(source).any(|err| {
             let text = err.to_string();
@@ -124,7 +126,7 @@ fn detail_of(status: &Status, kind: RpcErrorKind) -> String {
     }
     let last = chain(source).last().map_or_else(String::new, ToString::to_string);
     match kind {
-        RpcErrorKind::Garbage => format!("who listens there does not speak CRI: {last}"),
+        RpcErrorKind::Garbage => format!("the server on this socket does not speak CRI: {last}"),
         RpcErrorKind::Timeout => "no answer from the runtime in time".to_owned(),
         _ => format!("the connection to the runtime broke: {last}"),
     }
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_runtime_says_is_sorted_by_code() {
+    fn runtime_errors_are_classified_by_code() {
         check(&Status::not_found("no container \"a\""), expect![[r#"NotFound / create_container: no container "a""#]]);
         check(&Status::already_exists("it is"), expect!["AlreadyExists / create_container: it is"]);
         check(&Status::unimplemented("unknown method"), expect!["Unimplemented / create_container: unknown method"]);
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_is_starting_is_not_there_yet() {
+    fn a_starting_runtime_is_unavailable() {
         check(
             &Status::unknown("server is not initialized yet"),
             expect!["Unavailable / create_container: server is not initialized yet"],
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_an_earlier_call_holds_is_seen_whatever_its_code() {
+    fn a_reserved_name_already_exists_whatever_its_code() {
         let containerd =
             r#"failed to reserve container name "app_web_ns_1_0": name "app_web_ns_1_0" is reserved for "4f2""#;
         check(
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_an_earlier_call_is_at_is_told_from_one_that_fails() {
+    fn a_start_in_flight_is_distinguished_from_a_failed_start() {
         let kind = |text: &str| from_status(Operation::StartContainer, &Status::unknown(text)).kind;
         let refused = r#"failed to set starting state for container "4f2": container is"#;
         assert_eq!(kind(&format!("{refused} already in starting state")), RpcErrorKind::AlreadyExists);
@@ -216,9 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn gone_is_done_cri_05() {
+    fn not_found_is_ok_cri_05() {
         let lost = |kind| Err(rpc_error(Operation::StopContainer, kind, ""));
-        assert_eq!(gone_is_done(lost(RpcErrorKind::NotFound)), Ok(()));
-        assert_eq!(gone_is_done(lost(RpcErrorKind::Failed)), lost(RpcErrorKind::Failed));
+        assert_eq!(not_found_is_ok(lost(RpcErrorKind::NotFound)), Ok(()));
+        assert_eq!(not_found_is_ok(lost(RpcErrorKind::Failed)), lost(RpcErrorKind::Failed));
     }
 }

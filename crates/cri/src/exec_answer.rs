@@ -1,8 +1,8 @@
-//! The answer to `ExecSync`, of which only the beginning of each output is kept.
+//! Truncates the answer to `ExecSync`: only the beginning of each output is kept.
 //!
-//! Runtimes send up to 16 MiB of what a command wrote, and a gRPC client holds a message whole before it decodes it: a
-//! hundred probes whose commands write pages would take the node's memory. So the body of the answer is read here as it
-//! comes, and the client is handed a message with the outputs cut (PRB-13: 10 KiB of them are ever used).
+//! Runtimes send up to 16 MiB of a command's output, and a gRPC client holds a whole message before it decodes it: a
+//! hundred probes whose commands write much would exhaust the node's memory. So the body is parsed here as it arrives,
+//! and the client gets a message with truncated outputs (PRB-13: at most 10 KiB of them are used).
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,17 +13,17 @@ use tonic::body::Body as GrpcBody;
 use tonic::codegen::{BoxFuture, Bytes, Service, http};
 use tonic::transport::{Channel, Error};
 
-/// What is kept of each output.
+/// Bytes kept of each output.
 pub(crate) const KEPT: usize = 10 << 10;
 
-/// Before each message: whether it is compressed, and its length.
+/// The gRPC prefix of a message: a compression flag and the length.
 const PREFIX: usize = 5;
 
-/// A channel that cuts the answers to `ExecSync`.
+/// A channel that truncates the answers to `ExecSync`.
 #[derive(Clone)]
 pub(crate) struct CutOutputs {
     pub(crate) channel: Channel,
-    /// The largest message taken.
+    /// The largest message accepted.
     pub(crate) most: usize,
 }
 
@@ -45,11 +45,11 @@ impl Service<http::Request<GrpcBody>> for CutOutputs {
     }
 }
 
-/// The body of an answer, cut.
+/// The body of an answer, truncated.
 pub(crate) struct CutBody {
     inner: GrpcBody,
     answer: Answer,
-    /// Trailers that come after the message.
+    /// Trailers that follow the message.
     rest: Option<http::HeaderMap>,
     ended: bool,
 }
@@ -85,11 +85,11 @@ impl Body for CutBody {
     }
 }
 
-/// Reads an `ExecSyncResponse` as it comes: `stdout` is field 1, `stderr` 2, `exit_code` 3.
+/// Parses an `ExecSyncResponse` as it arrives: `stdout` is field 1, `stderr` 2, `exit_code` 3.
 struct Answer {
     at: At,
     most: usize,
-    /// Bytes of the message that are still to come.
+    /// Bytes of the message that are still missing.
     left: usize,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
@@ -98,15 +98,15 @@ struct Answer {
 }
 
 enum At {
-    /// In the prefix, of which so many bytes were read.
+    /// In the prefix, of which this many bytes were read.
     Prefix { read: usize, length: u32 },
-    /// Where a field begins.
+    /// At the beginning of a field.
     Tag(Varint),
-    /// In a number, of this field.
+    /// In the varint value of this field.
     Number(u64, Varint),
     /// In the length of this field.
     Length(u64, Varint),
-    /// In this field, of which so many bytes are left.
+    /// In this field, of which this many bytes are left.
     Content(u64, usize),
 }
 
@@ -117,10 +117,10 @@ struct Varint {
 }
 
 impl Varint {
-    /// The number, once its last byte is there.
+    /// The number, once its last byte has arrived.
     fn add(&mut self, byte: u8) -> Result<Option<u64>, Status> {
         if self.bits >= u64::BITS {
-            return Err(nonsense());
+            return Err(malformed());
         }
         self.value |= u64::from(byte & 0x7f) << self.bits;
         self.bits += 7;
@@ -175,7 +175,7 @@ impl Answer {
                 self.left = usize::try_from(length).unwrap_or(usize::MAX);
                 if self.left > self.most {
                     let (found, most) = (self.left, self.most);
-                    let text = format!("the answer has {found} bytes, and {most} are the most that is taken");
+                    let text = format!("the answer has {found} bytes, more than the limit of {most}");
                     return Err(Status::out_of_range(text));
                 }
                 self.complete = self.left == 0;
@@ -189,7 +189,7 @@ impl Answer {
                     1 => At::Content(0, 8),
                     2 => At::Length(tag >> 3, Varint::default()),
                     5 => At::Content(0, 4),
-                    _ => return Err(nonsense()),
+                    _ => return Err(malformed()),
                 }),
             },
             At::Number(field, number) => match number.add(byte)? {
@@ -204,8 +204,8 @@ impl Answer {
             At::Length(field, length) => match length.add(byte)? {
                 None => None,
                 Some(length) => {
-                    let (field, length) = (*field, usize::try_from(length).map_err(|_| nonsense())?);
-                    // Of a field that comes twice the last one counts.
+                    let (field, length) = (*field, usize::try_from(length).map_err(|_| malformed())?);
+                    // If a field occurs twice, the last one counts.
                     match field {
                         1 => self.stdout.clear(),
                         2 => self.stderr.clear(),
@@ -232,14 +232,14 @@ impl Answer {
         output.extend(part.iter().take(room));
     }
 
-    /// So many bytes of the message have been read; at its end no field may be open.
+    /// Counts bytes of the message as read; at its end no field may be unfinished.
     fn used(&mut self, bytes: usize) -> Result<(), Status> {
-        self.left = self.left.checked_sub(bytes).ok_or_else(nonsense)?;
+        self.left = self.left.checked_sub(bytes).ok_or_else(malformed)?;
         self.complete = self.left == 0;
         Ok(())
     }
 
-    /// The message, cut, once it is complete. An incomplete one is left to the client, which says so.
+    /// The truncated message, once it is complete. For an incomplete message the client reports the error.
     fn take(&mut self) -> Option<Bytes> {
         if !std::mem::take(&mut self.complete) {
             return None;
@@ -268,7 +268,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(u8::try_from(value).unwrap_or_default());
 }
 
-fn nonsense() -> Status {
+fn malformed() -> Status {
     Status::internal("the runtime's answer to ExecSync makes no sense")
 }
 
@@ -283,7 +283,7 @@ mod tests {
         all
     }
 
-    /// Fed in pieces of each size, it comes to the same.
+    /// Feeding pieces of any size yields the same result.
     fn read(data: &[u8]) -> Result<(Vec<u8>, Vec<u8>, u64), tonic::Code> {
         let mut found = Vec::new();
         for size in [1, 2, 7, data.len().max(1)] {
@@ -300,11 +300,11 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_cut_and_the_exit_code_is_not_lost_behind_them() {
+    fn outputs_are_truncated_and_the_exit_code_is_kept() {
         let mut message = vec![0x0a];
         varint(&mut message, 200_000);
         message.extend(vec![b'o'; 200_000]);
-        // Fields that are not known yet: a number, eight bytes, four bytes, text.
+        // Unknown fields: a varint, eight bytes, four bytes, text.
         message.extend([0x40, 0x80, 0x01, 0x49, 1, 2, 3, 4, 5, 6, 7, 8, 0x55, 1, 2, 3, 4, 0x5a, 2, b'x', b'y']);
         message.extend([0x12, 3, b'e', b'r', b'r', 0x18, 137, 1]);
         assert_eq!(read(&framed(&message)), Ok((vec![b'o'; KEPT], b"err".to_vec(), 137)));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_what_makes_no_sense_is_refused() {
+    fn hostile_a_malformed_answer_is_refused() {
         let too_long = [&[0][..], &(2_u32 << 20).to_be_bytes()].concat();
         let cases: [(&[u8], tonic::Code); 6] = [
             (&too_long, tonic::Code::OutOfRange),
@@ -328,6 +328,6 @@ mod tests {
         for (data, code) in cases {
             assert_eq!(read(data), Err(code), "{data:?}");
         }
-        assert_eq!(read(&framed(&[0xff; 12])), Err(tonic::Code::Internal), "a number without end");
+        assert_eq!(read(&framed(&[0xff; 12])), Err(tonic::Code::Internal), "an unterminated varint");
     }
 }

@@ -10,7 +10,7 @@ use crate::connection::Connection;
 use crate::metrics::Operation;
 use crate::to_wire::whole_seconds;
 
-/// The runtime kills the command after `timeout`; our own deadline leaves it the usual time to do so. Without a timeout
+/// The runtime kills the command after `timeout`; our deadline is the request timeout on top of that. Without a timeout
 /// there is no deadline (CRI-02).
 pub(crate) async fn exec_sync(
     connection: &Connection,

@@ -1,5 +1,5 @@
-//! CRI messages as `core`'s observations. What lacks our labels is not ours and is passed over (RT-70); what is ours but
-//! lacks something it must have is an error, never a guess.
+//! CRI messages as `core`'s observations. An object without our labels belongs to another client and is skipped
+//! (RT-70). An object of ours that lacks a required field is an error, never a guess.
 
 mod container;
 mod image;
@@ -20,7 +20,7 @@ pub(crate) use summary::pod_summaries;
 
 type Labels = BTreeMap<String, String>;
 
-/// The pod that an object belongs to, if it is labelled with one.
+/// The pod that an object belongs to, from its labels.
 pub(crate) fn pod_of(labels: &Labels) -> Option<PodRef> {
     let text = |key: &str| labels.get(key).map(String::as_str).unwrap_or_default();
     let uid = labels.get(POD_UID_LABEL).filter(|uid| !uid.is_empty())?;
@@ -31,12 +31,12 @@ pub(crate) fn pod_of(labels: &Labels) -> Option<PodRef> {
     })
 }
 
-/// The container's name in the spec, if it is labelled with one.
+/// The container's name in the spec, from its labels.
 pub(crate) fn container_name(labels: &Labels) -> Option<&str> {
     labels.get(CONTAINER_NAME_LABEL).map(String::as_str).filter(|name| !name.is_empty())
 }
 
-/// Nanoseconds since the epoch; "never" is zero, or before the epoch when a runtime sends Go's zero time.
+/// Nanoseconds since the epoch; "never" is zero, or negative when a runtime sends Go's zero time.
 fn timestamp(nanos: i64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(nanos.max(0))).unwrap_or(Timestamp::UNIX_EPOCH)
 }

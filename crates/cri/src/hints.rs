@@ -15,12 +15,12 @@ use crate::error::from_status;
 use crate::from_wire::pod_of;
 use crate::metrics::Operation;
 
-/// How long to wait for the runtime to refuse. One that knows the call may say nothing at all before its first event
-/// (Go's servers send their headers with it), one that does not says so at once. A refusal that comes later still is the
-/// stream's first and last item.
+/// How long to wait for the runtime to refuse the call. A runtime that implements it may send nothing before its first
+/// event (Go's servers send their headers with it); one that does not refuses at once. A later refusal is the stream's
+/// first and last item.
 const TIME_TO_REFUSE: Duration = Duration::from_millis(100);
 
-/// Opens the stream. It has no deadline: it ends when the connection does, and then says why.
+/// Opens the stream. It has no deadline: it ends when the connection does, with the error.
 pub(crate) async fn hints(connection: &Connection) -> Result<BoxStream<'static, Result<Hint, RpcError>>, RpcError> {
     let operation = Operation::GetContainerEvents;
     let started = connection.now();
@@ -35,7 +35,7 @@ pub(crate) async fn hints(connection: &Connection) -> Result<BoxStream<'static, 
         Err(_elapsed) => stream::once(opening).map_ok(tonic::Response::into_inner).try_flatten().boxed(),
     };
     let events = events.map_err(move |status| from_status(operation, &status)).boxed();
-    // An unfolded stream ends with its first error: after that there is nothing to be heard on this connection.
+    // An unfolded stream ends with its first error: no further events come on this connection.
     Ok(stream::try_unfold((events, Owners::default()), next_hint).boxed())
 }
 
@@ -50,9 +50,8 @@ async fn next_hint((mut events, mut owners): (Events, Owners)) -> Result<Option<
     Ok(None)
 }
 
-/// Which pod the objects seen in this stream belong to. An event about a sandbox that is already gone names nothing but
-/// its id; what was said of it earlier tells the rest. An event that still cannot be placed is dropped: the next list
-/// shows what it meant.
+/// The pods of the objects seen in this stream. An event about a removed sandbox has nothing but its id; earlier events
+/// for the id name the pod. An event that still matches no pod is dropped: the next list shows the change.
 #[derive(Default)]
 struct Owners {
     pods: BTreeMap<String, PodUid>,
@@ -60,9 +59,9 @@ struct Owners {
 
 impl Owners {
     fn hint(&mut self, event: &cri::ContainerEventResponse) -> Option<Hint> {
-        let told = owner(event);
+        let named = owner(event);
         let remembered = self.pods.get(&event.container_id).cloned();
-        let uid = told.or(remembered)?;
+        let uid = named.or(remembered)?;
         if event.container_event_type() == cri::ContainerEventType::ContainerDeletedEvent {
             self.pods.remove(&event.container_id);
         } else {

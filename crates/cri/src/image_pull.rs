@@ -10,7 +10,7 @@ use crate::error::garbage;
 use crate::metrics::Operation;
 use crate::to_wire::{auth_config, image_spec, sandbox_config};
 
-/// Has no deadline: an image may be large and the line thin (CRI-02). Dropping the future cancels the pull.
+/// Has no deadline: an image may be large and the network slow (CRI-02). Dropping the future cancels the pull.
 pub(crate) async fn pull_image(
     connection: &Connection,
     image: &ImageSpec,

@@ -5,7 +5,7 @@ use rubelet_engine::ports::RpcError;
 use rubelet_proto::cri;
 
 use crate::connection::Connection;
-use crate::error::gone_is_done;
+use crate::error::not_found_is_ok;
 use crate::metrics::Operation;
 use crate::to_wire::image_spec;
 
@@ -17,5 +17,5 @@ pub(crate) async fn remove_image(connection: &Connection, image: &ImageSpec) -> 
             client.remove_image(request).await
         })
         .await;
-    gone_is_done(answer.map(|_| ()))
+    not_found_is_ok(answer.map(|_| ()))
 }

@@ -10,7 +10,7 @@ use crate::from_wire::image;
 use crate::metrics::Operation;
 use crate::to_wire::image_spec;
 
-/// `None` if it is not here: most runtimes answer without an image, some with "not found".
+/// `None` if the image is not present: most runtimes answer without an image, some with "not found".
 pub(crate) async fn image_status(connection: &Connection, spec: &ImageSpec) -> Result<Option<Image>, RpcError> {
     let operation = Operation::ImageStatus;
     let request = cri::ImageStatusRequest { image: Some(image_spec(spec)), verbose: false };

@@ -16,7 +16,7 @@ pub struct CriImages {
 }
 
 impl CriImages {
-    /// The images behind `connection`: the runtime's own, or another if `imageServiceEndpoint` says so (CRI-01).
+    /// The images behind `connection`: the runtime's own, or those of `imageServiceEndpoint` (CRI-01).
     pub fn new(connection: Connection) -> Self {
         Self { connection }
     }

@@ -1,4 +1,4 @@
-//! A full look at one pod: `PodSandboxStatus` and `ContainerStatus` of all that the lists show of it (PLEG-02).
+//! A full look at one pod: `PodSandboxStatus` and `ContainerStatus` of everything that the lists show of it (PLEG-02).
 
 use std::cmp::Reverse;
 
@@ -15,15 +15,15 @@ use crate::from_wire::{container_name, container_observation, pod_of, sandbox_ob
 use crate::list;
 use crate::metrics::Operation;
 
-/// How many statuses are asked for at once: enough to hide the latency, too few for a pod with hundreds of dead
-/// containers to crowd out the others.
+/// Concurrent status calls: enough to hide the latency, few enough that a pod with hundreds of dead containers does not
+/// crowd out others.
 const AT_ONCE: usize = 8;
 
 pub(crate) async fn inspect(connection: &Connection, uid: &PodUid, at: Instant) -> Result<PodObservation, RpcError> {
     let (sandboxes, containers) =
         tokio::try_join!(list::sandboxes(connection, Some(uid)), list::containers(connection, Some(uid)))?;
 
-    // A runtime may take the selector lightly, and a label is cheap to read.
+    // A runtime may ignore the selector, so the label is checked too.
     let of_this_pod = |pod: &PodRef| pod.uid == *uid;
     let sandboxes: Vec<_> = sandboxes
         .into_iter()
@@ -48,7 +48,8 @@ pub(crate) async fn inspect(connection: &Connection, uid: &PodUid, at: Instant) 
         tokio::try_join!(sandboxes.try_collect::<Vec<_>>(), containers.try_collect::<Vec<_>>())?;
     let mut sandboxes: Vec<_> = sandboxes.into_iter().flatten().collect();
     let mut containers: Vec<_> = containers.into_iter().flatten().collect();
-    // Newest first; equal times are told apart by what counts up, then by id, so that the order is always the same.
+    // Newest first. Equal times are ordered by the attempt or restart count, then by id, so that the order is
+    // deterministic.
     sandboxes.sort_by(|a, b| newest_sandbox(a).cmp(&newest_sandbox(b)));
     containers.sort_by(|a, b| newest_container(a).cmp(&newest_container(b)));
     Ok(PodObservation { pod, sandboxes, containers, at })
@@ -62,7 +63,7 @@ fn newest_container(seen: &ContainerObservation) -> impl Ord + '_ {
     (Reverse(seen.created_at), Reverse(seen.marks.restart_count), &seen.id)
 }
 
-/// `None` if it has been removed since it was listed.
+/// `None` if the sandbox was removed since it was listed.
 async fn sandbox_status(connection: &Connection, id: String) -> Result<Option<SandboxObservation>, RpcError> {
     let operation = Operation::PodSandboxStatus;
     let mut client = connection.runtime(operation);
@@ -78,7 +79,7 @@ async fn sandbox_status(connection: &Connection, id: String) -> Result<Option<Sa
     sandbox_observation(status).map(Some)
 }
 
-/// `None` if it has been removed since it was listed.
+/// `None` if the container was removed since it was listed.
 async fn container_status(
     connection: &Connection,
     id: String,

@@ -1,9 +1,9 @@
-//! Calls that are carried to their end by the runtime when this process dies.
+//! Calls that the runtime finishes when this process dies.
 //!
-//! A runtime gives a call up when the connection it came on is closed, and a connection is closed when the last
-//! descriptor of it is. Calls that change something therefore go over a connection of which the port
-//! [`SocketHolder`] has a duplicate. The holder also learns how long the calls in flight may last, so that it knows how
-//! long to keep the duplicates after our end (ADR 13).
+//! A runtime cancels a call when its connection is closed, and a connection is closed with its last descriptor.
+//! Mutating calls therefore go over a connection of which the port [`SocketHolder`] has a duplicate. The holder also
+//! learns how long the calls in flight may last, so that it knows how long to keep the duplicates after our end (ADR
+//! 13).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,10 +21,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
 /// The longest that a call outlives this process. Only a pull (no deadline) and a stop with a long grace period last
-/// longer; the next agent has repeated both long before, and the runtime loses nothing of them by then.
+/// longer; the next agent has repeated both long before, and cancelling them then does no harm.
 const LONGEST_HOLD: Duration = Duration::from_secs(600);
 
-/// Whether this process is about to end in good order. From then on nothing is written to a kept connection, so that
+/// Whether this process is about to exit in good order. From then on nothing is written to a kept connection, so that
 /// dropping the future of a call does not cancel the call in the runtime.
 #[derive(Clone, Debug, Default)]
 pub struct HandOver {
@@ -32,7 +32,7 @@ pub struct HandOver {
 }
 
 impl HandOver {
-    /// Leaves the calls in flight to the runtime and to the holder. To be called before any task is cancelled.
+    /// Leaves the calls in flight to the runtime and to the holder. Must be called before any task is cancelled.
     pub fn begin(&self) {
         self.begun.store(true, Ordering::Relaxed);
     }
@@ -42,7 +42,7 @@ impl HandOver {
     }
 }
 
-/// The calls in flight that outlive this process. One of these serves the runtime and its images.
+/// The calls in flight that outlive this process. One value serves the runtime and its images.
 pub struct KeptCalls {
     holder: Arc<dyn SocketHolder>,
     hand_over: HandOver,
@@ -51,26 +51,27 @@ pub struct KeptCalls {
 
 #[derive(Default)]
 struct InFlight {
-    /// How long calls may last, and how many of them there are.
+    /// Number of calls by their deadline.
     lasting: BTreeMap<Duration, usize>,
-    /// What the holder was last sent.
+    /// The time last sent to the holder.
     sent: Duration,
 }
 
 impl KeptCalls {
-    /// Calls whose connections `holder` keeps.
+    /// Calls whose connections `holder` keeps open.
     pub fn new(holder: Arc<dyn SocketHolder>, hand_over: HandOver) -> Self {
         Self { holder, hand_over, in_flight: Mutex::default() }
     }
 
-    /// Counts a call that may last until `deadline` until the answer is dropped. The holder knows of it before it is sent.
+    /// Counts a call with this deadline until the returned value is dropped. The holder is informed before the call is
+    /// sent.
     pub(crate) fn begin(self: &Arc<Self>, deadline: Option<Duration>) -> KeptCall {
         let lasts = deadline.unwrap_or(LONGEST_HOLD).min(LONGEST_HOLD);
         self.change(|lasting| *lasting.entry(lasts).or_default() += 1);
         KeptCall { calls: Arc::clone(self), lasts }
     }
 
-    /// Has the holder keep a connection that was just made.
+    /// Sends the holder a duplicate of a new connection.
     pub(crate) fn keep(self: &Arc<Self>, stream: UnixStream) -> KeptStream {
         self.holder.hold(stream.as_fd());
         KeptStream { stream, hand_over: Some(self.hand_over.clone()) }
@@ -95,7 +96,7 @@ pub(crate) struct KeptCall {
 
 impl Drop for KeptCall {
     fn drop(&mut self) {
-        // A call that is dropped during the hand-over goes on in the runtime.
+        // A call dropped during the hand-over continues in the runtime.
         if self.calls.hand_over.has_begun() {
             return;
         }
@@ -130,13 +131,13 @@ impl KeptStream {
 }
 
 impl Drop for KeptStream {
-    /// Closing our descriptor alone would not end the connection: the holder's duplicate keeps it open.
+    /// Closing our descriptor would not end the connection: the holder's duplicate keeps it open.
     fn drop(&mut self) {
         if self.hand_over.is_none() || self.is_handed_over() {
             return;
         }
         if let Ok(duplicate) = self.stream.as_fd().try_clone_to_owned() {
-            // Fails only if the runtime has closed it, which is as good.
+            // Fails only if the runtime has closed the connection, which is as good.
             let _closed = StdStream::from(duplicate).shutdown(Shutdown::Both);
         }
     }
@@ -151,7 +152,7 @@ impl AsyncRead for KeptStream {
 impl AsyncWrite for KeptStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if self.is_handed_over() {
-            // Never woken again: this process ends.
+            // Never woken again: this process is exiting.
             return Poll::Pending;
         }
         Pin::new(&mut self.stream).poll_write(cx, buf)

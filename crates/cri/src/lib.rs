@@ -1,10 +1,10 @@
 //! The container runtime behind CRI v1: containerd, CRI-O.
 //!
-//! [`CriRuntime`] and [`CriImages`] implement the engine's ports over gRPC on a Unix socket. This crate puts `core`'s
-//! configurations on the wire (`to_wire`), turns answers into `core`'s observations (`from_wire`) and failures into
-//! [`RpcError`](rubelet_engine::ports::RpcError)s. It decides nothing, retries nothing and logs no failure: a caller
-//! gets each one. What it does own is the connection: every call has a deadline, and a runtime that went away is dialled
-//! again, no faster than a growing pause allows.
+//! [`CriRuntime`] and [`CriImages`] implement the engine's ports over gRPC on a Unix socket. This crate converts
+//! `core`'s configurations to messages (`to_wire`), answers to `core`'s observations (`from_wire`) and failures to
+//! [`RpcError`](rubelet_engine::ports::RpcError)s. It decides nothing, retries nothing and logs no failure: every error
+//! is returned to the caller. It owns the connection: every call has a deadline, and a lost connection is dialled again
+//! with a growing pause.
 //!
 //! One verb of the protocol per file; `runtime.rs` and `images.rs` tie them to the ports.
 
@@ -20,7 +20,6 @@ mod endpoint;
 mod error;
 mod exec_answer;
 mod exec_sync;
-mod first_words;
 mod from_wire;
 mod hints;
 mod image_fs_info;
@@ -34,6 +33,7 @@ mod kept;
 mod list;
 mod log_reopen;
 mod metrics;
+mod preface;
 mod runtime;
 mod runtime_config_update;
 mod sandbox_remove;

@@ -12,8 +12,8 @@ use crate::connection::{Connection, collect};
 use crate::from_wire::pod_summaries;
 use crate::metrics::Operation;
 
-/// Every pod of ours. The two lists are not one snapshot: a pod that changes between them looks odd once, and an event
-/// or the next list puts it right.
+/// Every pod of ours. The two lists are not one snapshot: a pod that changes between them may look inconsistent once,
+/// and an event or the next list corrects it.
 pub(crate) async fn list(connection: &Connection) -> Result<Vec<PodSummary>, RpcError> {
     let (sandboxes, containers) = tokio::try_join!(sandboxes(connection, None), containers(connection, None))?;
     Ok(pod_summaries(sandboxes, containers))

@@ -1,5 +1,5 @@
-//! Counts of the calls made to the runtime, kept in plain atomics. Whoever serves `/metrics` reads a [snapshot] and
-//! gives it upstream's names: `kubelet_runtime_operations_total`, `kubelet_runtime_operations_errors_total` and
+//! Metrics of the calls to the runtime, in plain atomics. The `/metrics` handler reads a [snapshot] and gives it
+//! upstream's names: `kubelet_runtime_operations_total`, `kubelet_runtime_operations_errors_total` and
 //! `kubelet_runtime_operations_duration_seconds`, each by `operation_type` (CRI-04).
 //!
 //! [snapshot]: OperationMetrics::snapshot
@@ -56,8 +56,8 @@ operations! {
 }
 
 impl Operation {
-    /// The call leaves something behind in the runtime, so that one cut off halfway matters.
-    pub(crate) const fn changes_something(self) -> bool {
+    /// The call changes the runtime's state, so that interrupting it halfway matters.
+    pub(crate) const fn is_mutating(self) -> bool {
         match self {
             Self::UpdateRuntimeConfig
             | Self::RunPodSandbox
@@ -72,7 +72,7 @@ impl Operation {
             | Self::ReopenContainerLog
             | Self::PullImage
             | Self::RemoveImage => true,
-            // A command in a container ends with the agent that waits for its answer: the next agent runs it again.
+            // A command in a container ends with the agent that waits for its result: the next agent runs it again.
             Self::ExecSync
             | Self::Exec
             | Self::Attach
@@ -92,7 +92,7 @@ impl Operation {
     }
 }
 
-/// Upper bounds of the duration buckets in microseconds: 5 ms, then 2.5 times the one before, 14 of them.
+/// Upper bounds of the duration buckets in microseconds: 14 of them, from 5 ms on by a factor of 2.5.
 /// upstream: metrics.go RuntimeOperationsDuration (v1.36)
 pub const BUCKETS_MICROS: [u64; 14] = [
     5_000,
@@ -111,7 +111,7 @@ pub const BUCKETS_MICROS: [u64; 14] = [
     745_058_060,
 ];
 
-/// What has been asked of the runtime since start. One of these serves both the runtime and its images.
+/// Counts since start. One value serves both the runtime and its images.
 #[derive(Debug, Default)]
 pub struct OperationMetrics {
     counters: [Counters; Operation::ALL.len()],
@@ -122,7 +122,7 @@ struct Counters {
     total: AtomicU64,
     errors: AtomicU64,
     micros: AtomicU64,
-    /// Not cumulative; the last one holds what no bound holds.
+    /// Not cumulative; the last bucket has no upper bound.
     buckets: [AtomicU64; BUCKETS_MICROS.len() + 1],
 }
 
@@ -131,14 +131,13 @@ struct Counters {
 pub struct OperationCounts {
     /// The value of `operation_type`.
     pub operation: &'static str,
-    /// Calls that came to an end.
+    /// Finished calls.
     pub total: u64,
-    /// Those that ended in an error, "not found" of a stop or removal among them.
+    /// Failed calls, including "not found" from a stop or a removal.
     pub errors: u64,
-    /// How long they took together.
+    /// Total duration.
     pub duration: Duration,
-    /// How many took no longer than the bound in [`BUCKETS_MICROS`] (and longer than the one before); the last is the
-    /// rest.
+    /// Calls per bucket of [`BUCKETS_MICROS`], not cumulative; the last one has no upper bound.
     pub buckets: [u64; BUCKETS_MICROS.len() + 1],
 }
 
@@ -156,7 +155,7 @@ impl OperationMetrics {
     pub(crate) fn record(&self, operation: Operation, took: Duration, failed: bool) {
         let Some(counters) = self.counters.get(operation as usize) else { return };
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        // Apart from the line with the request's body, so that `--vmodule=metrics=6` tells times alone.
+        // In a separate line from the request's body, so that `--vmodule=metrics=6` logs durations alone.
         tracing::trace!(operation = operation.as_str(), micros, failed, "The runtime answered");
         let bucket = BUCKETS_MICROS.partition_point(|bound| *bound < micros);
         counters.total.fetch_add(1, Ordering::Relaxed);

@@ -29,7 +29,7 @@ pub struct CriRuntime {
 }
 
 impl CriRuntime {
-    /// The runtime behind `connection`. Nothing is asked of it yet.
+    /// The runtime behind `connection`. No call is made yet.
     pub fn new(connection: Connection) -> Self {
         Self { connection, version: VersionCache::default() }
     }

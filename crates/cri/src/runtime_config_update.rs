@@ -1,4 +1,4 @@
-//! `UpdateRuntimeConfig`: which addresses pods have (NODE-16).
+//! `UpdateRuntimeConfig`: the address range of the node's pods (NODE-16).
 
 use rubelet_engine::ports::RpcError;
 use rubelet_proto::cri;

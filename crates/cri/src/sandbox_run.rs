@@ -10,7 +10,7 @@ use crate::error::garbage;
 use crate::metrics::Operation;
 use crate::to_wire::sandbox_config;
 
-/// Network plugins are slow, so it gets twice the time of other calls (CRI-02).
+/// Network plugins are slow, so the call gets twice the usual deadline (CRI-02).
 const TIMES_TIMEOUT: u32 = 2;
 
 pub(crate) async fn run_sandbox(connection: &Connection, config: &SandboxConfig) -> Result<SandboxId, RpcError> {

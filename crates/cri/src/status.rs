@@ -1,4 +1,4 @@
-//! `Status`: how the runtime and its network fare.
+//! `Status`: the conditions of the runtime and its network.
 
 use rubelet_core::launch::HandlerFeatures;
 use rubelet_engine::ports::{ReadyCondition, RpcError, RuntimeStatus};

@@ -1,4 +1,4 @@
-//! `Exec`, `Attach`, `PortForward`: each answers with the address of a streaming server.
+//! `Exec`, `Attach`, `PortForward`: each returns the URL of a streaming server.
 //! upstream: cri-client/pkg/remote_runtime.go Exec, Attach, PortForward (v1.36)
 
 use rubelet_core::id::{ContainerId, SandboxId};
@@ -42,9 +42,5 @@ pub(crate) async fn port_forward(connection: &Connection, id: &SandboxId, ports:
 }
 
 fn session(operation: Operation, url: String) -> Result<Session, RpcError> {
-    if url.is_empty() {
-        Err(garbage(operation, "the runtime gave no address to connect to"))
-    } else {
-        Ok(Session::Url(url))
-    }
+    if url.is_empty() { Err(garbage(operation, "the runtime returned no URL")) } else { Ok(Session::Url(url)) }
 }

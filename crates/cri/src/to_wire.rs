@@ -12,7 +12,7 @@ pub(crate) use image::{auth_config, image_spec};
 pub(crate) use linux::linux_resources;
 pub(crate) use sandbox::sandbox_config;
 
-/// The protocol counts in whole seconds, and 0 has a meaning of its own: a part of a second counts as a whole one.
+/// The protocol counts in whole seconds, and 0 has a special meaning: a fraction is rounded up.
 pub(crate) fn whole_seconds(duration: Duration) -> i64 {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     i64::try_from(seconds).unwrap_or(i64::MAX)

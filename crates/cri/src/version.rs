@@ -1,4 +1,4 @@
-//! `Version`: who answers, and whether we understand each other.
+//! `Version`: the runtime's name and version, and whether its API version is supported.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::metrics::Operation;
 /// The kubelet's own runtime API version, which a runtime must repeat (CRI-01).
 #[doc(alias = "kubeRuntimeAPIVersion")]
 const API_VERSION: &str = "0.1.0";
-/// How long an answer is good for: a version changes only with a restart of the runtime (CRI-04).
+/// How long an answer is cached: a version changes only with a restart of the runtime (CRI-04).
 #[doc(alias = "versionCacheTTL")]
 const KEPT: Duration = Duration::from_secs(60);
 
-/// The last answer and when it came.
+/// The last answer and its time.
 #[derive(Default)]
 pub(crate) struct VersionCache {
     last: Mutex<Option<(Instant, RuntimeVersion)>>,
@@ -45,7 +45,7 @@ async fn version(connection: &Connection) -> Result<RuntimeVersion, RpcError> {
     let answer = connection
         .call(operation, Some(connection.timeout()), request, |request| async move { client.version(request).await })
         .await
-        .map_err(say_what_is_missing)?;
+        .map_err(explain_unimplemented)?;
     let fields = [
         (&answer.version, "version"),
         (&answer.runtime_name, "runtime name"),
@@ -67,8 +67,8 @@ async fn version(connection: &Connection) -> Result<RuntimeVersion, RpcError> {
     })
 }
 
-/// A containerd whose CRI plugin is off answers like this, and "unknown service" helps nobody.
-fn say_what_is_missing(err: RpcError) -> RpcError {
+/// A containerd whose CRI plugin is disabled answers "unknown service"; the error names the likely cause.
+fn explain_unimplemented(err: RpcError) -> RpcError {
     if err.kind != RpcErrorKind::Unimplemented {
         return err;
     }

@@ -1,7 +1,8 @@
-//! Paths below a directory in which containers or manifests have a say.
+//! Path resolution below a directory in which containers or manifests choose names.
 //!
-//! A path as text is a promise that anyone with a write permission can break between two calls. Here a step is a name
-//! below an open directory: the kernel resolves it once, without links (`openat2`), and what was opened is what is used.
+//! A path given as text can change its meaning between two calls for anyone with write permission. Here a step is a
+//! name below an open directory: the kernel resolves it once, without links (`openat2`), and the opened file is the one
+//! that is used.
 
 use std::fs::File;
 use std::io;
@@ -15,14 +16,14 @@ use rustix::io::Errno;
 /// Longest name that Linux file systems take.
 const NAME_MAX: usize = 255;
 
-/// Tries of a resolution that raced with a rename (`EAGAIN`). The kernel gives up quickly, and so do we: the pod's next
-/// sync comes again.
+/// Tries of a resolution that raced with a rename (`EAGAIN`). The kernel fails quickly, and the pod's next sync tries
+/// again.
 const RESOLVE_TRIES: usize = 32;
 
-/// Neither a link nor a step upwards is ever taken.
+/// Neither a link nor a step upwards is ever followed.
 const STRICT: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-/// The text as one name in a directory: a UID or a container name from a manifest must not become a path.
+/// Checks that the text is a single file name: a UID or a container name from a manifest must not become a path.
 pub(crate) fn name(text: &str) -> io::Result<&str> {
     let bad = text.is_empty() || text == "." || text == ".." || text.len() > NAME_MAX || text.contains(['/', '\0']);
     if bad {
@@ -31,7 +32,7 @@ pub(crate) fn name(text: &str) -> io::Result<&str> {
     Ok(text)
 }
 
-/// Opens a directory that the administrator named: links are his to use.
+/// Opens a directory that the administrator configured: links in its path are followed.
 pub(crate) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
@@ -47,7 +48,7 @@ pub(crate) fn open_dir_same_mount(at: impl AsFd, name: impl rustix::path::Arg + 
     resolve(at, name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), STRICT | ResolveFlags::NO_XDEV)
 }
 
-/// A handle on whatever is called `name` in `at`, without opening it: good for `stat`, `chmod` and mounts only.
+/// A handle on the file called `name` in `at`, without opening it: good for `stat`, `chmod` and mounts only.
 pub(crate) fn handle(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
     resolve(
         at,
@@ -58,21 +59,21 @@ pub(crate) fn handle(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Resu
     )
 }
 
-/// Whether something is at `path` below `at`, found without following a link and without entering a mount. What cannot
-/// be reached so counts as there, except where the way to it is missing.
+/// Whether a file exists at `path` below `at`, found without following a link or entering a mount. If that cannot be
+/// determined the file counts as existing, unless a directory on the way to it is missing.
 pub(crate) fn is_there(at: impl AsFd, path: &Path) -> bool {
     let how = STRICT | ResolveFlags::NO_XDEV;
     let found = resolve(at, path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty(), how);
     !matches!(found, Err(Errno::NOENT | Errno::NOTDIR))
 }
 
-/// A handle on whatever `path` leads to below `at`. Links are followed as long as they stay below it: a volume may hold
-/// links of its own (every configMap does), and the kernel refuses each step that would leave.
+/// A handle on the file that `path` leads to below `at`. Links are followed as long as they stay below `at`: a volume
+/// may contain links (every configMap does), and the kernel refuses each step that would leave.
 pub(crate) fn handle_inside(at: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     resolve(at, path, OFlags::PATH, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
 }
 
-/// Opens the regular file `path` below `at`; anything else there, a FIFO above all, is an error and blocks nobody.
+/// Opens the regular file `path` below `at`. Any other type, a FIFO above all, is an error and does not block.
 pub(crate) fn open_file(at: impl AsFd, path: &str, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
     // A mode may only be given together with O_CREAT.
@@ -84,15 +85,14 @@ pub(crate) fn open_file(at: impl AsFd, path: &str, flags: OFlags) -> io::Result<
     Ok(File::from(fd))
 }
 
-/// The directory called `name` in `at`, made if it is missing. Its mode is `mode` exactly, whatever the umask.
+/// The directory called `name` in `at`, made if it is missing. Its mode is exactly `mode`, whatever the umask.
 pub(crate) fn ensure_dir(at: impl AsFd, text: &str, mode: u32) -> io::Result<OwnedFd> {
     let (dir, _) = make_or_open(at, text, mode)?;
     set_mode(&dir, Mode::from_raw_mode(mode))?;
     Ok(dir)
 }
 
-/// The directory called `name` in `at`, made with `mode` if it is missing. One that is there keeps the mode that an
-/// administrator gave it.
+/// The directory called `name` in `at`, made with `mode` if it is missing. An existing directory keeps its mode.
 pub(crate) fn ensure_dir_keeping_mode(at: impl AsFd, text: &str, mode: u32) -> io::Result<OwnedFd> {
     let (dir, made) = make_or_open(at, text, mode)?;
     if made {
@@ -111,7 +111,7 @@ fn make_or_open(at: impl AsFd, text: &str, mode: u32) -> io::Result<(OwnedFd, bo
     Ok((open_dir(at, text)?, made))
 }
 
-/// Sets the mode of what is open, if it has another.
+/// Sets the mode of the open file, if it has another.
 pub(crate) fn set_mode(file: impl AsFd, mode: Mode) -> io::Result<()> {
     let now = Mode::from_raw_mode(rustix::fs::fstat(file.as_fd())?.st_mode);
     if now != mode {
@@ -120,7 +120,7 @@ pub(crate) fn set_mode(file: impl AsFd, mode: Mode) -> io::Result<()> {
     Ok(())
 }
 
-/// Turns an error into one that says what was tried and where.
+/// Wraps an error with the operation and the path.
 pub(crate) fn failed<E: Into<io::Error>>(
     action: &'static str,
     path: impl Into<PathBuf>,
@@ -205,7 +205,10 @@ mod tests {
     fn a_mount_is_not_entered_where_that_is_asked_for() {
         let root = open_root(Path::new("/")).unwrap();
         assert_eq!(open_dir_same_mount(&root, "proc").unwrap_err(), Errno::XDEV);
-        assert!(is_there(&root, Path::new("proc/no-such-process")), "not looked at, so not known to be missing");
+        assert!(
+            is_there(&root, Path::new("proc/no-such-process")),
+            "the mount is not entered, so the file is not known to be missing"
+        );
         let proc = open_root(Path::new("/proc")).unwrap();
         assert!(open_dir_same_mount(&proc, "sys").is_ok());
         assert!(is_there(&proc, Path::new("sys/kernel")));

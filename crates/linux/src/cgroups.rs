@@ -1,7 +1,7 @@
 //! The cgroup trees: one per controller (v1) or one for all (v2), written directly (the cgroupfs driver).
 //!
-//! A [`CgroupPath`] counts from the root of a tree; if the node has a `cgroupRoot` its names come first. What is written
-//! into a cgroup is decided in `core::qos`; here only the files' names and scales differ (CG-05).
+//! A [`CgroupPath`] counts from the root of a tree, below the node's `cgroupRoot` if it has one. `core::qos` decides
+//! the values of a cgroup; this module knows the names and scales of the files (CG-05).
 
 mod destroy;
 mod layout;
@@ -20,10 +20,10 @@ use rubelet_engine::ports::{CgroupError, CgroupVersion, Cgroups};
 pub use self::layout::{Hierarchy, Layout};
 use crate::beneath;
 
-/// Controllers that pods cannot do without, on v2 (CG-04). `hugetlb` is used where it exists.
+/// Controllers that pods need on v2 (CG-04). `hugetlb` is used where it exists.
 const NEEDED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
-/// v1 accounts CPU time in a controller of its own.
+/// v1 accounts CPU time in a separate controller.
 const NEEDED_V1: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
 
 /// The host's cgroups.
@@ -40,8 +40,8 @@ struct Inner {
 }
 
 impl KernelCgroups {
-    /// Cgroups in `layout`, spelt as `tree`'s driver does. The systemd driver's can be found and removed; making them is
-    /// systemd's work.
+    /// Cgroups in `layout`, named as the driver of `tree` names them. Cgroups of the systemd driver can be found and
+    /// removed; systemd makes them.
     pub fn new(layout: Layout, tree: CgroupTree) -> Self {
         Self { inner: Arc::new(Inner { layout, tree }) }
     }
@@ -67,18 +67,18 @@ impl Cgroups for KernelCgroups {
     }
 
     async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError> {
-        let spelt = self.inner.spell(path)?;
-        destroy::destroy(Arc::clone(&self.inner), spelt).await
+        let rel_path = self.inner.rel_path(path)?;
+        destroy::destroy(Arc::clone(&self.inner), rel_path).await
     }
 
     async fn memory_used(&self, path: &CgroupPath, container: Option<&ContainerId>) -> Result<u64, CgroupError> {
-        let spelt = self.inner.spell(path)?;
-        let spelt = match container.map(|id| beneath::name(id.as_str())).transpose() {
-            Ok(child) => child.map_or_else(|| spelt.clone(), |name| spelt.join(name)),
+        let rel_path = self.inner.rel_path(path)?;
+        let rel_path = match container.map(|id| beneath::name(id.as_str())).transpose() {
+            Ok(child) => child.map_or_else(|| rel_path.clone(), |name| rel_path.join(name)),
             Err(err) => return Err(error("read", path.cgroupfs())(err)),
         };
         let inner = Arc::clone(&self.inner);
-        CGROUPS.run(&path.cgroupfs(), move || inner.memory_used(&spelt)).await
+        CGROUPS.run(&path.cgroupfs(), move || inner.memory_used(&rel_path)).await
     }
 
     async fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
@@ -88,7 +88,7 @@ impl Cgroups for KernelCgroups {
 }
 
 impl Inner {
-    fn memory_used(&self, spelt: &Path) -> Result<u64, CgroupError> {
+    fn memory_used(&self, rel_path: &Path) -> Result<u64, CgroupError> {
         let (tree, file) = match self.layout.version() {
             CgroupVersion::V1 => {
                 let tree = self.layout.own_trees().find(|tree| tree.controllers.contains("memory"));
@@ -96,7 +96,7 @@ impl Inner {
             }
             CgroupVersion::V2 => (self.layout.unified(), "memory.current"),
         };
-        let path = tree.ok_or_else(|| missing("memory"))?.root.join(spelt).join(file);
+        let path = tree.ok_or_else(|| missing("memory"))?.root.join(rel_path).join(file);
         let number = |text: String| text.trim().parse().map_err(|err| io::Error::new(io::ErrorKind::InvalidData, err));
         let read = std::fs::read_to_string(&path).and_then(number);
         read.map_err(error("read", path.display().to_string()))
@@ -107,36 +107,36 @@ impl Inner {
             let unsupported = io::Error::new(io::ErrorKind::Unsupported, "the systemd driver is not there yet");
             return Err(error("make", path.cgroupfs())(unsupported));
         }
-        let spelt = self.spell(path)?;
+        let rel_path = self.rel_path(path)?;
         match self.layout.version() {
             CgroupVersion::V1 => {
-                self.make_v1(&spelt)?;
-                values::write_v1(&self.layout, &spelt, values)
+                self.make_v1(&rel_path)?;
+                values::write_v1(&self.layout, &rel_path, values)
             }
             CgroupVersion::V2 => {
-                let dir = self.make_v2(&spelt)?;
+                let dir = self.make_v2(&rel_path)?;
                 values::write_v2(&dir, values)
             }
         }
     }
 
-    fn make_v1(&self, spelt: &Path) -> Result<(), CgroupError> {
+    fn make_v1(&self, rel_path: &Path) -> Result<(), CgroupError> {
         for tree in self.layout.own_trees() {
-            let dir = tree.root.join(spelt);
+            let dir = tree.root.join(rel_path);
             std::fs::create_dir_all(&dir).map_err(error("make", dir.display().to_string()))?;
             if tree.controllers.contains("cpuset") {
-                inherit_cpuset(&tree.root, spelt)?;
+                inherit_cpuset(&tree.root, rel_path)?;
             }
         }
         Ok(())
     }
 
-    /// On the way down each cgroup hands all its controllers on to its children.
+    /// On the way down each cgroup delegates all its controllers to its children.
     /// upstream: opencontainers/cgroups fs2 CreateCgroupPath, as of v1.36
-    fn make_v2(&self, spelt: &Path) -> Result<PathBuf, CgroupError> {
+    fn make_v2(&self, rel_path: &Path) -> Result<PathBuf, CgroupError> {
         let tree = self.layout.unified().ok_or_else(|| missing("cgroup2"))?;
         let mut dir = tree.root.clone();
-        for name in spelt {
+        for name in rel_path {
             enable_controllers(&dir);
             dir.push(name);
             match std::fs::create_dir(&dir) {
@@ -152,7 +152,7 @@ impl Inner {
         }
     }
 
-    /// A pod that has a cgroup in any tree is found: what a failed removal left is removed by the next.
+    /// A pod that has a cgroup in any tree is listed, so that leftovers of a failed removal are removed next time.
     /// upstream: pod_container_manager_linux.go GetAllPodsFromCgroups (v1.36)
     fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
         let mut found = std::collections::BTreeMap::new();
@@ -161,9 +161,9 @@ impl Inner {
             if level.names().is_empty() {
                 continue;
             }
-            let spelt = self.spell(&level)?;
+            let rel_path = self.rel_path(&level)?;
             for tree in self.layout.trees() {
-                let dir = tree.root.join(&spelt);
+                let dir = tree.root.join(&rel_path);
                 let names = dir_names(&dir).map_err(error("list", dir.display().to_string()))?;
                 found.extend(names.iter().filter_map(|name| self.tree.pod_at(class, name)));
             }
@@ -171,9 +171,9 @@ impl Inner {
         Ok(found.into_iter().collect())
     }
 
-    /// The path on disk, relative to the root of a tree. A name that would lead elsewhere, or no name at all, is
-    /// refused: a UID may come from a manifest, and the root itself is nobody's to make or destroy.
-    fn spell(&self, path: &CgroupPath) -> Result<PathBuf, CgroupError> {
+    /// The path on disk, relative to the root of a tree. An empty path, or a name that would lead elsewhere, is
+    /// refused: a UID may come from a manifest, and the root cgroup must be neither made nor destroyed.
+    fn rel_path(&self, path: &CgroupPath) -> Result<PathBuf, CgroupError> {
         let refuse = |err| error("spell", path.cgroupfs())(err);
         if path.names().is_empty() {
             return Err(refuse(io::Error::new(io::ErrorKind::InvalidInput, "the root is not a cgroup of ours")));
@@ -183,10 +183,11 @@ impl Inner {
     }
 }
 
-/// A new v1 cpuset has no CPUs and no memory, and no process can enter it: it gets its parent's, from the top down.
-fn inherit_cpuset(root: &Path, spelt: &Path) -> Result<(), CgroupError> {
+/// A new v1 cpuset has no CPUs and no memory nodes, and no process can enter it: it inherits its parent's, from the top
+/// down.
+fn inherit_cpuset(root: &Path, rel_path: &Path) -> Result<(), CgroupError> {
     let mut dir = root.to_path_buf();
-    for name in spelt {
+    for name in rel_path {
         let parent = dir.clone();
         dir.push(name);
         for file in ["cpuset.cpus", "cpuset.mems"] {
@@ -199,7 +200,7 @@ fn inherit_cpuset(root: &Path, spelt: &Path) -> Result<(), CgroupError> {
     Ok(())
 }
 
-/// All at once, or one by one if the kernel refuses some. What is really needed is checked further down.
+/// Enables all controllers at once, or one by one if the kernel refuses some. The caller checks those that are needed.
 fn enable_controllers(dir: &Path) {
     let (Ok(can), Ok(does)) = (layout::v2_controllers(dir), layout::v2_subtree(dir)) else { return };
     let wanted: Vec<_> = can.difference(&does).map(|name| format!("+{name}")).collect();
@@ -208,7 +209,7 @@ fn enable_controllers(dir: &Path) {
     }
     for one in wanted {
         if let Err(err) = values::write(dir, layout::SUBTREE_CONTROL, &one) {
-            tracing::debug!(controller = one, dir = %dir.display(), err = %err, "Controller cannot be handed on");
+            tracing::debug!(controller = one, dir = %dir.display(), err = %err, "Controller is not delegated");
         }
     }
 }

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::beneath::{self, failed};
 
-/// The largest that is read: a thousand pods take a few hundred kilobytes.
+/// The largest checkpoint that is read: a thousand pods take a few hundred kilobytes.
 const LARGEST: u64 = 64 << 20;
 
 /// Checkpoints below one root directory.
@@ -21,7 +21,7 @@ pub struct RootCheckpoints {
 }
 
 impl RootCheckpoints {
-    /// Those below `root`, which must exist.
+    /// Checkpoints below `root`, which must exist.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into().into() }
     }
@@ -52,7 +52,7 @@ fn read(root: &Path, name: &str) -> io::Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Written beside it, synced, renamed: a crash leaves the old one or the new one.
+/// Written to a temporary file, synced, renamed: a crash leaves the old content or the new content.
 fn write(root: &Path, name: &str, text: &str) -> io::Result<()> {
     let dir = beneath::open_root(root)?;
     let new = format!(".{name}.new");
@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(checkpoints.read("state").await.expect("readable").as_deref(), Some(text));
         }
         std::fs::write(dir.path().join(".state.new"), "left by a crash").expect("writable");
-        checkpoints.write("state", "again").await.expect("what a crash left is in nobody's way");
+        checkpoints.write("state", "again").await.expect("a leftover temporary file is replaced");
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
     }
 }

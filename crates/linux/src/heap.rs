@@ -1,7 +1,7 @@
 //! The memory of this process.
 //!
-//! A hundred pods that start together need a few MiB for a moment. The C library keeps what was freed, in one arena per
-//! thread, in case it is wanted again; on a small node others want it more.
+//! A hundred pods that start together need a few MiB for a moment. The C library keeps freed memory, in one arena per
+//! thread, for later allocations; on a small node other processes need it more.
 
 use async_trait::async_trait;
 use rubelet_engine::blocking::HOST;
@@ -12,18 +12,19 @@ use rubelet_engine::ports::OwnMemory;
 pub struct Heap;
 
 impl Heap {
-    /// Sets how the heap behaves from now on. To be called before there is a second thread.
+    /// Configures the heap. To be called before there is a second thread.
     ///
-    /// Threads share one arena: all but one of them only wait for the disk. Large blocks are pages of their own, which
-    /// go back when they are freed; the library would else learn from the first of them to keep the others.
+    /// Threads share one arena: all but one of them only wait for the disk. Large blocks get their own pages, which
+    /// return to the kernel when they are freed; without a fixed threshold the library raises it after the first large
+    /// free and keeps later blocks.
     pub fn frugal() -> Self {
         #[cfg(target_env = "gnu")]
         {
-            /// From here on a block is pages of its own: the library's default, but fixed.
+            /// Blocks from this size on get their own pages: the library's default, but fixed.
             const OWN_PAGES: libc::c_int = 128 << 10;
             #[expect(unsafe_code, reason = "no safe wrapper exists")]
-            // SAFETY: mallopt takes two numbers and touches nothing of ours; it is safe to call at any time, and when it
-            // refuses, the heap stays as it was.
+            // SAFETY: mallopt takes two numbers and touches no memory of ours; it is safe to call at any time, and when
+            // it refuses, the heap stays as it was.
             unsafe {
                 libc::mallopt(libc::M_ARENA_MAX, 1);
                 libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_PAGES);
@@ -32,7 +33,8 @@ impl Heap {
         Self
     }
 
-    /// Bytes between blocks in use, in pages that could not be given back; 0 where the library keeps no such books.
+    /// Free bytes between blocks in use, in pages that could not be returned to the kernel; 0 if the library does not
+    /// count them.
     pub fn holes(&self) -> usize {
         #[cfg(target_env = "gnu")]
         {
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_freed_goes_back_to_the_kernel() {
+    async fn freed_memory_returns_to_the_kernel() {
         let heap = Heap::frugal();
         let blocks: Vec<Vec<u8>> = (0..32_000).map(|_| vec![1_u8; 1000]).collect();
         // The last block stays, so that the heap cannot simply shrink at its end.
@@ -90,7 +92,7 @@ mod tests {
 
     #[cfg(target_env = "gnu")]
     #[test]
-    fn what_was_freed_between_others_is_a_hole() {
+    fn memory_freed_between_live_blocks_is_a_hole() {
         let (kept, freed): (Vec<_>, Vec<_>) = (0..2000).map(|_| (vec![1_u8; 1500], vec![1_u8; 1500])).unzip();
         let before = Heap.holes();
         drop(freed);

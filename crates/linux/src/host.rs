@@ -1,4 +1,4 @@
-//! The machine: its facts, its kernel's settings, and what this process asks of it at start (section 1.1).
+//! The machine: its facts, its kernel settings, and this process's own limits and locks.
 
 pub mod addresses;
 pub mod facts;
@@ -13,7 +13,7 @@ pub mod tunables;
 
 use std::path::PathBuf;
 
-/// Where the kernel shows itself as files. Another place in a test.
+/// Where `/proc` and `/sys` are mounted. A test uses another directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelFiles {
     /// `/proc`

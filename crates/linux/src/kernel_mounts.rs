@@ -1,4 +1,4 @@
-//! The kernel's mounts: its table as text, and mounting by descriptor.
+//! The kernel's mounts: the mount table as text, and mounting by descriptor.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,23 +16,23 @@ use rustix::mount::{
 /// One line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountLine {
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) point: PathBuf,
     /// Type of the file system, such as `cgroup2`.
     pub(crate) fs_type: String,
-    /// What is shared with whom: `shared:1`, `master:2` …
+    /// Propagation: `shared:1`, `master:2` …
     pub(crate) propagation: Vec<String>,
     /// Options of the file system itself; a v1 cgroup mount names its controllers here.
     pub(crate) super_options: Vec<String>,
 }
 
-/// The mounts of this process.
+/// The mount table of this process.
 pub(crate) fn mount_table(proc: &Path) -> io::Result<Vec<MountLine>> {
     let text = std::fs::read(proc.join("self/mountinfo"))?;
     Ok(parse_mountinfo(&text))
 }
 
-/// Lines that are not understood are left out: a new kind of mount is no reason to stop.
+/// Malformed lines are skipped: an unknown kind of mount must not stop the agent.
 pub(crate) fn parse_mountinfo(text: &[u8]) -> Vec<MountLine> {
     text.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
@@ -73,20 +73,21 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether what is open is the root of a mount. The kernel knows without asking a server that may hang.
+/// Whether the open file is the root of a mount. The kernel answers from its own tables, without asking a file server
+/// that may hang.
 pub(crate) fn is_mount_root(file: impl AsFd) -> io::Result<bool> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(file, c"", flags, StatxFlags::empty())?;
     Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
-/// Two descriptors of the same file.
+/// Whether two descriptors refer to the same file.
 pub(crate) fn same_file(one: impl AsFd, other: impl AsFd) -> io::Result<bool> {
     let (one, other) = (rustix::fs::fstat(one)?, rustix::fs::fstat(other)?);
     Ok(one.st_dev == other.st_dev && one.st_ino == other.st_ino)
 }
 
-/// Binds what `source` holds open to what `target` holds open. Neither is looked up again by name.
+/// Bind-mounts the open file `source` on the open file `target`. Neither is looked up again by name.
 pub(crate) fn bind(source: impl AsFd, target: impl AsFd) -> io::Result<()> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(source, c"", flags)?;
@@ -108,10 +109,11 @@ pub(crate) fn mount_new(fs_type: &str, options: &[(&str, Option<String>)], targe
     Ok(move_mount(mount, c"", target, c"", empty_paths())?)
 }
 
-/// Unmounts what is mounted on `name` in the open directory `at`, without following a link. Something that still uses
-/// it does not hold it: it goes away when the last user does.
+/// Unmounts the mount on `name` in the open directory `at`, without following a link. The unmount is lazy: a mount in
+/// use disappears when its last user does.
 pub(crate) fn unmount_at(at: impl AsFd, name: &str) -> io::Result<()> {
-    // There is no umount by descriptor; the directory is reached through ours, which nobody else can move.
+    // There is no umount by descriptor. The path goes through our open directory, so moving that directory does not
+    // redirect it.
     let path = format!("/proc/self/fd/{}/{name}", at.as_fd().as_raw_fd());
     match unmount(&*path, UnmountFlags::NOFOLLOW) {
         Err(Errno::BUSY) => Ok(unmount(&*path, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)?),

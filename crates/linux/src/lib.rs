@@ -1,9 +1,8 @@
-//! What the node's kernel does for us: cgroups, directories, mounts, logs on disk, and the facts of the host.
+//! The adapter to the node's kernel: cgroups, directories, mounts, container logs on disk, and facts about the host.
 //!
-//! Every call that may block runs in a pool of `engine::blocking`: a hung mount costs its pod's share of threads, and
-//! no other pod's. Names and
-//! contents below the root directory come from manifests and containers, so paths there are resolved by descriptor
-//! (see `beneath`), never by text. Nothing here decides what a pod needs.
+//! Every call that may block runs in a pool of `engine::blocking`: a hung mount uses up its pod's share of threads, and
+//! no other pod's. Names and contents below the root directory come from manifests and containers, so paths there are
+//! resolved by descriptor (see `beneath`), never by text. This crate does not decide what a pod needs.
 
 mod beneath;
 pub mod cgroups;

@@ -1,4 +1,4 @@
-//! Container logs on disk: the runtime writes them, we name, link, read the end of, and remove them.
+//! Container logs on disk: the runtime writes them; this module names, links, reads and removes them.
 //!
 //! `<pods>/<namespace>_<name>_<uid>/<container>/<restart count>.log` (LOG-01), and for log shippers a link
 //! `<containers>/<name>_<namespace>_<container>-<id>.log` to it (LOG-02).
@@ -54,7 +54,7 @@ pub struct DiskLogs {
 }
 
 impl DiskLogs {
-    /// Logs in `dirs`, of which the first must exist; the second is made when it is needed.
+    /// Logs in `dirs`. The pod log directory must exist; the directory of links is made when it is needed.
     pub fn new(dirs: LogDirs) -> Self {
         Self { dirs: Arc::new(dirs), watches: Arc::default() }
     }
@@ -96,7 +96,7 @@ impl PodLogs for DiskLogs {
         let (dirs, name) = (Arc::clone(&self.dirs), link_name(pod, container, id));
         LOGS.run(pod.uid.as_str(), move || {
             let path = dirs.containers.join(&name);
-            // A runtime that has written nothing yet, or that writes elsewhere, needs no link (RT-49).
+            // No link if the runtime has written no log yet, or writes it elsewhere (RT-49).
             if !is_there(&dirs.pods, &log).unwrap_or(false) {
                 return Ok(());
             }
@@ -177,21 +177,21 @@ fn pod_dir_name(pod: &PodRef) -> String {
     format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
 }
 
-/// The UID of the pod that a log is of, so that calls for it count with those of its pod.
+/// The UID of a log's pod, so that calls for the log count against the pod's share of threads.
 fn pod_of_log(dirs: &LogDirs, log: &Path) -> String {
     let dir = log.strip_prefix(&dirs.pods).ok().and_then(|inside| inside.iter().next()).and_then(|dir| dir.to_str());
     dir.and_then(pod_of_dir).map(|pod| pod.uid.to_string()).unwrap_or_default()
 }
 
-/// The pod that a log directory belongs to; what is not named like one of ours is nobody's. None of the parts can contain
-/// `_`. upstream: kuberuntime/helpers.go parsePodUIDFromLogsDirectory (v1.36)
+/// The pod that a log directory belongs to; `None` if the name has another form. None of the parts can contain `_`.
+/// upstream: kuberuntime/helpers.go parsePodUIDFromLogsDirectory (v1.36)
 fn pod_of_dir(name: &str) -> Option<PodRef> {
     let mut parts = name.split('_');
     let pod = PodRef { namespace: parts.next()?.into(), name: parts.next()?.into(), uid: parts.next()?.into() };
     parts.next().is_none().then_some(pod)
 }
 
-/// The end of the id gives way if the name is too long. upstream: kuberuntime/legacy.go logSymlink (v1.36)
+/// The end of the id is cut off if the name is too long. upstream: kuberuntime/legacy.go logSymlink (v1.36)
 fn link_name(pod: &PodRef, container: &str, id: &str) -> String {
     let mut name = format!("{}_{}_{container}-{id}", pod.name, pod.namespace);
     name.truncate(name.floor_char_boundary(MAX_NAME - SUFFIX.len()));
@@ -260,19 +260,19 @@ fn remove_logs(root: &Path, pod: &PodRef, container: &str, restart_count: u32) -
     Ok(())
 }
 
-/// Whether a log is there; `None` if it is not in the directory of pod logs. No link is followed and no mount entered,
-/// so that the answer never depends on a server.
+/// Whether a log exists; `None` if it is not in the pod log directory. No link is followed and no mount entered, so
+/// that the answer never depends on a file server.
 fn is_there(pods: &Path, log: &Path) -> Option<bool> {
     let inside = log.strip_prefix(pods).ok()?;
     let root = beneath::open_root(pods).ok()?;
     Some(beneath::is_there(root, inside))
 }
 
-/// Removes links whose log is gone. A link that leads out of the directory of pod logs is not one of ours and stays: to
-/// follow it could take for ever.
+/// Removes links whose log is gone. A link that leads out of the pod log directory is not ours and stays: following it
+/// could block for ever.
 ///
-/// While a log is rotated it is gone for a moment: its file has a new name and the runtime has not begun another. So a
-/// link stays as long as a rotated file of the same instance is there; upstream asks the runtime instead.
+/// During a rotation the log is missing for a moment: it has been renamed and the runtime has not created the next one.
+/// So a link stays while a rotated file of the same instance exists; upstream asks the runtime instead.
 /// upstream: kuberuntime_gc.go evictPodLogsDirectories (v1.36)
 fn remove_dangling(dirs: &LogDirs) -> io::Result<()> {
     let dir = &*dirs.containers;

@@ -1,4 +1,4 @@
-//! `pods/<uid>` below the root directory, with the files that the kubelet itself writes there.
+//! `pods/<uid>` below the root directory, and the files that the kubelet writes there.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,12 +15,12 @@ use rustix::io::Errno;
 
 use crate::beneath::{self, failed};
 use crate::kernel_mounts::mount_table;
-use crate::tree::{self, InTheWay, Remove};
+use crate::tree::{self, Remove, TreeError};
 
-/// Mode of the directories that only the kubelet and its helpers look into (30.1).
+/// Mode of directories for the kubelet and its helpers only.
 const PRIVATE_DIR: u32 = 0o750;
 
-/// Below this the runtime and people find the pods.
+/// The directory of all pods, below the root directory.
 pub(crate) const PODS: &str = "pods";
 
 /// Pod directories below one root directory.
@@ -30,8 +30,8 @@ pub struct RootPods {
 }
 
 impl RootPods {
-    /// Those below `root`, which must be absolute and exist. It is opened anew for each call: the root may get a mount
-    /// of its own when it is made shared (BOOT-14).
+    /// Pod directories below `root`, which must be absolute and exist. It is opened on each call: the root may become a
+    /// mount when it is made shared (BOOT-14).
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into().into() }
     }
@@ -40,7 +40,7 @@ impl RootPods {
         self.root.join(PODS).join(uid.as_str())
     }
 
-    /// Runs `work` with the pod's directory open, made if need be.
+    /// Runs `work` with the pod's directory open, made if it is missing.
     async fn in_pod<T: Send + 'static>(
         &self,
         uid: &PodUid,
@@ -70,7 +70,7 @@ pub(crate) fn open_pod_dir(root: &Path, uid: &PodUid) -> io::Result<Option<Owned
     none_if_gone(opened)
 }
 
-/// What does not exist is `None`; another failure stays one.
+/// Maps "does not exist" to `None`; another error stays an error.
 pub(crate) fn none_if_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -144,8 +144,8 @@ impl PodDirs for RootPods {
     }
 }
 
-/// Running containers have the file mounted, so it is written where it is: a new file in its place would not reach them.
-/// It is never longer or shorter than old and new content, and untouched if nothing changes.
+/// Running containers have the file mounted, so it is rewritten in place: they would not see a new file. Meanwhile its
+/// length stays between those of the old and the new content, and unchanged content is not written.
 fn write_in_place(dir: &OwnedFd, name: &str, content: &[u8]) -> io::Result<()> {
     let mut file = beneath::open_file(dir, name, OFlags::RDWR | OFlags::CREATE)?;
     beneath::set_mode(&file, Mode::from_raw_mode(0o644))?;
@@ -168,7 +168,7 @@ fn make_public_file(pod: &OwnedFd, container: &str, name: &str) -> io::Result<()
     let dir = beneath::ensure_dir(&containers, container, PRIVATE_DIR)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
     let file = beneath::open_file(&dir, beneath::name(name)?, flags)?;
-    // The container's user, whoever that is, must be able to write (MNT-05).
+    // The container's user, with whatever UID, must be able to write (MNT-05).
     beneath::set_mode(&file, Mode::from_raw_mode(0o666))
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn read_last(file: &mut File, limit: usize) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The names of directories in `dir`. A name that is not text cannot be a pod's.
+/// Names of the directories in `dir`. A name that is not UTF-8 cannot be a pod's.
 fn sub_dirs(dir: OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for (name, kind) in entries(dir)? {
@@ -199,7 +199,7 @@ fn sub_dirs(dir: OwnedFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The entries of `dir`, with what they are, in the order of their names.
+/// The entries of `dir` with their types, in the order of their names.
 pub(crate) fn entries(dir: OwnedFd) -> io::Result<Vec<(String, FileType)>> {
     let mut found = Vec::new();
     let mut dir = Dir::new(dir)?;
@@ -223,7 +223,7 @@ pub(crate) fn entries(dir: OwnedFd) -> io::Result<Vec<(String, FileType)>> {
     Ok(found)
 }
 
-/// What is called `name` in `dir`, as far as the kernel knows it without asking a server and without mounting anything.
+/// The type of `name` in `dir`, as the kernel knows it without asking a file server or triggering an automount.
 fn kind_of(dir: BorrowedFd<'_>, name: &str) -> Result<FileType, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(dir, name, flags, StatxFlags::TYPE)?;
@@ -240,12 +240,12 @@ fn remove_pod_dir(root: &Path, uid: &PodUid) -> Result<(), FileError> {
         Ok((pods, pod))
     };
     let Some((pods, pod)) = none_if_gone(open()).map_err(failed("open", &path))? else { return Ok(()) };
-    // Before anything is touched: while something is mounted there the pod is not gone.
+    // Checked before anything is removed: a pod with a mount below its directory is not gone.
     if let Some(mounted) = first_mount_below(&path).map_err(failed("read mounts below", &path))? {
         let source = io::Error::new(io::ErrorKind::ResourceBusy, "a file system is still mounted there");
         return Err(FileError { action: "remove", path: mounted, source });
     }
-    let in_the_way = |base: &Path, err: InTheWay| failed("remove", base.join(err.path))(err.source);
+    let in_the_way = |base: &Path, err: TreeError| failed("remove", base.join(err.path))(err.source);
     tree::remove(&pod, "volumes", Remove::EmptyDirs).map_err(|err| in_the_way(&path, err))?;
     let mut result = Ok(());
     let listed = pod.try_clone().and_then(entries).map_err(failed("list", &path))?;
@@ -258,7 +258,7 @@ fn remove_pod_dir(root: &Path, uid: &PodUid) -> Result<(), FileError> {
 }
 
 fn first_mount_below(path: &Path) -> io::Result<Option<PathBuf>> {
-    // The table has real paths, our root may lead over links.
+    // The table has real paths; our root may contain links.
     let real = path.canonicalize()?;
     let table = mount_table(Path::new("/proc"))?;
     Ok(table.into_iter().map(|line| line.point).find(|point| point.starts_with(&real)))

@@ -1,13 +1,13 @@
-//! A process of ours that keeps the runtime's sockets open when the agent dies (ADR 13).
+//! The socket holder: a child process that keeps the runtime's sockets open when the agent dies (ADR 13).
 //!
-//! [`HolderProcess`] is the agent's side: it starts the agent's own program again with the argument [`COMMAND`] and sends
-//! it duplicates of sockets. [`hold`] is the whole life of that process. The two speak over a pair of sockets that keeps
-//! the borders of messages: each message is the time for which the duplicates are to be kept after the agent's end, and
-//! may carry one descriptor. The kernel closes the agent's side of the pair when the agent ends, however it ends.
+//! [`HolderProcess`] is the agent's side: it starts the agent's own program again with the argument [`COMMAND`] and
+//! sends it duplicates of sockets. [`hold`] is the holder's main loop. They communicate over a pair of sockets that
+//! preserves message boundaries. Each message is the time for which the duplicates are to be kept after the agent's
+//! end, and may carry one descriptor. The kernel closes the agent's side of the pair when the agent ends, however it
+//! ends.
 //!
 //! The holder has one thread, reads nothing from disk, and never writes to a socket. It drops a duplicate as soon as
-//! either side shut the connection down, and ends when the agent has ended and nothing is left to be kept or the time is
-//! over.
+//! either side shut the connection down. It exits when the agent has ended and no socket is left or the time is over.
 
 mod life;
 #[cfg(test)]
@@ -32,31 +32,32 @@ use tracing::warn;
 
 pub use life::{hold, main};
 
-/// The argument that makes the program a holder.
+/// The argument that makes the program a socket holder.
 pub const COMMAND: &str = "hold-runtime-sockets";
-/// Room for one descriptor beside a message.
+/// Buffer size for one descriptor beside a message.
 const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(1));
 /// Length of a message: the seconds, as four bytes.
 const MESSAGE: usize = size_of::<u32>();
 
-/// A holder that runs beside this process, for as long as this value lives and what was in flight may last after that.
+/// A socket holder that runs beside this process while this value lives, and for the requested time after that.
 #[derive(Debug)]
 pub struct HolderProcess {
     control: OwnedFd,
-    /// What every message says.
+    /// The time in every message.
     seconds: AtomicU32,
-    /// `None` once its end was noticed.
+    /// `None` once its exit was noticed.
     child: Mutex<Option<Child>>,
     has_warned: AtomicBool,
 }
 
 impl HolderProcess {
-    /// Starts `program` as the holder of this process. The caller's own program is `/proc/self/exe`, also when the file
-    /// was replaced meanwhile.
+    /// Starts `program` as the socket holder of this process. `/proc/self/exe` is the caller's own program, even if the
+    /// file was replaced meanwhile.
     pub fn start(program: &Path) -> io::Result<Self> {
         let (control, theirs) = pair()?;
         let mut command = Command::new(program);
-        // Its only way to the agent is its standard input. An inherited pipe of a supervisor would stay open with it.
+        // The holder's only connection to the agent is its standard input. It must not keep an inherited pipe of a
+        // supervisor open.
         command.arg0("rubelet").arg(COMMAND).stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.env_clear().current_dir("/").spawn()?;
         Ok(Self {
@@ -67,7 +68,7 @@ impl HolderProcess {
         })
     }
 
-    /// The holder's PID; `None` once its end was noticed.
+    /// The holder's PID; `None` once its exit was noticed.
     pub fn pid(&self) -> Option<u32> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Child::id)
     }
@@ -77,7 +78,8 @@ impl HolderProcess {
         if let Some(mut child) =
             self.child.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| err == Errno::PIPE)
         {
-            // It closed its side, so it ends or has ended; one that is still ending is collected with this process.
+            // The holder closed its side, so it has exited or will. If it is still running, it is reaped when this
+            // process ends.
             let _ended = child.try_wait();
         }
         if !self.has_warned.swap(true, Ordering::Relaxed) {
@@ -96,19 +98,19 @@ impl SocketHolder for HolderProcess {
     }
 
     fn keep_after_end(&self, time: Duration) {
-        // Whole seconds, and no call may last longer than its duplicates.
+        // Rounded up to whole seconds: no call may last longer than its duplicates.
         let seconds = u32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
         self.seconds.store(seconds, Ordering::Relaxed);
         self.send(None);
     }
 }
 
-/// The two ends of the way between an agent and its holder.
+/// The socket pair between an agent and its holder.
 fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
-/// Sends one message. Never waits: a holder that does not read is as good as none.
+/// Sends one message without waiting: a holder that does not read is of no use.
 fn send(control: BorrowedFd<'_>, seconds: u32, socket: Option<BorrowedFd<'_>>) -> rustix::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); ANCILLARY];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);

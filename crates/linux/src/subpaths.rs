@@ -1,8 +1,9 @@
-//! `subPath`: a part of a volume, bound to a place of its own so that a container can mount it alone (MNT-02).
+//! `subPath`: a part of a volume, bind-mounted at a separate place so that a container can mount only that part
+//! (MNT-02).
 //!
-//! The part is resolved inside the volume by the kernel in one step that cannot leave it, and the descriptor that comes
-//! out is what is bound. A container that swaps a directory for a link meanwhile gets an error or its own directory,
-//! never the host's (CVE-2017-1002101, CVE-2021-25741).
+//! The kernel resolves the part inside the volume in one step that cannot leave the volume, and the resulting
+//! descriptor is what is mounted. A container that swaps a directory for a link meanwhile gets an error or its own
+//! directory, never the host's (CVE-2017-1002101, CVE-2021-25741).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,17 +25,17 @@ use crate::tree::{self, Remove};
 const SUBPATHS: &str = "volume-subpaths";
 const PRIVATE_DIR: u32 = 0o750;
 
-/// Mounts on top of one another that are undone.
+/// Stacked mounts that are undone.
 const MAX_STACKED: usize = 16;
 
-/// Bindings below one root directory.
+/// Subpath mounts below one root directory.
 #[derive(Clone, Debug)]
 pub struct RootSubpaths {
     root: Arc<Path>,
 }
 
 impl RootSubpaths {
-    /// Those below `root`, which must be absolute and exist.
+    /// Subpath mounts below `root`, which must be absolute and exist.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into().into() }
     }
@@ -67,7 +68,7 @@ impl Subpaths for RootSubpaths {
     }
 }
 
-/// A handle on the part, made first if it is missing.
+/// A handle on the part, which is made if it is missing.
 fn open_part(request: &SubpathRequest) -> io::Result<OwnedFd> {
     let steps = steps(&request.subpath)?;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -82,7 +83,7 @@ fn open_part(request: &SubpathRequest) -> io::Result<OwnedFd> {
     }
 }
 
-/// The names of a subpath. upstream: kubelet_pods.go makeMounts (v1.36)
+/// The path components of a subpath. upstream: kubelet_pods.go makeMounts (v1.36)
 fn steps(subpath: &str) -> io::Result<Vec<&str>> {
     let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_owned()));
     let mut steps = Vec::new();
@@ -97,16 +98,16 @@ fn steps(subpath: &str) -> io::Result<Vec<&str>> {
     Ok(steps)
 }
 
-/// Makes what is missing, each directory with the volume's own mode, below what is there.
+/// Makes the missing directories, each with the volume's own mode.
 fn make_part(volume: &OwnedFd, steps: &[&str]) -> io::Result<OwnedFd> {
     let mode = Mode::from_raw_mode(rustix::fs::fstat(volume)?.st_mode);
     let mut at = volume.try_clone()?;
     for step in steps {
-        // Each step is taken inside what was reached so far, so a link can only lead further in.
+        // Each step is resolved inside the directory reached so far, so a link can only lead further in.
         at = match beneath::handle_inside(&at, Path::new(step)) {
             Err(Errno::NOENT) => {
                 match rustix::fs::mkdirat(&at, *step, mode) {
-                    // Another container of the pod was quicker.
+                    // Another container of the pod made it first.
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(err) => return Err(err.into()),
                 }
@@ -142,7 +143,7 @@ fn bind_part(root: &Path, request: &SubpathRequest, source: &OwnedFd) -> io::Res
     bind(source, target)
 }
 
-/// Something to mount on: a directory for a directory, a file for anything else.
+/// A mount point: a directory for a directory, a file for anything else.
 fn make_target(parent: &OwnedFd, name: &str, kind: FileType) -> io::Result<OwnedFd> {
     let is_dir = kind == FileType::Directory;
     let old = none_if_gone(beneath::handle(parent, name).map_err(io::Error::from))?;
@@ -151,7 +152,7 @@ fn make_target(parent: &OwnedFd, name: &str, kind: FileType) -> io::Result<Owned
         if old_is_dir == is_dir {
             return Ok(old);
         }
-        // What is mounted now is of another kind than what was before.
+        // The old mount point was of the other type.
         tree::remove(parent, name, Remove::Everything).map_err(|err| err.source)?;
     }
     if is_dir {
@@ -202,16 +203,16 @@ fn unbind_volume(volume: &OwnedFd, path: &Path) -> Result<(), FileError> {
 }
 
 fn unbind_one(dir: &OwnedFd, index: &str) -> io::Result<()> {
-    // Not looked at first: what is mounted may be a file system whose server does not answer.
+    // The mount point is not opened or examined first: it may be on a file system whose server does not answer.
     for _ in 0..MAX_STACKED {
         match unmount_at(dir, index) {
             Ok(()) => {}
-            // Nothing is mounted there (any more).
+            // Nothing is mounted there any more.
             Err(err) if Errno::from_io_error(&err) == Some(Errno::INVAL) => break,
             Err(err) => return Err(err),
         }
     }
-    // A directory goes only if it is empty: what was mounted on it is not ours to remove.
+    // A directory is removed only if it is empty: its content is not ours to remove.
     let kind = FileType::from_raw_mode(rustix::fs::fstat(beneath::handle(dir, index)?)?.st_mode);
     let what = if kind == FileType::Directory { Remove::EmptyDirs } else { Remove::Everything };
     tree::remove(dir.as_fd(), index, what).map_err(|err| err.source)

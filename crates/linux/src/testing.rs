@@ -1,14 +1,14 @@
-//! What the tests of this crate share.
+//! Helpers shared by the tests of this crate.
 
 pub(crate) use tempfile::TempDir;
 
-/// A directory of its own for one test.
+/// A temporary directory for one test.
 pub(crate) fn temp_dir() -> TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
 }
 
-/// A test that changes the machine (mounts, cgroups) and needs root begins with this. The fast tier leaves it out by its
-/// name (`.config/nextest.toml`); where it is run all the same it fails, so that a test that did nothing never counts as
+/// First call of a test that changes the machine (mounts, cgroups) and needs root. The fast tier excludes such a test
+/// by its name (`.config/nextest.toml`). If it runs anyway it fails, so that a test that did nothing never counts as
 /// passed.
 pub(crate) fn needs_node_tests() {
     assert!(
@@ -17,16 +17,16 @@ pub(crate) fn needs_node_tests() {
     );
 }
 
-/// Runs `work` on a thread with a mount namespace of its own, so that what it mounts is nobody else's and goes with it.
-/// For kernel tests alone: it needs root.
-pub(crate) fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+/// Runs `work` on a thread with its own mount namespace, so that its mounts are not visible elsewhere and end with it.
+/// Needs root: for node tests only.
+pub(crate) fn in_own_mount_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     use rustix::mount::{MountPropagationFlags, mount_change};
 
     needs_node_tests();
     let run = || {
         #[expect(unsafe_code, reason = "no safe wrapper exists")]
-        // SAFETY: unshare takes a number and touches no memory. It changes this new thread alone, which shares no
-        // descriptors or working directory that others would lose by it, and which ends with `work`.
+        // SAFETY: unshare takes a number and touches no memory. It changes this new thread only, which shares no
+        // descriptors or working directory that other threads would lose, and which ends with `work`.
         let unshared = unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_FS) };
         assert_eq!(unshared, 0, "a mount namespace can be made");
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).expect("mounts are ours alone");

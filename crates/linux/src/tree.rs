@@ -1,7 +1,7 @@
-//! Walking trees that containers have filled: removing them, and giving them to a group.
+//! Walks trees that containers have filled: removing them, and changing their group.
 //!
 //! Invariants: no link is followed, no mount is entered (the kernel checks both in the step itself), nothing recurses,
-//! and the number of open descriptors has a bound however deep the tree is. One bad entry does not stop the rest.
+//! and the number of open descriptors is bounded however deep the tree is. One bad entry does not stop the rest.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -14,12 +14,12 @@ use rustix::io::Errno;
 
 use crate::beneath;
 
-/// Levels held open at once. A tree that goes deeper has its deep part moved up before it is removed, so that a
-/// container cannot use up our descriptors by nesting directories.
+/// Levels held open at once. The deep part of a deeper tree is moved up before it is removed, so that a container
+/// cannot use up our descriptors by nesting directories.
 const MAX_OPEN_LEVELS: usize = 128;
 
 /// Passes over one directory. Each must have removed or moved something, so an honest tree of a million levels is done
-/// within the bound; what is still there then is left for the next try.
+/// within the bound; what is left then waits for the next try.
 const MAX_PASSES: usize = 16_384;
 
 /// What may be removed.
@@ -27,22 +27,21 @@ const MAX_PASSES: usize = 16_384;
 pub(crate) enum Remove {
     /// Files and directories.
     Everything,
-    /// Directories only, and only empty ones: a file in the way is someone's data (HK-06).
+    /// Empty directories only: a file is someone's data (HK-06).
     EmptyDirs,
 }
 
-/// What could not be removed, by its path below the tree's parent.
+/// The first entry that could not be removed, by its path below the tree's parent.
 #[derive(Debug)]
-pub(crate) struct InTheWay {
+pub(crate) struct TreeError {
     pub(crate) path: PathBuf,
     pub(crate) source: io::Error,
 }
 
-/// Removes what is called `name` in `at`. Removing what is gone succeeds. Goes on after a failure and answers with the
-/// first one.
+/// Removes `name` in `at`. A missing file counts as removed. Continues after a failure and returns the first error.
 #[doc(alias = "RemoveAllOneFilesystem")]
-pub(crate) fn remove(at: impl AsFd, name: &str, what: Remove) -> Result<(), InTheWay> {
-    let in_the_way = |err: io::Error| InTheWay { path: name.into(), source: err };
+pub(crate) fn remove(at: impl AsFd, name: &str, what: Remove) -> Result<(), TreeError> {
+    let in_the_way = |err: io::Error| TreeError { path: name.into(), source: err };
     let name = CString::new(name).map_err(|_| in_the_way(Errno::INVAL.into()))?;
     Remover { at: at.as_fd(), what, levels: Vec::new(), moved: 0, first_error: None }.run(&name)
 }
@@ -50,9 +49,9 @@ pub(crate) fn remove(at: impl AsFd, name: &str, what: Remove) -> Result<(), InTh
 struct Level {
     dir: Dir,
     name: CString,
-    /// Entries that this pass took away.
+    /// Entries that this pass removed or moved.
     removed: usize,
-    /// Entries that would not go: another pass cannot help.
+    /// Entries that could not be removed: another pass cannot help.
     failed: bool,
     passes: usize,
 }
@@ -62,11 +61,11 @@ struct Remover<'a> {
     what: Remove,
     levels: Vec<Level>,
     moved: usize,
-    first_error: Option<InTheWay>,
+    first_error: Option<TreeError>,
 }
 
 impl Remover<'_> {
-    fn run(mut self, name: &CStr) -> Result<(), InTheWay> {
+    fn run(mut self, name: &CStr) -> Result<(), TreeError> {
         self.entry(name, FileType::Unknown);
         while let Some(level) = self.levels.last_mut() {
             match level.dir.read() {
@@ -108,19 +107,19 @@ impl Remover<'_> {
 
     fn try_entry(&self, at: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<(), Errno> {
         if self.what == Remove::Everything && kind != FileType::Directory {
-            match gone_is_fine(rustix::fs::unlinkat(at, name, AtFlags::empty())) {
-                // Linux says EISDIR of a directory, other file systems EPERM.
+            match ignore_missing(rustix::fs::unlinkat(at, name, AtFlags::empty())) {
+                // The kernel reports EISDIR for a directory, some file systems EPERM.
                 Err(Errno::ISDIR | Errno::PERM) => {}
                 other => return other,
             }
         }
-        gone_is_fine(rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR))
+        ignore_missing(rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR))
     }
 
     fn descend(&mut self, name: &CStr) {
         let result = match self.levels.as_slice() {
             [top, .., last] if self.levels.len() >= MAX_OPEN_LEVELS => match self.what {
-                // Data that we may not remove we may not move either.
+                // Data that may not be removed may not be moved either.
                 Remove::EmptyDirs => Err(Errno::LOOP),
                 Remove::Everything => {
                     let unused = format!("deleting~{}~{}", std::process::id(), self.moved);
@@ -141,7 +140,7 @@ impl Remover<'_> {
             Ok(Some(dir)) => {
                 self.levels.push(Level { dir, name: name.to_owned(), removed: 0, failed: false, passes: 0 });
             }
-            // What was moved up is found by the outermost level's next pass.
+            // The outermost level's next pass finds the moved directory.
             Ok(None) => {
                 for level in [self.levels.first_mut()].into_iter().flatten() {
                     level.removed += 1;
@@ -155,17 +154,18 @@ impl Remover<'_> {
         }
     }
 
-    /// The innermost level has been read to its end: it goes, or gets another pass if it is not empty.
+    /// The innermost level has been read to its end: it is removed, or gets another pass if it is not empty.
     fn leave(&mut self) {
         let Some(mut level) = self.levels.pop() else { return };
         let at = self.levels.last().map_or(Ok(self.at), |outer| outer.dir.fd());
-        match at.and_then(|at| gone_is_fine(rustix::fs::unlinkat(at, &level.name, AtFlags::REMOVEDIR))) {
+        match at.and_then(|at| ignore_missing(rustix::fs::unlinkat(at, &level.name, AtFlags::REMOVEDIR))) {
             Ok(()) => {
                 if let Some(outer) = self.levels.last_mut() {
                     outer.removed += 1;
                 }
             }
-            // Entries came while we read, or reading skipped some because others went: look again, as long as it helps.
+            // Entries appeared during the pass, or the directory stream skipped some after removals: another pass, as
+            // long as it helps.
             Err(Errno::NOTEMPTY | Errno::EXIST) if !level.failed && level.removed > 0 && level.passes < MAX_PASSES => {
                 level.dir.rewind();
                 level.passes += 1;
@@ -185,19 +185,19 @@ impl Remover<'_> {
         if self.first_error.is_none() {
             let names = self.levels.iter().map(|level| level.name.as_c_str()).chain(name);
             let path = names.map(|name| OsStr::from_bytes(name.to_bytes())).collect();
-            self.first_error = Some(InTheWay { path, source: explain(err) });
+            self.first_error = Some(TreeError { path, source: explain(err) });
         }
     }
 }
 
-fn gone_is_fine(result: Result<(), Errno>) -> Result<(), Errno> {
+fn ignore_missing(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::NOENT) => Ok(()),
         other => other,
     }
 }
 
-/// The kernel's word, in the words of someone who has to find out what is in the way.
+/// Replaces the kernel's error by one that says what prevents the removal.
 fn explain(err: Errno) -> io::Error {
     let text = match err {
         Errno::BUSY | Errno::XDEV => "another file system is mounted on it",
@@ -207,18 +207,19 @@ fn explain(err: Errno) -> io::Error {
     io::Error::new(io::Error::from(err).kind(), text)
 }
 
-/// What a group may do with what it is given.
+/// The group's access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupMay {
     Read,
     Write,
 }
 
-/// Gives the tree called `name` in `at` to the group `gid` (VOL-09): files g+r or g+rw, directories g+rxs or g+rwxs. Links themselves change hands, never what they lead to. Goes on after a failure and answers with the first.
-pub(crate) fn give_to_group(at: impl AsFd, name: &str, gid: u32, may: GroupMay) -> Result<(), InTheWay> {
-    let in_the_way = |err: Errno| InTheWay { path: name.into(), source: err.into() };
-    // The tree's root may be a mount of its own (a tmpfs); below it none is entered.
-    let root = beneath::open_dir(at, name).map_err(|source| InTheWay { path: name.into(), source })?;
+/// Changes the group of the tree called `name` in `at` to `gid` (VOL-09): files g+r or g+rw, directories g+rxs or
+/// g+rwxs. A link itself is changed, never its target. Continues after a failure and returns the first error.
+pub(crate) fn give_to_group(at: impl AsFd, name: &str, gid: u32, may: GroupMay) -> Result<(), TreeError> {
+    let in_the_way = |err: Errno| TreeError { path: name.into(), source: err.into() };
+    // The root of the tree may be a mount (a tmpfs); no mount below it is entered.
+    let root = beneath::open_dir(at, name).map_err(|source| TreeError { path: name.into(), source })?;
     let mut first_error = own(root.as_fd(), gid, may).err().map(in_the_way);
     let mut levels = vec![(Dir::new(root).map_err(in_the_way)?, CString::default())];
     while let depth @ 1.. = levels.len()
@@ -238,7 +239,7 @@ pub(crate) fn give_to_group(at: impl AsFd, name: &str, gid: u32, may: GroupMay) 
             match beneath::open_dir_same_mount(dir.fd()?, &*name) {
                 Ok(_) if depth >= MAX_OPEN_LEVELS => Err(Errno::LOOP),
                 Ok(inner) => Ok(Some((Dir::new(inner)?, name))),
-                // Not a directory, a link, or a mount of its own.
+                // A file, a link, or a mount.
                 Err(Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(None),
                 Err(err) => Err(err),
             }
@@ -249,7 +250,7 @@ pub(crate) fn give_to_group(at: impl AsFd, name: &str, gid: u32, may: GroupMay) 
             Err(err) if first_error.is_none() => {
                 let names = levels.iter().map(|(_, name)| OsStr::from_bytes(name.to_bytes()));
                 let path = PathBuf::from(name).join(names.collect::<PathBuf>());
-                first_error = Some(InTheWay { path, source: err.into() });
+                first_error = Some(TreeError { path, source: err.into() });
             }
             Err(_) => {}
         }
@@ -269,8 +270,8 @@ fn own(file: BorrowedFd<'_>, gid: u32, may: GroupMay) -> Result<(), Errno> {
         (_, GroupMay::Read) => 0o440,
     };
     let mode = Mode::from_raw_mode(stat.st_mode | more);
-    // `fchmod` refuses a bare handle, and opening a FIFO or device for it would have effects. The name below leads to
-    // what the handle holds, whatever has become of its path.
+    // `fchmod` refuses an `O_PATH` handle, and opening a FIFO or device for it would have effects. The `/proc/self/fd`
+    // name leads to the file behind the handle, even if its path has changed.
     rustix::fs::chmod(format!("/proc/self/fd/{}", file.as_raw_fd()), mode)
 }
 

@@ -30,7 +30,7 @@ const PLUGINS: &str = "plugins";
 /// Name of the marker file. upstream: pkg/volume/util/util.go readyFileName (v1.36)
 const READY: &str = "ready";
 
-/// Mounts on top of one another that are undone. More is no accident.
+/// Stacked mounts that are undone. More than this is no accident.
 const MAX_STACKED: usize = 16;
 
 const TMPFS_MAGIC: u64 = 0x0102_1994;
@@ -40,12 +40,12 @@ const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 #[derive(Clone, Debug)]
 pub struct RootVolumes {
     root: Arc<Path>,
-    /// Whether tmpfs can be kept out of swap: learnt at the first mount.
+    /// Whether the kernel accepts tmpfs's `noswap`: known after the first mount.
     noswap: Arc<OnceLock<bool>>,
 }
 
 impl RootVolumes {
-    /// Those below `root`, which must be absolute and exist.
+    /// Volume directories below `root`, which must be absolute and exist.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into().into(), noswap: Arc::default() }
     }
@@ -61,7 +61,7 @@ impl RootVolumes {
         POD_FILES.run(uid.as_str(), move || work(&this, &place).map_err(failed(action, place.path(&this.root)))).await
     }
 
-    /// The directory that holds the volume's, if it exists.
+    /// The parent of the volume's directory, if it exists.
     fn parent(&self, place: &Place, kind: &str) -> io::Result<Option<OwnedFd>> {
         let Some(pod) = open_pod_dir(&self.root, &place.uid)? else { return Ok(None) };
         none_if_gone(beneath::open_dir(pod, &format!("{kind}/{}", beneath::name(&place.plugin)?)))
@@ -97,7 +97,7 @@ impl RootVolumes {
     }
 }
 
-/// A place with its names as they are on disk.
+/// A volume's place with its names as they are on disk.
 struct Place {
     uid: PodUid,
     plugin: String,
@@ -202,7 +202,7 @@ impl VolumeDirs for RootVolumes {
     }
 }
 
-/// The marker goes first: if we die in between, the volume is not taken for a whole one.
+/// The ready marker is removed first: after a crash in between, the volume does not count as complete.
 /// upstream: empty_dir.go TearDownAt (v1.36); it no longer renames the directory before removing it.
 fn remove_volume(this: &RootVolumes, place: &Place) -> Result<(), FileError> {
     let path = place.path(&this.root);
@@ -219,13 +219,14 @@ fn remove_volume(this: &RootVolumes, place: &Place) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Undoes mounts that a plugin made. Any other is left for whoever made it, and stands in the way of removal.
+/// Undoes tmpfs and hugetlbfs mounts, which the plugins made. Any other mount is left to its owner, and prevents the
+/// removal.
 fn unmount_memory(parent: &OwnedFd, name: &str) -> io::Result<()> {
     for _ in 0..MAX_STACKED {
         let dir = match none_if_gone(beneath::open_dir(parent, name)) {
             Ok(Some(dir)) => dir,
             Ok(None) => return Ok(()),
-            // A file or link in its place is not mounted on.
+            // A file or link in the directory's place is no mount.
             Err(err) if matches!(Errno::from_io_error(&err), Some(Errno::NOTDIR | Errno::LOOP)) => return Ok(()),
             Err(err) => return Err(err),
         };
@@ -233,7 +234,7 @@ fn unmount_memory(parent: &OwnedFd, name: &str) -> io::Result<()> {
             Some(MountedFs::Tmpfs | MountedFs::Hugetlbfs { .. }) => {}
             Some(MountedFs::Other) | None => return Ok(()),
         }
-        // Our own descriptor would keep it busy.
+        // Our own descriptor would keep the mount busy.
         drop(dir);
         unmount_at(parent, name)?;
     }

@@ -1,1 +1,1 @@
-//! (see ARCHITECTURE.md)
+//! Device plugins and dynamic resource allocation; not implemented yet (see ARCHITECTURE.md).

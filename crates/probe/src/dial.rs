@@ -1,4 +1,4 @@
-//! A connection that is closed the way upstream closes it.
+//! TCP connections that are closed the way upstream closes them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,14 +15,14 @@ use tokio::net::TcpStream;
 
 use crate::names::Names;
 
-/// How long a close waits for the peer to take what was sent. upstream: `probe/dialer_others.go` (v1.36)
+/// How long a close waits for the peer to acknowledge sent data. upstream: `probe/dialer_others.go` (v1.36)
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What is read from one connection at most. A probe wants a few kilobytes; a server that sends this much sends without
-/// end, be it answers, headers or pings.
-const MOST_READ: usize = 1 << 20;
+/// Limit of bytes read from one connection. A probe needs a few kilobytes; a server that sends this much sends without
+/// end, be it bodies, headers or pings.
+const MAX_READ: usize = 1 << 20;
 
-/// Connects to `host`, an address or a name.
+/// Connects to `host`, an IP address or a name.
 pub(crate) async fn dial(names: &Names, host: &str, port: u16) -> Result<Socket, NetError> {
     let addresses: Arc<[IpAddr]> = match host.parse::<IpAddr>() {
         Ok(ip) => [ip].into(),
@@ -37,24 +37,24 @@ pub(crate) async fn dial(names: &Names, host: &str, port: u16) -> Result<Socket,
                 if let Err(err) = set_socket_linger(&stream, Some(LINGER)) {
                     tracing::debug!(%err, "Could not set SO_LINGER");
                 }
-                return Ok(Socket { stream: Some(stream), left: MOST_READ });
+                return Ok(Socket { stream: Some(stream), left: MAX_READ });
             }
-            Err(err) => last = NetError::Connect(format!("dial tcp {address}: connect: {}", words(&err))),
+            Err(err) => last = NetError::Connect(format!("dial tcp {address}: connect: {}", error_text(&err))),
         }
     }
     Err(last)
 }
 
-/// The error as the C library words it, in lower case: `connection refused`.
-pub(crate) fn words(err: &io::Error) -> String {
+/// The error text of the C library, in lower case: `connection refused`.
+pub(crate) fn error_text(err: &io::Error) -> String {
     let text = err.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// A TCP connection. With `SO_LINGER` a close may wait, even on a socket that does not block: so it is closed on a
-/// thread where that harms nobody. Reading fails once the server has sent too much.
+/// A TCP connection. With `SO_LINGER` a close may block, even on a non-blocking socket: so it is closed on a blocking
+/// thread. Reading fails once the server has sent too much.
 pub(crate) struct Socket {
     stream: Option<TcpStream>,
     left: usize,
@@ -64,9 +64,9 @@ impl Drop for Socket {
     fn drop(&mut self) {
         let Some(stream) = self.stream.take().and_then(|stream| stream.into_std().ok()) else { return };
         match CLOSES.free_place("probes") {
-            // Nobody waits for it.
+            // The result is not awaited.
             Some(place) => drop(place.begin(move || drop(stream))),
-            // Too many peers do not take what was sent: this close waits for none, and the kernel does the rest.
+            // Too many closes are waiting for their peers: this one does not wait, and the kernel finishes it.
             None => {
                 if let Err(err) = set_socket_linger(&stream, None) {
                     tracing::debug!(%err, "Could not unset SO_LINGER");
@@ -89,7 +89,7 @@ impl AsyncRead for Socket {
         let taken = buf.filled().len().saturating_sub(before);
         match self.left.checked_sub(taken) {
             Some(left) => self.left = left,
-            None => return Poll::Ready(Err(io::Error::other(format!("the server sent more than {MOST_READ} bytes")))),
+            None => return Poll::Ready(Err(io::Error::other(format!("the server sent more than {MAX_READ} bytes")))),
         }
         read
     }

@@ -1,7 +1,7 @@
 //! `grpc.health.v1.Health/Check`, one call on one connection.
 //!
-//! Written on `h2` rather than a gRPC channel: a channel reconnects, balances and keeps tasks of its own, and a probe
-//! wants none of that.
+//! Written on `h2` rather than a gRPC channel: a channel reconnects, balances and spawns tasks, which a probe does not
+//! need.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::drive::drive;
 use crate::limits::{GRPC_HEADER_BYTES, GRPC_MESSAGE, http2};
 use crate::names::Names;
 
-/// Before each message: whether it is compressed, and its length.
+/// The gRPC prefix of a message: a compression flag and the length.
 const PREFIX: usize = 5;
 
-/// Numbers of gRPC's statuses.
+/// Codes of gRPC.
 const RESOURCE_EXHAUSTED: i32 = 8;
 const INTERNAL: i32 = 13;
 
@@ -86,8 +86,8 @@ fn message(service: &str) -> Bytes {
     framed.freeze()
 }
 
-/// The one message of the answer; none if the server sends only a status. A longer answer is none that we asked for, and
-/// is not read to its end. upstream: grpc-go rpc_util.go recvMsg
+/// The message of the answer; none if the server sends only a status. A longer answer is refused before it is read to
+/// its end. upstream: grpc-go rpc_util.go recvMsg
 async fn read_message(body: &mut RecvStream) -> Result<Vec<u8>, GrpcError> {
     let mut read = Vec::new();
     while let Some(chunk) = body.data().await {
@@ -122,7 +122,7 @@ fn status_of(headers: &HeaderMap) -> Option<(i32, String)> {
     Some((code, unescape(&message.unwrap_or_default())))
 }
 
-/// `%20` and its like, as gRPC writes messages in headers.
+/// Decodes `%20` and the like, as gRPC writes messages in headers.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

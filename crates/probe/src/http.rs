@@ -1,5 +1,5 @@
-//! GET, on a connection of its own, with the redirects that `core::probe` allows, in HTTP/1.1 or, if a server chooses it
-//! over TLS, HTTP/2.
+//! HTTP GET, on a separate connection for each request, following the redirects that `core::probe` allows. HTTP/1.1, or
+//! HTTP/2 if a TLS server chooses it.
 
 use std::io;
 
@@ -15,20 +15,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::rustls::Error as TlsError;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::dial::{dial, words};
+use crate::dial::{dial, error_text};
 use crate::drive::drive;
 use crate::limits::{HEADER_BYTES, HEADERS, http2};
 use crate::names::Names;
 use crate::tls::{Connector, H2};
 
-/// How far a question has come: decides what running out of time means.
+/// The progress of a request: decides the error when time runs out.
 #[derive(Default)]
 pub(crate) struct Progress {
     answering: bool,
 }
 
 impl Progress {
-    /// A server that does not begin to answer fails; one that does not end has taught us nothing (PRB-06).
+    /// A server that does not begin to answer fails the probe; one that does not finish gives no result (PRB-06).
     pub(crate) fn out_of_time(&self) -> NetError {
         if self.answering {
             let what = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
@@ -87,13 +87,13 @@ async fn get_one(
     }
 }
 
-/// What came back is no TLS at all: by far most often plain HTTP.
+/// The answer is not TLS: by far most often plain HTTP.
 fn handshake_error(err: &io::Error) -> NetError {
     let cause = err.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
     match cause {
         Some(TlsError::InvalidMessage(_)) => NetError::PlainHttp,
         Some(cause) => NetError::Broken(format!("remote error: tls: {cause}")),
-        None => NetError::Broken(words(err)),
+        None => NetError::Broken(error_text(err)),
     }
 }
 
@@ -103,7 +103,7 @@ where
 {
     let request = request(target)?;
     let mut http = http1::Builder::new();
-    // As upstream's library writes them, for servers that care though they should not.
+    // Header names in upstream's spelling, for servers that compare them case-sensitively.
     http.title_case_headers(true).max_headers(HEADERS).max_buf_size(HEADER_BYTES);
     let broken = |err: hyper::Error| NetError::Broken(reason(&err));
     let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await.map_err(broken)?;
@@ -118,7 +118,7 @@ where
     drive(connection, work).await
 }
 
-/// The same with a server that chose HTTP/2.
+/// [`exchange`] for a server that chose HTTP/2.
 async fn exchange_http2<S>(stream: S, target: &HttpTarget, progress: &mut Progress) -> Result<OneReply, NetError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -149,10 +149,10 @@ where
 }
 
 fn reason_http2(err: &h2::Error) -> String {
-    err.get_io().map_or_else(|| err.to_string(), words)
+    err.get_io().map_or_else(|| err.to_string(), error_text)
 }
 
-/// What HTTP/2 has no place for: it says the same in other ways, or does not do it.
+/// Headers that HTTP/2 forbids.
 const NOT_IN_HTTP2: [HeaderName; 5] =
     [HOST, CONNECTION, http::header::UPGRADE, http::header::TRANSFER_ENCODING, http::header::TE];
 
@@ -177,7 +177,7 @@ fn reason(err: &hyper::Error) -> String {
     }
     let cause = std::error::Error::source(err);
     match cause.and_then(|cause| cause.downcast_ref::<io::Error>()) {
-        Some(io) => words(io),
+        Some(io) => error_text(io),
         None => err.to_string(),
     }
 }
@@ -196,7 +196,7 @@ fn request(target: &HttpTarget) -> Result<Request<Empty<Bytes>>, NetError> {
     request.map_err(|err| NetError::Broken(err.to_string()))
 }
 
-/// The beginning of the body; the rest is not even fetched.
+/// The beginning of the body; the rest is not fetched.
 async fn read_some(mut body: hyper::body::Incoming) -> Result<String, NetError> {
     let mut read = Vec::new();
     while read.len() < MAX_OUTPUT

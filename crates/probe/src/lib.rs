@@ -1,7 +1,7 @@
 //! The port `Probes` over real sockets.
 //!
-//! Each question has a connection of its own, driven inside the question's future: nothing is pooled, no task is left
-//! behind, and dropping the question closes the connection. What an answer means is decided in `core::probe`.
+//! Each request has its own connection, driven inside the request's future: nothing is pooled, no task is left behind,
+//! and dropping the request closes the connection. `core::probe` decides what an answer means.
 
 mod dial;
 mod drive;
@@ -18,7 +18,7 @@ use rubelet_engine::ports::{GrpcError, GrpcTarget, HttpReply, HttpTarget, NetErr
 
 pub use tls::TlsUnavailable;
 
-/// Asks over the node's own network, whatever proxy the environment names.
+/// Probes over the node's network, ignoring proxies in the environment.
 pub struct NetworkProbes {
     tls: tls::Connector,
     names: names::Names,

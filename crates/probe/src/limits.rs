@@ -1,23 +1,23 @@
-//! What a server may send. A probe wants a status and a few lines; the rest is not even fetched.
+//! Limits on a server's answers. A probe needs a status and a few lines; the rest is not fetched.
 
 use std::time::Duration;
 
 use h2::client::Builder;
 
-/// Headers of an answer, all together. Go's client takes 10 MiB; servers with as much as this are unheard of.
+/// Total size of an answer's headers. Go's client accepts 10 MiB; no real server sends this much.
 pub(crate) const HEADER_BYTES: usize = 64 << 10;
-/// Headers of an answer, by number.
+/// Number of an answer's headers.
 pub(crate) const HEADERS: usize = 512;
-/// Headers and trailers of a gRPC answer, which has a status, a line of text and little else.
+/// Total size of a gRPC answer's headers and trailers: a status, a line of text and little else.
 pub(crate) const GRPC_HEADER_BYTES: usize = 16 << 10;
-/// The message of a gRPC answer: a health check's takes two bytes.
+/// Size of a gRPC message: a health check's takes two bytes.
 pub(crate) const GRPC_MESSAGE: usize = 4 << 10;
-/// What a server may send before we have read it.
+/// HTTP/2 flow control window: what a server may send before we have read it.
 const WINDOW: u32 = 64 << 10;
-/// Streams that the server broke off are remembered for so long, and so many.
+/// How long, and how many, streams reset by the server are remembered.
 const BROKEN_OFF: (Duration, usize) = (Duration::from_secs(1), 1);
 
-/// An HTTP/2 client that takes answers with headers of `header_bytes` at most.
+/// An HTTP/2 client that accepts headers of at most `header_bytes`.
 pub(crate) fn http2(header_bytes: usize) -> Builder {
     let mut builder = Builder::new();
     builder

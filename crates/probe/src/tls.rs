@@ -1,4 +1,4 @@
-//! TLS without trust: a probe asks whether a server answers, not who it is (PRB-12).
+//! TLS without verification: a probe checks whether a server answers, not its identity (PRB-12).
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ pub(crate) type Connector = TlsConnector;
 #[error("set up TLS for probes")]
 pub struct TlsUnavailable(#[source] Error);
 
-/// HTTP/2, for servers that speak nothing else, and HTTP/1.1. upstream: apimachinery `util/net/http.go`
+/// HTTP/2, for servers that support nothing else, and HTTP/1.1. upstream: apimachinery `util/net/http.go`
 /// `SetTransportDefaults` (v1.36)
 pub(crate) const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// A connector that trusts every server.
+/// A connector that accepts every certificate.
 pub(crate) fn connector() -> Result<Connector, TlsUnavailable> {
     let provider = Arc::new(ring::default_provider());
     let verifier = Arc::new(TrustAll(Arc::clone(&provider)));

@@ -1,4 +1,4 @@
-//! Real sockets on loopback: what is sent, and what each kind of server comes to.
+//! Probes over real sockets on loopback: what is sent, and the result for each kind of server.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: &[u8]) -
 
 async fn server<const N: usize>(answers: [&'static [u8]; N], tls: Option<TlsAcceptor>) -> Server {
     let (listener, port) = listen().await;
-    let (tell, requests) = mpsc::channel(32);
+    let (sender, requests) = mpsc::channel(32);
     let mut task = JoinSet::new();
     task.spawn(async move {
         for answer in answers {
@@ -69,7 +69,7 @@ async fn server<const N: usize>(answers: [&'static [u8]; N], tls: Option<TlsAcce
                 },
                 None => serve(stream, answer).await,
             };
-            let _gone = tell.send(head).await;
+            let _gone = sender.send(head).await;
         }
         std::future::pending::<()>().await;
     });
@@ -92,7 +92,7 @@ fn probes() -> NetworkProbes {
 }
 
 #[tokio::test]
-async fn a_request_says_what_it_should_and_the_answer_is_read() {
+async fn a_request_has_upstreams_headers_and_the_answer_is_read() {
     let mut server = server([b"HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno"], None).await;
     let reply = probes().http(&target(Scheme::Http, server.port), Some(PATIENCE)).await.expect("an answer");
     assert_eq!((reply.status, reply.body.as_str()), (503, "no"));
@@ -130,7 +130,7 @@ async fn redirects_are_followed_on_the_same_host_only() {
 }
 
 #[tokio::test]
-async fn one_that_redirects_to_itself_is_left_after_ten_times() {
+async fn a_redirect_loop_ends_after_ten_requests() {
     let round: &[u8] = b"HTTP/1.1 302 Found\r\nLocation: /healthz?full\r\nContent-Length: 0\r\n\r\n";
     let mut server = server([round; 20], None).await;
     let got = probes().http(&target(Scheme::Http, server.port), Some(PATIENCE)).await;
@@ -150,7 +150,7 @@ async fn an_answer_without_end_is_read_in_part() {
         read_head(&mut stream).await;
         let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n").await;
         let chunk = vec![b'x'; 4096];
-        // Ends when the client has enough and closes.
+        // Ends when the client has read enough and closes the connection.
         while stream.write_all(&chunk).await.is_ok() {}
     });
     let reply = probes().http(&target(Scheme::Http, port), Some(PATIENCE)).await.expect("an answer");
@@ -160,7 +160,7 @@ async fn an_answer_without_end_is_read_in_part() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_an_error_that_says_so() {
+async fn a_broken_answer_is_an_error_with_upstreams_text() {
     let hangs = server([b""], None).await;
     let asked = target(Scheme::Http, hangs.port);
     assert_eq!(probes().http(&asked, Some(SHORT)).await, Err(NetError::Timeout));
@@ -201,7 +201,7 @@ fn acceptor() -> TlsAcceptor {
 }
 
 #[tokio::test]
-async fn tls_is_spoken_with_whoever_is_there_and_plain_http_is_told_apart() {
+async fn tls_accepts_any_certificate_and_plain_http_is_recognised() {
     let server = server([b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"], Some(acceptor())).await;
     let reply = probes().http(&target(Scheme::Https, server.port), Some(PATIENCE)).await.expect("an answer");
     assert_eq!(reply.status, 200);
@@ -348,7 +348,7 @@ async fn hostile_an_http2_answer_without_end_is_read_in_part() {
     assert!(tokio::time::timeout(PATIENCE, task.join_next()).await.is_ok(), "the connection was closed");
 }
 
-/// Sends `data` over and over, until the client breaks it off.
+/// Sends `data` over and over until the client resets the stream.
 async fn without_end(stream: &mut h2::SendStream<Bytes>, data: &'static [u8]) {
     let piece = Bytes::from(data.repeat(1024));
     loop {
@@ -371,7 +371,7 @@ fn grpc_target(port: u16) -> GrpcTarget {
 
 #[tokio::test]
 async fn hostile_grpc_headers_of_megabytes_are_not_taken() {
-    // The first is far below the most that is read from a connection at all.
+    // The first size is far below the limit of bytes per connection.
     for bytes in [32 << 10, 8 << 20] {
         let (port, _task) = http2_server(None, move |_, mut respond| async move {
             let head = http::Response::builder().header("content-type", "application/grpc").header("grpc-status", 2);
@@ -417,7 +417,7 @@ async fn hostile_grpc_data_without_end_is_left_at_once() {
     }
 }
 
-/// A server that answers nothing and sends a frame of HTTP/2 over and over.
+/// A server that does not answer and sends an HTTP/2 frame over and over.
 #[tokio::test]
 async fn hostile_a_server_that_only_pings_is_left_after_a_megabyte() {
     let (listener, port) = listen().await;
@@ -425,7 +425,7 @@ async fn hostile_a_server_that_only_pings_is_left_after_a_megabyte() {
     task.spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("a client");
         let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-        // An acknowledgement that nobody asked for: the client has nothing to answer.
+        // An unsolicited acknowledgement: the client has nothing to answer.
         let ping = [&[0, 0, 8, 6, 1, 0, 0, 0, 0][..], &[7; 8]].concat();
         let _gone = stream.write_all(&settings).await;
         let pings = ping.repeat(512);
@@ -449,7 +449,7 @@ async fn hostile_http_headers_without_end_are_not_taken() {
         let broken = probes().http(&target(Scheme::Http, server.port), Some(PATIENCE)).await;
         assert!(matches!(broken, Err(NetError::Broken(_))), "{broken:?}");
     }
-    // Four times as many as hyper takes by itself: upstream takes them.
+    // Four times as many as hyper accepts by default: upstream accepts them.
     let fine = format!("HTTP/1.1 204 No Content\r\n{}\r\n", "X: y\r\n".repeat(400));
     let server = server([fine.leak().as_bytes()], None).await;
     let reply = probes().http(&target(Scheme::Http, server.port), Some(PATIENCE)).await.expect("an answer");

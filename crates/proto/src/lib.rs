@@ -1,5 +1,5 @@
-//! Generated gRPC code. The `.proto` files under `proto/` are the source; what is written by hand here only names the
-//! modules and keeps secrets out of `Debug`.
+//! Generated gRPC code. The `.proto` files under `proto/` are the source; the code written by hand names the modules
+//! and keeps secrets out of `Debug`.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub mod cri {
     tonic::include_proto!("runtime.v1");
 }
 
-/// Health checks, `grpc.health.v1`: what a gRPC probe asks.
+/// Health checks, `grpc.health.v1`: the protocol of gRPC probes.
 pub mod health {
     tonic::include_proto!("grpc.health.v1");
 }

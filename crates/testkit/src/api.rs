@@ -1,8 +1,8 @@
-//! An API server in memory: pods with versions, UIDs, graceful deletion and patches of their status.
+//! An API server in memory: pods with resource versions, UIDs, graceful deletion and status patches.
 //!
-//! It obeys the rules that a kubelet relies on: a patch or a deletion that names another UID is refused, a graceful
-//! deletion only marks, versions grow, what is written comes back in Go's spelling. Time, faults and outages are the
-//! test's to decide, and every request is kept.
+//! It obeys the rules that a kubelet relies on: a patch or a deletion with another UID is refused, a graceful deletion
+//! only sets the deletion timestamp, versions grow, and a written object is returned in Go's spelling. The test
+//! controls time, faults and outages, and every request is recorded.
 
 mod faults;
 mod ports;
@@ -33,7 +33,7 @@ pub struct FakeApi {
     world: Arc<Mutex<World>>,
     /// This node's object.
     node: Arc<watch::Sender<Option<Arc<Node>>>>,
-    /// Counts changes, for those who watch.
+    /// Counts changes; wakes watches.
     changes: Arc<watch::Sender<u64>>,
     /// Config maps and secrets.
     pub objects: FakeObjects,
@@ -46,7 +46,7 @@ struct World {
     /// By namespace and name.
     pods: BTreeMap<(String, String), Arc<Pod>>,
     version: u64,
-    /// `None` until they have been read.
+    /// `None` until they have been listed.
     services: Option<Arc<Vec<Service>>>,
     /// Handlers of runtime classes.
     classes: BTreeMap<String, String>,
@@ -60,7 +60,7 @@ struct World {
 /// One request that reached the server.
 #[derive(Clone, Debug)]
 pub struct ApiCall {
-    /// When.
+    /// When it arrived.
     pub at: Duration,
     /// `get`, `patch`, `create` or `delete`.
     pub verb: &'static str,
@@ -68,12 +68,12 @@ pub struct ApiCall {
     pub pod: String,
     /// The patch, if it was one.
     pub patch: String,
-    /// What came of it: `ok` or the kind of error.
+    /// The outcome: `ok` or the kind of error.
     pub outcome: String,
 }
 
 impl FakeApi {
-    /// One with no pods, whose randomness follows from `seed`. The node `node` is registered.
+    /// A server with no pods, whose randomness follows from `seed`. The node `node` is registered.
     pub fn seeded(clock: TestClock, seed: u64) -> Self {
         let metadata = ObjectMeta { name: Some("node".into()), uid: Some("node-uid".into()), ..ObjectMeta::default() };
         let node = Node { metadata, spec: Some(NodeSpec::default()), status: None };
@@ -89,12 +89,12 @@ impl FakeApi {
         }
     }
 
-    /// The services of the cluster; `None` if they have not been read.
+    /// The services of the cluster; `None` if they have not been listed.
     pub fn set_services(&self, services: Option<Vec<Service>>) {
         self.world().services = services.map(Arc::new);
     }
 
-    /// Makes a runtime class.
+    /// Creates a runtime class.
     pub fn put_class(&self, name: &str, handler: &str) {
         self.world().classes.insert(name.to_owned(), handler.to_owned());
     }
@@ -107,7 +107,7 @@ impl FakeApi {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// A person or controller makes or changes a pod, which is bound to the node. Its UID is as given.
+    /// Creates or changes a pod bound to the node, as a user or controller does. The UID is kept.
     pub fn put(&self, pod: &Pod) {
         let mut world = self.world();
         let mut pod = pod.clone();
@@ -126,7 +126,7 @@ impl FakeApi {
         self.changed();
     }
 
-    /// Changes a pod, or its status, past the kubelet.
+    /// Changes a pod, or its status, without the kubelet.
     pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Pod)) {
         let mut world = self.world();
         if let Some(mut pod) = world.named(name).map(|pod| (*pod).clone()) {
@@ -137,7 +137,7 @@ impl FakeApi {
         self.changed();
     }
 
-    /// Asks for a graceful deletion; a pod that has ended goes at once.
+    /// Requests a graceful deletion; a finished pod is removed at once.
     pub fn delete(&self, name: &str, grace_secs: i64) {
         let mut world = self.world();
         if let Some(pod) = world.named(name) {
@@ -147,7 +147,7 @@ impl FakeApi {
         self.changed();
     }
 
-    /// `kubectl delete --force --grace-period=0`: the object goes at once.
+    /// `kubectl delete --force --grace-period=0`: the object is removed at once.
     pub fn force_delete(&self, name: &str) {
         let mut world = self.world();
         if let Some(pod) = world.named(name) {
@@ -177,7 +177,7 @@ impl FakeApi {
         self.world().log.clone()
     }
 
-    /// Requests that changed something, or tried to.
+    /// Write requests, failed ones included.
     pub fn writes(&self) -> Vec<ApiCall> {
         self.calls().into_iter().filter(|call| call.verb != "get").collect()
     }
@@ -192,14 +192,14 @@ impl FakeApi {
         self.world().faults = faults;
     }
 
-    /// Nobody answers for so long, and watches tell nothing.
+    /// An outage of this length: no request is answered, and watches deliver nothing.
     pub fn go_away(&self, time: Duration) {
         self.world().away_until = self.clock.elapsed() + time;
-        // Who watches notices that it is away, and waits.
+        // Watches notice the outage, and wait.
         self.changed();
     }
 
-    /// The watch tells nothing until it is let go.
+    /// Stops the watch from delivering, or lets it continue.
     pub fn stall_watch(&self, stalled: bool) {
         self.world().watch_stalled = stalled;
         self.changed();
@@ -245,25 +245,25 @@ impl World {
         }
     }
 
-    /// Takes in a status that the kubelet wrote.
+    /// Stores a status written by the kubelet, and checks its rules.
     fn write_status(&mut self, old: &Pod, status: PodStatus) -> Arc<Pod> {
         let before = old.status.clone().unwrap_or_default();
         let name = old.metadata.name.clone().unwrap_or_default();
         if is_terminal(&before) && before.phase != status.phase && !old.is_mirror() {
-            self.broken.push(format!("{name}: {:?} and then {:?}", before.phase, status.phase));
+            self.broken.push(format!("{name}: phase {:?} was followed by {:?}", before.phase, status.phase));
         }
         if let Some(again) = revived(old, &before, &status) {
-            self.broken.push(format!("{name}: container {again} had ended, and now has not"));
+            self.broken.push(format!("{name}: terminated container {again} is no longer terminated"));
         }
         if before.qos_class.is_some() && before.qos_class != status.qos_class {
-            self.broken.push(format!("{name}: the class was changed to {:?}", status.qos_class));
+            self.broken.push(format!("{name}: the QoS class was changed to {:?}", status.qos_class));
         }
         if before.start_time.is_some() && before.start_time != status.start_time {
-            self.broken.push(format!("{name}: it started twice"));
+            self.broken.push(format!("{name}: the start time was changed"));
         }
-        // Whose answer was lost may ask again.
+        // A client that lost the answer may repeat the request.
         if before == status && self.faults == ApiFaults::NONE {
-            self.broken.push(format!("{name}: a status that is there was written again"));
+            self.broken.push(format!("{name}: an unchanged status was written"));
         }
         if before == status {
             return self.find(&key(old)).unwrap_or_else(|| Arc::new(old.clone()));
@@ -272,7 +272,7 @@ impl World {
     }
 }
 
-/// A container that had ended for good and is said to wait or run: an API server refuses that.
+/// A container that was terminated for good and is now reported as waiting or running: an API server refuses that.
 ///
 /// upstream: apis/core/validation ValidateContainerStateTransition (v1.36)
 fn revived(pod: &Pod, before: &PodStatus, after: &PodStatus) -> Option<String> {

@@ -20,17 +20,17 @@ struct Tree {
     stuck: BTreeSet<CgroupPath>,
     full: bool,
     memory: u64,
-    /// Whose processes are in the cgroups of pods.
+    /// The runtime whose containers are in the cgroups of pods.
     processes: Option<FakeRuntime>,
 }
 
 impl FakeCgroups {
-    /// What was set on a cgroup, if it exists.
+    /// The values of a cgroup, if it exists.
     pub fn values(&self, path: &CgroupPath) -> Option<CgroupValues> {
         self.tree().groups.get(path).cloned()
     }
 
-    /// Every cgroup as the cgroupfs driver spells it, in order.
+    /// Every cgroup as the cgroupfs driver names it, in order.
     pub fn paths(&self) -> Vec<String> {
         self.tree().groups.keys().map(CgroupPath::cgroupfs).collect()
     }
@@ -40,7 +40,7 @@ impl FakeCgroups {
         self.tree().groups.keys().filter_map(pod_of).collect()
     }
 
-    /// Puts a process that cannot be killed into `path`, or takes it out.
+    /// Puts an unkillable process into `path`, or takes it out.
     pub fn set_stuck(&self, path: &CgroupPath, stuck: bool) {
         let mut tree = self.tree();
         if stuck {
@@ -55,12 +55,12 @@ impl FakeCgroups {
         self.tree().full = full;
     }
 
-    /// The containers of `runtime` are in the cgroups of their pods: whoever destroys one kills them.
+    /// Puts the containers of `runtime` into the cgroups of their pods: destroying a cgroup kills them.
     pub fn hold_processes_of(&self, runtime: &FakeRuntime) {
         self.tree().processes = Some(runtime.clone());
     }
 
-    /// So many bytes are in use in every cgroup.
+    /// Sets the bytes in use in every cgroup.
     pub fn set_all_memory_used(&self, bytes: u64) {
         self.tree().memory = bytes;
     }
@@ -114,7 +114,7 @@ impl Cgroups for FakeCgroups {
     }
 }
 
-/// Whose cgroup it is.
+/// The pod of a cgroup.
 fn pod_of(path: &CgroupPath) -> Option<PodUid> {
     Some(PodUid::from(path.names().last()?.strip_prefix("pod")?))
 }
@@ -124,7 +124,7 @@ fn is_below(path: &CgroupPath, above: &CgroupPath) -> bool {
     path.names().starts_with(above.names())
 }
 
-/// What is not said stays as it is.
+/// An unset value stays as it is.
 fn merge(old: &mut CgroupValues, new: &CgroupValues) {
     let CgroupValues { cpu_shares, cpu_quota, cpu_period, memory_limit, pids_limit, hugepages, unified } = new.clone();
     old.cpu_shares = cpu_shares.or(old.cpu_shares);

@@ -17,12 +17,12 @@ struct Disk {
 }
 
 impl FakeCheckpoints {
-    /// The text of one.
+    /// The text of a checkpoint.
     pub fn text(&self, name: &str) -> Option<String> {
         self.disk().texts.get(name).cloned()
     }
 
-    /// Nothing can be written any more, or again.
+    /// Makes every further write fail, or succeed again.
     pub fn set_full(&self, full: bool) {
         self.disk().full = full;
     }

@@ -1,4 +1,4 @@
-//! Time as the fakes see it: tokio's, so that a paused clock rules them all.
+//! The clock of the fakes: tokio's, so that a paused clock controls all of them.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ impl TestClock {
         Self { start: real_now() }
     }
 
-    /// What it shows.
+    /// The current time.
     pub fn now(&self) -> Now {
         let mono = real_now().saturating_duration_since(self.start);
         Now { mono: Instant::from_duration(mono), wall: self.wall_at(mono) }
     }
 
-    /// How long it has run.
+    /// Time since the start.
     pub fn elapsed(&self) -> Duration {
         self.now().mono.since_start()
     }
 
-    /// Waits until it shows `since_start`.
+    /// Waits until this time since the start.
     pub async fn sleep_until(&self, since_start: Duration) {
         tokio::time::sleep_until(self.start + since_start).await;
     }

@@ -40,8 +40,8 @@ impl FakePodDirs {
         self.dirs().full = full;
     }
 
-    /// Makes `list` never return, as when it meets a file system whose server does not answer, or return again. A call
-    /// that hangs stays so.
+    /// Makes `list` hang, as on a file system whose server does not answer, or return again. A call that hangs stays
+    /// so.
     pub fn set_list_hung(&self, hung: bool) {
         self.dirs().hung = hung;
     }
@@ -131,7 +131,7 @@ impl PodDirs for FakePodDirs {
 #[derive(Clone, Default)]
 pub struct FakePodLogs(Arc<Mutex<BTreeMap<PodRef, PodLog>>>);
 
-/// Logs of one pod: per container, which `N.log` there are; and the links to them.
+/// Logs of one pod: the numbers of each container's `N.log` files, and the links to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PodLog {
     containers: BTreeMap<String, BTreeSet<u32>>,
@@ -140,12 +140,12 @@ struct PodLog {
 }
 
 impl FakePodLogs {
-    /// Says that a log exists, as left by an earlier run.
+    /// Adds a log, as left by an earlier run.
     pub fn add(&self, pod: &PodRef, container: &str, number: u32) {
         self.logs().entry(pod.clone()).or_default().containers.entry(container.into()).or_default().insert(number);
     }
 
-    /// Sets what `tail` answers for the log at `path`.
+    /// Sets the result of `tail` for the log at `path`.
     pub fn set_tail(&self, pod: &PodRef, path: &str, content: &[u8]) {
         self.logs().entry(pod.clone()).or_default().tails.insert(path.into(), content.to_vec());
     }

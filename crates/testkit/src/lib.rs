@@ -1,10 +1,10 @@
 //! Fakes for every port, contract suites, builders.
 //!
-//! A fake obeys the same laws as the real thing; [`contract`] holds those laws and runs on both. All time here is
-//! tokio's, so that a test with a paused clock decides what time it is. A dev-dependency only.
+//! A fake obeys the same laws as the real adapter; [`contract`] holds those laws and runs on both. Time is tokio's, so
+//! that a test with a paused clock controls it. A dev-dependency only.
 //!
 //! Every fake is a handle whose clones share one world, so that the world outlives a kubelet that is killed and started
-//! again. The simulation of the whole engine on these fakes has its place in `engine`'s tests (`tests/sim`).
+//! again. The simulation of the whole engine on these fakes is in `engine`'s tests (`tests/sim`).
 
 mod api;
 mod cgroups;

@@ -1,4 +1,4 @@
-//! The API server as a node sees its own object and lease: enough of it to keep the laws that reporting relies on.
+//! The API server's side of a node's object and lease: the rules that node reporting relies on.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -26,11 +26,11 @@ struct World {
     version: u64,
     calls: Vec<String>,
     patches: Vec<Value>,
-    /// Answers of the next calls of that name in place of what would happen.
+    /// Errors of the next calls, by call name.
     refusals: VecDeque<(&'static str, ApiErrorKind)>,
-    /// No call gets through.
+    /// An outage: no call gets through.
     away: bool,
-    /// Fields of the status that it does not know, and drops.
+    /// Status fields that this server does not know, and drops.
     unknown: Vec<&'static str>,
 }
 
@@ -41,7 +41,7 @@ impl Default for FakeNodeApi {
 }
 
 impl FakeNodeApi {
-    /// Nothing is there.
+    /// A server without the node and its lease.
     pub fn new() -> Self {
         Self::default()
     }
@@ -61,7 +61,7 @@ impl FakeNodeApi {
         self.world().calls.clone()
     }
 
-    /// Forgets the calls and patches so far.
+    /// Clears the recorded calls and patches.
     pub fn forget(&self) {
         let mut world = self.world();
         world.calls.clear();
@@ -78,17 +78,17 @@ impl FakeNodeApi {
         self.world().refusals.push_back((call, kind));
     }
 
-    /// Goes away, or comes back.
+    /// Begins or ends an outage.
     pub fn set_away(&self, away: bool) {
         self.world().away = away;
     }
 
-    /// Does not know this field of the status, as an older one.
+    /// Makes the server drop this field of the status, as an older one does.
     pub fn drop_field(&self, field: &'static str) {
         self.world().unknown.push(field);
     }
 
-    /// Somebody else writes the node's object; `None` removes it.
+    /// Another client writes the node's object; `None` removes it.
     pub fn put_node(&self, node: Option<Node>) {
         let mut world = self.world();
         world.version += 1;
@@ -97,14 +97,14 @@ impl FakeNodeApi {
         self.publish(&world);
     }
 
-    /// Somebody else changes the node's object.
+    /// Another client changes the node's object.
     pub fn edit_node(&self, edit: impl FnOnce(&mut Node)) {
         let mut node = self.node().expect("there is a node");
         edit(&mut node);
         self.put_node(Some(node));
     }
 
-    /// Somebody else writes the lease; `None` removes it.
+    /// Another client writes the lease; `None` removes it.
     pub fn put_lease(&self, lease: Option<Lease>) {
         let mut world = self.world();
         world.version += 1;
@@ -115,7 +115,7 @@ impl FakeNodeApi {
         });
     }
 
-    /// The object as a watch gives it.
+    /// The object as a watch delivers it.
     pub fn watched(&self) -> watch::Receiver<Option<Arc<Node>>> {
         self.watched.subscribe()
     }
@@ -124,7 +124,7 @@ impl FakeNodeApi {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// While it is away the watch tells nothing.
+    /// During an outage the watch delivers nothing.
     fn publish(&self, world: &World) {
         if !world.away {
             self.watched.send_replace(world.node.clone().map(Arc::new));
@@ -275,12 +275,12 @@ fn merge_item(list: &mut Value, item: &Value) {
 pub struct FakeAddresses(Arc<Mutex<Vec<IpAddr>>>);
 
 impl FakeAddresses {
-    /// These.
+    /// These addresses.
     pub fn new(ips: Vec<IpAddr>) -> Self {
         Self(Arc::new(Mutex::new(ips)))
     }
 
-    /// From now on these.
+    /// Sets the addresses.
     pub fn set(&self, ips: Vec<IpAddr>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ips;
     }

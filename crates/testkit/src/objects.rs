@@ -23,21 +23,21 @@ struct Held {
 }
 
 impl FakeObjects {
-    /// Makes the config map `name` in namespace `default` hold this, or replaces it.
+    /// Creates or replaces the config map `name` in namespace `default`.
     pub fn put_config_map<const N: usize>(&self, name: &str, data: [(&str, &str); N]) {
         let data = data.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let map = ConfigMap { data: Some(data.into()), ..ConfigMap::default() };
         self.held().config_maps.insert(key("default", name), Arc::new(map));
     }
 
-    /// Makes the secret `name` in namespace `default` hold this, or replaces it.
+    /// Creates or replaces the secret `name` in namespace `default`.
     pub fn put_secret<const N: usize>(&self, name: &str, data: [(&str, &str); N]) {
         let data = data.map(|(key, value)| (key.to_owned(), ByteString(value.into())));
         let secret = Secret { data: Some(data.into()), ..Secret::default() };
         self.held().secrets.insert(key("default", name), Arc::new(secret));
     }
 
-    /// Makes a pull secret `name` in namespace `default`: `user` at each registry.
+    /// Creates a pull secret `name` in namespace `default`: `user` at each registry.
     pub fn put_pull_secret(&self, name: &str, registry: &str, user: &str) {
         let config = format!(r#"{{"auths":{{"{registry}":{{"username":"{user}","password":"p"}}}}}}"#);
         let data = [(".dockerconfigjson".to_owned(), ByteString(config.into()))];
@@ -58,7 +58,7 @@ impl FakeObjects {
         self.held().down = down;
     }
 
-    /// Pods whose objects are kept up to date.
+    /// Pods whose objects are watched.
     pub fn kept(&self) -> Vec<PodUid> {
         self.held().kept.iter().cloned().collect()
     }
@@ -72,7 +72,8 @@ impl FakeObjects {
         if held.down {
             return Err(unavailable());
         }
-        of(&held).ok_or_else(|| ApiError { kind: ApiErrorKind::NotFound, detail: "the API server's own words".into() })
+        of(&held)
+            .ok_or_else(|| ApiError { kind: ApiErrorKind::NotFound, detail: "not found, says the API server".into() })
     }
 }
 
@@ -103,7 +104,7 @@ impl Objects for FakeObjects {
     }
 }
 
-/// Tokens that say whom they are for. Clones share them.
+/// Tokens that name the pod and audience they were issued for. Clones share them.
 #[derive(Clone, Default)]
 pub struct FakeTokens(Arc<Mutex<Minted>>);
 
@@ -116,7 +117,7 @@ struct Minted {
 }
 
 impl FakeTokens {
-    /// Every token that was asked for, in order.
+    /// Every token request, in order.
     pub fn wishes(&self) -> Vec<(PodUid, TokenWish)> {
         self.minted().wishes.clone()
     }
@@ -126,7 +127,7 @@ impl FakeTokens {
         self.minted().forgotten.clone()
     }
 
-    /// Tokens from now on differ from those before.
+    /// Further tokens differ from those before.
     pub fn renew(&self) {
         self.minted().generation += 1;
     }

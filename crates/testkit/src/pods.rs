@@ -1,6 +1,6 @@
 //! Pods for tests: `pod("web").container("app").image("web:1").build()`.
 //!
-//! What comes out is a valid pod with the API's defaults filled in, so that a test says only what it is about.
+//! The result is a valid pod with the API's defaults filled in, so that a test states only the relevant fields.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl PodBuilder {
         self
     }
 
-    /// Adds an init container that stays.
+    /// Adds a restartable init container.
     #[must_use]
     pub fn sidecar(self, name: &str) -> Self {
         self.init(name).edit_container(|c| c.restart_policy = Some("Always".into()))
@@ -249,13 +249,13 @@ impl PodBuilder {
         self.annotation(SOURCE_ANNOTATION, source.as_str()).annotation(HASH_ANNOTATION, &hash)
     }
 
-    /// Makes it the API's picture of the static pod whose hash is `hash`.
+    /// Makes it the mirror pod of the static pod whose hash is `hash`.
     #[must_use]
     pub fn mirror_of(self, hash: &str) -> Self {
         self.annotation(SOURCE_ANNOTATION, Source::Api.as_str()).annotation(MIRROR_ANNOTATION, hash)
     }
 
-    /// Marks it as deleted through the API, with this grace.
+    /// Marks it as deleted through the API, with this grace period.
     #[must_use]
     pub fn deleted(mut self, at_secs: i64, grace_secs: i64) -> Self {
         self.metadata.deletion_timestamp = Some(time(at_secs));

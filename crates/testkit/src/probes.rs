@@ -1,4 +1,4 @@
-//! Servers in the pods, as probes over the network find them.
+//! Servers in pods, as network probes see them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,24 +10,24 @@ use rubelet_engine::ports::{GrpcError, GrpcTarget, HttpReply, HttpTarget, NetErr
 
 use crate::clock::TestClock;
 
-/// What a server does when it is asked.
+/// How a server answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// Answers at once with this status; gRPC serves if it is 200.
     Answers(u16),
-    /// Answers so after this time.
+    /// Answers after this time.
     Slow(Duration, u16),
-    /// Sends on to this place.
+    /// Redirects to this location.
     Redirects(String),
-    /// Takes the connection and says nothing.
+    /// Accepts the connection and sends nothing.
     Hangs,
-    /// Does not take the connection.
+    /// Refuses the connection.
     Refuses,
-    /// Speaks plain HTTP where TLS is asked for.
+    /// Speaks plain HTTP where TLS is expected.
     PlainOnly,
 }
 
-/// Servers, by the port they listen on: a test gives each container its own. Clones share the world.
+/// Servers, by port: a test gives each container its own. Clones share the world.
 #[derive(Clone)]
 pub struct FakeProbes {
     clock: TestClock,
@@ -41,22 +41,22 @@ struct World {
 }
 
 impl FakeProbes {
-    /// A network on which nobody listens.
+    /// A network without servers.
     pub fn new(clock: TestClock) -> Self {
         Self { clock, world: Arc::default() }
     }
 
-    /// What listens on `port` does from now on.
+    /// Sets how the server on `port` answers from now on.
     pub fn set(&self, port: u16, manner: Manner) {
         self.with(|world| world.manners.insert(port, manner));
     }
 
-    /// When each question to `port` was asked.
+    /// The times of the requests to `port`.
     pub fn times(&self, port: u16) -> Vec<Duration> {
         self.with(|world| world.asked.iter().filter(|(_, p, _)| *p == port).map(|(at, _, _)| *at).collect())
     }
 
-    /// What was asked, in order.
+    /// The requests, in order.
     pub fn asked(&self) -> Vec<String> {
         self.with(|world| world.asked.iter().map(|(_, _, what)| what.clone()).collect())
     }

@@ -1,4 +1,4 @@
-//! Sinks that remember: events and statuses.
+//! Sinks that record events and statuses.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use rubelet_core::id::PodRef;
 use rubelet_engine::ports::{EventKind, Events, NodeEvent, PodEvent, StatusObserver, StatusReport};
 use tokio::sync::watch;
 
-/// Remembers every event. Clones share the memory.
+/// Records every event. Clones share the record.
 #[derive(Clone, Default)]
 pub struct RecordingEvents(Arc<Mutex<Vec<PodEvent>>>, Arc<Mutex<Vec<NodeEvent>>>);
 
@@ -47,7 +47,7 @@ impl Events for RecordingEvents {
     }
 }
 
-/// Remembers every status report. Clones share the memory.
+/// Records every status report. Clones share the record.
 #[derive(Clone)]
 pub struct RecordingStatus(Arc<watch::Sender<Vec<StatusReport>>>);
 
@@ -78,7 +78,7 @@ impl RecordingStatus {
         self.0.borrow().iter().rfind(|report| is_of(report, pod)).cloned()
     }
 
-    /// Phases that the pod called `pod` went through; one that repeats is told once.
+    /// Phases of the pod called `pod`, without repetitions.
     pub fn phases(&self, pod: &str) -> Vec<String> {
         let mut phases: Vec<String> =
             self.of(pod).iter().map(|report| report.status.phase.clone().unwrap_or_default()).collect();

@@ -1,9 +1,9 @@
-//! A container runtime in memory that obeys CRI's laws, misbehaves on request, and writes down what was asked of it.
+//! A container runtime in memory that obeys CRI's laws, injects faults on request, and records the calls.
 //!
-//! It is a handle: clones show the same world, so the world outlives a kubelet that is killed and started again. All
-//! that it does depends on the calls, the seed and tokio's clock alone.
+//! It is a handle: clones share one world, so that the world outlives a kubelet that is killed and started again. Its
+//! behaviour depends only on the calls, the seed and tokio's clock.
 //!
-//! A call has its effect halfway through its latency, so that a caller that is cut off may have caused it or not.
+//! A call has its effect halfway through its latency, so that an aborted call may have had its effect or not.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,15 +38,15 @@ use world::{At, LateEffect, World, fail};
 use crate::clock::TestClock;
 use crate::rng::SeededRng;
 
-/// Time that a changing call takes.
+/// Duration of a mutating call.
 const LATENCY: Duration = Duration::from_millis(2);
 /// The caller's deadline of a call that hangs (CRI-02).
 const DEADLINE: Duration = Duration::from_secs(120);
 /// How long after its deadline a late call takes effect.
 const LATE_BY: Duration = Duration::from_secs(2);
-/// The client's patience in a call that is late: short, for a simulation has many of them.
+/// The client's deadline in a call that is late: short, for a simulation has many of them.
 const LATE_DEADLINE: Duration = Duration::from_secs(1);
-/// Hints that a slow reader may be behind before it loses some.
+/// Hints that a slow reader may lag behind before it loses some.
 const HINT_BACKLOG: usize = 1024;
 
 /// A container runtime in memory.
@@ -70,12 +70,12 @@ struct Settings {
 }
 
 impl FakeRuntime {
-    /// A runtime with nothing in it, on which nothing goes wrong.
+    /// An empty runtime without faults.
     pub fn new(clock: TestClock) -> Self {
         Self::seeded(clock, 0)
     }
 
-    /// The same; its faults, once there are any, follow from `seed`.
+    /// An empty runtime whose faults, once they are set, follow from `seed`.
     pub fn seeded(clock: TestClock, seed: u64) -> Self {
         Self(Arc::new(Inner {
             clock,
@@ -92,39 +92,39 @@ impl FakeRuntime {
         self.0.clock
     }
 
-    /// Sets what goes wrong from now on.
+    /// Sets the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.settings(|s| s.faults = faults);
     }
 
-    /// Refuses single calls: after `skip` calls of `operation`, the next `times` find nobody (`Unavailable`) and have no
+    /// Refuses single calls: after `skip` calls of `operation`, the next `times` fail with `Unavailable` and have no
     /// effect.
     pub fn refuse(&self, operation: &'static str, skip: u32, times: u32) {
         self.with(|world, _| world.refusals.insert(operation, (skip, times)));
     }
 
-    /// Whether all calls that were to be refused have been made.
+    /// Whether all refusals have been used up.
     pub fn has_refused_all(&self) -> bool {
         self.with(|world, _| world.refusals.is_empty())
     }
 
-    /// Sets how long a changing call takes; zero for a benchmark.
+    /// Sets the duration of a mutating call; zero for a benchmark.
     pub fn set_latency(&self, latency: Duration) {
         self.settings(|s| s.latency = latency);
     }
 
-    /// Whether it offers a stream of hints; if not, asking for one is `Unimplemented`, as with containerd 1.6.
+    /// Whether it offers hints; if not, the call is `Unimplemented`, as with containerd 1.6.
     pub fn set_hints(&self, offered: bool) {
         self.settings(|s| s.hints = offered);
     }
 
-    /// Scripts the containers that `key` names, one behaviour per attempt, the last one for all that follow. The key is
-    /// `pod/container`, a container's name or an image; the first that is scripted counts.
+    /// Scripts the containers that match `key`, one behaviour per attempt, the last one for all later attempts. The key
+    /// is `pod/container`, a container's name or an image; the first match counts.
     pub fn script(&self, key: &str, behaviours: impl IntoIterator<Item = Behaviour>) {
         self.with(|world, _| world.scripts.insert(key.into(), behaviours.into_iter().collect()));
     }
 
-    /// Scripts what commands in the containers called `container` do.
+    /// Scripts the result of commands in the containers called `container`.
     pub fn script_exec(&self, container: &str, takes: Duration, output: ExecOutput) {
         self.with(|world, _| world.exec_scripts.insert(container.into(), (takes, output)));
     }
@@ -137,7 +137,7 @@ impl FakeRuntime {
         });
     }
 
-    /// Scripts what pulling `image` does.
+    /// Scripts the pull of `image`.
     pub fn script_pull(&self, image: &str, pull: Pull) {
         self.with(|world, _| world.images.pulls.insert(image.into(), pull));
     }
@@ -150,7 +150,7 @@ impl FakeRuntime {
         });
     }
 
-    /// Puts an image on the node and answers with its id.
+    /// Adds an image to the node and returns its id.
     pub fn add_image(&self, name: &str) -> String {
         self.with(|world, _| world.images.add(name))
     }
@@ -188,14 +188,14 @@ impl FakeRuntime {
         });
     }
 
-    /// The runtime is away for `time`: calls fail, streams end, containers go on.
+    /// An outage of this length: calls fail, streams end, containers keep running.
     pub fn go_away(&self, time: Duration) {
         self.with(|world, now| world.down_until = Some(now.saturating_add(time)));
-        // Nobody may be listening; that is no error.
+        // Without a subscriber the send fails, which is no error.
         let _ = self.0.signals.send(Signal::Down);
     }
 
-    /// Ends the running container `container` of the pod called `pod` from outside. Answers whether one ran.
+    /// Ends the running container `container` of the pod called `pod` from outside. Returns whether it was running.
     pub fn end_container(&self, pod: &str, container: &str, code: i32) -> bool {
         self.with(|world, now| {
             let id = world.find_running(pod, container);
@@ -206,27 +206,28 @@ impl FakeRuntime {
         })
     }
 
-    /// SIGKILL for every process of the pod with this UID, past the runtime. Answers how many are left.
+    /// SIGKILL for every process of the pod with this UID, without the runtime. Returns how many are left.
     pub fn kill_all_of(&self, uid: &PodUid) -> usize {
         self.with(|world, now| world.kill_all_of(now, uid))
     }
 
-    /// The next `times` calls to make something in a sandbox, or to start what was made, do not find it, though it is there.
+    /// The next `times` calls that create a container or start one do not find the sandbox or container, though it
+    /// exists.
     pub fn forget(&self, times: u32) {
         self.with(|world, _| world.forgetful = times);
     }
 
-    /// Sends a hint about the pod with this UID, for no reason.
+    /// Sends a spurious hint about the pod with this UID.
     pub fn hint(&self, uid: &PodUid) {
         self.with(|world, _| world.hint(uid.clone()));
     }
 
-    /// Nothing of the pod with this UID holds a process.
+    /// The pod with this UID has no processes.
     pub fn is_still(&self, uid: &PodUid) -> bool {
         self.with(|world, _| world.is_still(uid))
     }
 
-    /// Ends the ready sandbox of the pod called `pod` from outside, with all in it.
+    /// Ends the ready sandbox of the pod called `pod` from outside, with its containers.
     pub fn end_sandbox(&self, pod: &str) {
         self.with(|world, now| {
             let ready = world.pods.values().flat_map(|pod| &pod.sandboxes);
@@ -237,13 +238,13 @@ impl FakeRuntime {
         });
     }
 
-    /// The machine goes down and comes up: nothing is lost, nothing runs.
+    /// The machine reboots: all objects stay, no process runs.
     pub fn reboot(&self) {
         self.with(World::power_cut);
         let _ = self.0.signals.send(Signal::Down);
     }
 
-    /// What was asked for the pod called `pod`, one line per call that changes something, in order of effect.
+    /// The mutating calls for the pod called `pod`, one line each, in order of effect.
     pub fn calls(&self, pod: &str) -> Vec<String> {
         let all = self.log();
         all.into_iter().filter(|call| call.pod == pod).map(|call| call.line).collect()
@@ -254,29 +255,29 @@ impl FakeRuntime {
         self.with(|world, _| world.log.clone())
     }
 
-    /// The whole call log as text, for a failure's report.
+    /// The whole call log as text, for the report of a failure.
     pub fn timeline(&self) -> String {
         let lines = self.log().into_iter();
         lines.map(|c| format!("{:?} {} {}\n", c.at, c.pod, c.line)).collect()
     }
 
-    /// How often each call was made, by upstream's names.
+    /// The number of calls, by upstream's operation names.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.with(|world, _| world.counts.clone())
     }
 
-    /// Laws that were broken: a container that ran twice at a time or was started twice, two ready sandboxes of a pod,
-    /// two pods of one name at a time, a start out of the order of init containers. Must stay empty.
+    /// Broken laws: a container that ran twice at a time or was started twice, two ready sandboxes of a pod, two pods
+    /// of one name at a time, a start out of the order of init containers. Must stay empty.
     pub fn violations(&self) -> Vec<String> {
         self.with(|world, _| world.violations.clone())
     }
 
-    /// Names of the containers of the pod called `pod` that run now, in order of their start.
+    /// Names of the running containers of the pod called `pod`, in order of their start.
     pub fn running(&self, pod: &str) -> Vec<String> {
         self.with(|world, _| world.containers_of(pod, ContainerStateKind::Running))
     }
 
-    /// How the newest container called `name` of the pod called `pod` was configured.
+    /// The configuration of the newest container called `name` of the pod called `pod`.
     pub fn container_config(&self, pod: &str, name: &str) -> Option<ContainerConfig> {
         self.with(|world, _| {
             let pods = world.pods.values().filter(|p| p.sandboxes.values().any(|s| s.config.name == pod));
@@ -285,7 +286,7 @@ impl FakeRuntime {
         })
     }
 
-    /// How the newest sandbox of the pod called `pod` was configured.
+    /// The configuration of the newest sandbox of the pod called `pod`.
     pub fn sandbox_config(&self, pod: &str) -> Option<SandboxConfig> {
         self.with(|world, _| {
             let sandboxes = world.pods.values().flat_map(|p| p.sandboxes.values());
@@ -311,7 +312,7 @@ impl FakeRuntime {
         (self.0.signals.subscribe(), self.0.changed.subscribe())
     }
 
-    /// Looks at the world or changes it, after doing what is due, and tells those who wait.
+    /// Accesses the world after all due effects, and wakes waiting calls.
     fn with<R>(&self, act: impl FnOnce(&mut World, At) -> R) -> R {
         let now = self.0.clock.elapsed();
         let lost = self.settings(|s| s.faults.hint_lost);
@@ -320,7 +321,7 @@ impl FakeRuntime {
         let result = act(&mut world, now);
         for hint in std::mem::take(&mut world.hints) {
             if !self.0.rng.hits(lost) {
-                // Nobody may be listening; that is no error.
+                // Without a subscriber the send fails, which is no error.
                 let _ = self.0.signals.send(Signal::Hint(hint));
             }
         }
@@ -332,7 +333,7 @@ impl FakeRuntime {
         result
     }
 
-    /// A call that only looks.
+    /// A read-only call.
     async fn read<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -342,7 +343,7 @@ impl FakeRuntime {
         self.call(operation, uid, None, Duration::ZERO, |world, now| Ok(look(world, now))).await
     }
 
-    /// A call that changes something; `name` is what it reserves while it is at work.
+    /// A mutating call; it reserves `name` while it is in flight.
     async fn change<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -396,7 +397,7 @@ impl FakeRuntime {
     async fn wait_while_silent(&self) {
         let mut changed = self.0.changed.subscribe();
         while self.with(|world, _| world.silent) {
-            // The sender lives as long as we do.
+            // The sender lives as long as this runtime.
             let _ = changed.changed().await;
         }
     }
@@ -420,7 +421,7 @@ impl FakeRuntime {
     }
 }
 
-/// Lets others run, and takes `time`.
+/// Yields, and takes `time`.
 async fn pause(time: Duration) {
     if time.is_zero() { tokio::task::yield_now().await } else { tokio::time::sleep(time).await }
 }
@@ -430,7 +431,7 @@ impl World {
         self.down_until.is_some_and(|until| now < until)
     }
 
-    /// Whether this call of `operation` is one that was to be refused.
+    /// Whether this call of `operation` is to be refused.
     fn refuses(&mut self, operation: &'static str) -> bool {
         let Some((skip, times)) = self.refusals.get_mut(operation) else { return false };
         if let Some(left) = skip.checked_sub(1) {

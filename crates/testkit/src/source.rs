@@ -10,7 +10,8 @@ use rubelet_engine::ports::{BadPod, Delivery, PodSource};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// A pod source that a test fills. Clones share its pods, and a new run delivers what is there: it survives the kubelet.
+/// A pod source that a test fills. Clones share its pods, and a new run delivers the current set: it survives the
+/// kubelet.
 #[derive(Clone)]
 pub struct FakeSource {
     source: Source,
@@ -18,7 +19,7 @@ pub struct FakeSource {
     now: Arc<watch::Sender<Option<Set>>>,
 }
 
-/// All that the source has.
+/// The whole set of a source.
 type Set = (Vec<Arc<Pod>>, Vec<BadPod>);
 
 impl FakeSource {
@@ -27,12 +28,12 @@ impl FakeSource {
         Self { source, now: Arc::new(watch::Sender::new(None)) }
     }
 
-    /// Delivers this whole set. Sets that follow each other at once may be delivered as the last one alone.
+    /// Delivers this whole set. Of several sets in quick succession only the last may be delivered.
     pub fn push(&self, pods: impl IntoIterator<Item = Arc<Pod>>) {
         self.now.send_replace(Some((pods.into_iter().collect(), Vec::new())));
     }
 
-    /// Delivers the set with `pod` in it, in place of an older one of the same name.
+    /// Delivers the set with `pod`, in place of an older one of the same name.
     pub fn put(&self, pod: Arc<Pod>) {
         self.edit(|pods, _| {
             let name = PodRef::of(&pod).full_name();
@@ -46,17 +47,17 @@ impl FakeSource {
         self.edit(|pods, _| pods.retain(|pod| pod.metadata.name.as_deref() != Some(name)));
     }
 
-    /// Delivers the set with something in it that is no pod.
+    /// Delivers the set with an invalid pod.
     pub fn put_bad(&self, bad: BadPod) {
         self.edit(|_, all| all.push(bad));
     }
 
-    /// The pods that it has, in their order.
+    /// Its pods, in order.
     pub fn pods(&self) -> Vec<Arc<Pod>> {
         self.now.borrow().iter().flat_map(|(pods, _)| pods).cloned().collect()
     }
 
-    /// Names of the pods that it has.
+    /// Names of its pods.
     pub fn names(&self) -> Vec<String> {
         let now = self.now.borrow();
         let pods = now.iter().flat_map(|(pods, _)| pods);

@@ -44,7 +44,7 @@ impl FakeVolumes {
         };
     }
 
-    /// Makes undoing volumes called `volume` fail, as when something still uses them, or succeed again.
+    /// Makes tearing down volumes called `volume` fail, as when they are in use, or succeed again.
     pub fn set_stuck(&self, volume: &str, stuck: bool) {
         let mut volumes = self.volumes();
         if stuck {
@@ -54,7 +54,7 @@ impl FakeVolumes {
         };
     }
 
-    /// Makes setting up volumes called `volume` panic, as a plugin with a bug does, or go well again.
+    /// Makes setting up volumes called `volume` panic, as a plugin with a bug does, or succeed again.
     pub fn set_panics(&self, volume: &str, panics: bool) {
         let mut volumes = self.volumes();
         if panics {
@@ -64,14 +64,14 @@ impl FakeVolumes {
         };
     }
 
-    /// Makes the volumes' content one that changes, and that has to be renewed at `renew_at`.
+    /// Makes the content of volumes change over time, with a refresh due at `renew_at`.
     pub fn set_follows_changes(&self, renew_at: Option<Timestamp>) {
         let mut volumes = self.volumes();
         volumes.follows_changes = true;
         volumes.renew_at = renew_at;
     }
 
-    /// How often a volume was set up, of whatever pod.
+    /// How often a volume was set up, for any pod.
     pub fn set_ups(&self) -> usize {
         self.volumes().set_ups
     }

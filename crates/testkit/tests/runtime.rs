@@ -1,4 +1,4 @@
-//! The fake runtime misbehaves exactly as it is told to, and the same way each time.
+//! The fake runtime misbehaves exactly as scripted, and deterministically.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn start(runtime: &FakeRuntime, pod: &str, name: &str) -> Result<(SandboxI
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_are_written_down_in_order_of_effect() {
+async fn calls_are_recorded_in_order_of_effect() {
     let runtime = runtime(0);
     runtime.script("app", [Behaviour::runs().ignores_term()]);
     let (home, id) = start(&runtime, "web", "app").await.unwrap();
@@ -115,7 +115,7 @@ async fn a_call_that_is_dropped_may_have_had_its_effect_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_kills_for_a_caller_that_stopped_waiting() {
+async fn no_sigkill_is_sent_for_a_caller_that_stopped_waiting() {
     let runtime = runtime(0);
     runtime.script("app", [Behaviour::runs().ignores_term()]);
     let (_, id) = start(&runtime, "web", "app").await.unwrap();
@@ -142,7 +142,7 @@ async fn a_hung_pod_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hints_tell_of_an_end_that_nobody_asked_about() {
+async fn an_unrequested_exit_sends_a_hint() {
     let runtime = runtime(0);
     let mut hints = runtime.hints().await.unwrap();
     runtime.script("app", [Behaviour::exits_after(Duration::from_secs(5), 1)]);
@@ -156,7 +156,7 @@ async fn hints_tell_of_an_end_that_nobody_asked_about() {
     assert!(hints.next().await.is_none(), "the stream ends with the connection");
     assert_eq!(runtime.list().await.unwrap_err().kind, RpcErrorKind::Unavailable);
     tokio::time::advance(Duration::from_secs(9)).await;
-    assert_eq!(runtime.list().await.unwrap().len(), 1, "what ran is still there");
+    assert_eq!(runtime.list().await.unwrap().len(), 1, "the objects are still there");
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ async fn a_reboot_ends_everything_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn doubled_containers_and_sandboxes_are_noticed() {
+async fn duplicate_containers_and_sandboxes_are_violations() {
     let runtime = runtime(0);
     let (home, _) = start(&runtime, "web", "app").await.unwrap();
     let twin = runtime.create_container(&home, &container("app", 1), &sandbox("web", 0)).await.unwrap();

@@ -10,9 +10,9 @@ use super::{container_name, timestamp};
 use crate::error::garbage;
 use crate::metrics::Operation;
 
-/// Reads a status; `None` if the container is not labelled as ours.
+/// Converts a status; `None` if the container does not have our labels.
 ///
-/// The exit's message is the runtime's alone: completing it with the termination message takes files (RT-110).
+/// The exit message is the runtime's own: adding the termination message needs file access (RT-110).
 pub(crate) fn container_observation(
     status: cri::ContainerStatus,
     sandbox: SandboxId,
@@ -32,7 +32,8 @@ pub(crate) fn container_observation(
         id: status.id.into(),
         sandbox,
         image: status.image.map(|image| image.image).unwrap_or_default(),
-        // The API shows the reference with its digest here. upstream: kubelet_pods.go convertContainerStatus (v1.36)
+        // The API shows the image reference with its digest here. upstream: kubelet_pods.go convertContainerStatus
+        // (v1.36)
         image_id: status.image_ref,
         log_path: status.log_path,
     }))
@@ -54,7 +55,7 @@ fn missing_field(status: &cri::ContainerStatus) -> Option<&'static str> {
 
 fn state(status: &cri::ContainerStatus) -> ContainerState {
     let started_at = timestamp(status.started_at);
-    // A state that the protocol does not have is a container lost track of, not one never started.
+    // A state that the protocol does not define counts as unknown, not as never started.
     match cri::ContainerState::try_from(status.state).unwrap_or(cri::ContainerState::ContainerUnknown) {
         cri::ContainerState::ContainerCreated => ContainerState::Created,
         cri::ContainerState::ContainerRunning => ContainerState::Running { started_at },

@@ -1,4 +1,4 @@
-//! What a kubelet wrote on a container when it made it (section 7.8).
+//! The annotations that a kubelet writes on a container when it creates it.
 //! upstream: kuberuntime/labels.go getContainerInfoFromAnnotations (v1.36)
 
 use rubelet_core::observe::ContainerMarks;
@@ -15,7 +15,7 @@ const PORTS: &str = "io.kubernetes.container.ports";
 const POD_GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
 const DELETION_GRACE: &str = "io.kubernetes.pod.deletionGracePeriod";
 
-/// Reads the marks. One that cannot be read counts as absent: the container is ours all the same.
+/// Reads the annotations. An unreadable one counts as absent: the container is ours all the same.
 pub(super) fn container_marks(annotations: &Labels, mounts: &[cri::Mount]) -> ContainerMarks {
     let text = |key: &str| annotations.get(key).cloned();
     let seconds = |key: &str| annotations.get(key)?.parse().ok();
@@ -37,7 +37,7 @@ pub(super) fn restart_count(annotations: &Labels) -> u32 {
     annotations.get(RESTART_COUNT).and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 
-/// Where the termination message lies on the host. A relative path is below `/`, as it was when the mount was made.
+/// The host path of the termination message. A relative path is below `/`, as it was when the mount was made.
 /// upstream: kuberuntime_container.go getTerminationMessage (v1.36)
 fn host_path_of(container_path: &str, mounts: &[cri::Mount]) -> Option<String> {
     if container_path.is_empty() {

@@ -17,7 +17,7 @@ pub(crate) fn sandbox_observation(status: cri::PodSandboxStatus) -> Result<Sandb
         return Err(garbage(Operation::PodSandboxStatus, detail));
     }
     let network = network_mode(&status);
-    // On the node's network the addresses are the node's, whatever the runtime says.
+    // With host networking the addresses are the node's, whatever the runtime reports.
     let ips = if network == NamespaceMode::Node { Vec::new() } else { ips(status.network.as_ref()) };
     Ok(SandboxObservation {
         attempt: status.metadata.as_ref().map(|metadata| metadata.attempt).unwrap_or_default(),
@@ -45,7 +45,7 @@ fn missing_field(status: &cri::PodSandboxStatus) -> Option<&'static str> {
     checks.into_iter().find_map(|(missing, what)| missing.then_some(what))
 }
 
-/// A state that the protocol does not have is not ready.
+/// A state that the protocol does not define is not ready.
 pub(super) fn sandbox_state(state: i32) -> SandboxState {
     match cri::PodSandboxState::try_from(state) {
         Ok(cri::PodSandboxState::SandboxReady) => SandboxState::Ready,
@@ -66,7 +66,7 @@ fn network_mode(status: &cri::PodSandboxStatus) -> NamespaceMode {
     }
 }
 
-/// The addresses, primary first; none at all if one of them cannot be read.
+/// The addresses, primary first; none at all if one of them cannot be parsed.
 /// upstream: kuberuntime_sandbox.go determinePodSandboxIPs (v1.36)
 fn ips(network: Option<&cri::PodSandboxNetworkStatus>) -> Vec<IpAddr> {
     let Some(network) = network else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Lists of sandboxes and containers, put together by pod.
+//! Lists of sandboxes and containers, grouped by pod.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,8 @@ pub(crate) fn pod_summaries(sandboxes: Vec<cri::PodSandbox>, containers: Vec<cri
             created_at: timestamp(container.created_at),
             restart_count: restart_count(&container.annotations),
             sandbox: container.pod_sandbox_id.into(),
-            // Runtimes from before 1.30 know no image id. upstream: kuberuntime_container.go toKubeContainerStatus (v1.36)
+            // Runtimes from before 1.30 send no image id. upstream: kuberuntime_container.go toKubeContainerStatus
+            // (v1.36)
             image_id: if container.image_id.is_empty() { container.image_ref } else { container.image_id },
         };
         entry(&mut pods, pod).containers.insert(container.id.into(), summary);

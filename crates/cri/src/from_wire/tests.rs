@@ -1,4 +1,4 @@
-//! What a runtime says, and what we take it to mean.
+//! Messages of a runtime and the observations they become.
 
 use expect_test::{Expect, expect};
 use rubelet_engine::ports::RpcErrorKind;
@@ -10,7 +10,7 @@ fn map(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A running container of ours, as containerd tells it.
+/// A running container of ours, as containerd reports it.
 fn container() -> cri::ContainerStatus {
     cri::ContainerStatus {
         id: "c1".into(),
@@ -89,7 +89,7 @@ fn states_keep_their_details_rt_110() {
             r#"Exited(Exit { code: 137, started_at: 1970-01-01T00:00:02Z, finished_at: 1970-01-01T00:00:03Z, reason: "OOMKilled", message: "too much" })"#
         ]],
     );
-    // Never started: containerd says zero, a Go zero time is before the epoch.
+    // Never started: containerd sends zero, a Go zero time is before the epoch.
     check(
         |c| {
             c.state = cri::ContainerState::ContainerExited.into();
@@ -104,7 +104,7 @@ fn states_keep_their_details_rt_110() {
 }
 
 #[test]
-fn marks_are_read_back_and_nonsense_counts_as_absent() {
+fn annotations_are_read_back_and_malformed_ones_count_as_absent() {
     let check = |annotations: &[(&str, &str)], expected: Expect| {
         let annotations = map(annotations);
         expected.assert_eq(&format!("{:#?}", seen(|c| c.annotations = annotations).marks));
@@ -184,14 +184,14 @@ fn the_termination_message_is_found_through_its_mount() {
 }
 
 #[test]
-fn resources_and_user_are_told_if_the_runtime_does() {
-    let told = seen(|c| {
+fn resources_and_user_are_observed_if_reported() {
+    let observed = seen(|c| {
         let linux = cri::LinuxContainerResources { cpu_shares: 102, memory_limit_in_bytes: 64, ..Default::default() };
         c.resources = Some(cri::ContainerResources { linux: Some(linux), windows: None });
         let linux = cri::LinuxContainerUser { uid: 1, gid: 2, supplemental_groups: vec![3] };
         c.user = Some(cri::ContainerUser { linux: Some(linux) });
     });
-    expect!["Some(ObservedResources { cpu_shares: Some(102), cpu_quota: None, cpu_period: None, memory_limit: Some(64) }) Some(ContainerUser { uid: 1, gid: 2, supplemental_groups: [3] })"].assert_eq(&format!("{:?} {:?}", told.resources, told.user));
+    expect!["Some(ObservedResources { cpu_shares: Some(102), cpu_quota: None, cpu_period: None, memory_limit: Some(64) }) Some(ContainerUser { uid: 1, gid: 2, supplemental_groups: [3] })"].assert_eq(&format!("{:?} {:?}", observed.resources, observed.user));
     let nothing = seen(|c| {
         let linux = Some(cri::LinuxContainerResources::default());
         c.resources = Some(cri::ContainerResources { linux, windows: None });
@@ -207,7 +207,7 @@ fn a_container_without_our_label_is_not_ours_rt_70() {
 }
 
 #[test]
-fn a_status_that_lacks_what_it_must_have_is_garbage() {
+fn a_status_without_a_required_field_is_garbage() {
     type Change = fn(&mut cri::ContainerStatus);
     let changes: [(Change, Expect); 5] = [
         (|c| c.id.clear(), expect![[r#"container_status: the status of container "" has no id"#]]),

@@ -1,4 +1,4 @@
-//! What `CreateContainer` is given about the container itself (RT-90 … RT-99, section 7.11).
+//! The container configuration of `CreateContainer` (RT-90 … RT-99).
 
 use rubelet_core::launch::{ContainerConfig, ContainerSecurity, Device, Mount, MountPropagation, SecurityProfile};
 use rubelet_proto::cri;
@@ -66,8 +66,8 @@ fn device(device: &Device) -> cri::Device {
     }
 }
 
-/// The API writes `SIGRTMIN+1` where the protocol writes `SIGRTMINPLUS1`. A name that neither has leaves the choice to the
-/// runtime; validation has refused it long before.
+/// The API writes `SIGRTMIN+1` where the protocol writes `SIGRTMINPLUS1`. For a name that the protocol lacks the
+/// runtime chooses; API validation refuses such a name.
 fn stop_signal(name: &str) -> cri::Signal {
     let name = name.replace('+', "PLUS").replace('-', "MINUS");
     cri::Signal::from_str_name(&name).unwrap_or(cri::Signal::RuntimeDefault)

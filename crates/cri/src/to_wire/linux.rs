@@ -1,4 +1,4 @@
-//! Namespaces, profiles and cgroup values, which sandboxes and containers have in common.
+//! Namespaces, security profiles and cgroup values of sandboxes and containers.
 
 use rubelet_core::launch::{
     GroupsPolicy, IdMapping, LinuxResources, NamespaceMode, Namespaces, SecurityProfile, SelinuxOptions,
@@ -17,7 +17,7 @@ pub(super) fn namespace_option(namespaces: &Namespaces) -> cri::NamespaceOption 
         ipc: namespace_mode(&namespaces.ipc).into(),
         target_id: target_id.unwrap_or_default(),
         userns_options: Some(namespaces.user.as_ref().map_or_else(
-            // upstream: userns_manager.go GetOrCreateUserNamespaceMappings (v1.36) says so rather than nothing.
+            // Upstream sends the mode explicitly. upstream: userns_manager.go GetOrCreateUserNamespaceMappings (v1.36)
             || cri::UserNamespace { mode: cri::NamespaceMode::Node.into(), uids: Vec::new(), gids: Vec::new() },
             |user| cri::UserNamespace {
                 mode: cri::NamespaceMode::Pod.into(),

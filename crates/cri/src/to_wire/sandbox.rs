@@ -1,4 +1,4 @@
-//! What `RunPodSandbox` is given (RT-80, RT-81).
+//! The sandbox configuration of `RunPodSandbox` (RT-80, RT-81).
 
 use rubelet_core::launch::{DnsConfig, PortMapping, Protocol, SandboxConfig, SandboxSecurity};
 use rubelet_proto::cri;

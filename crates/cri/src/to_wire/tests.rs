@@ -1,4 +1,4 @@
-//! One row per field: what changes in the message when the field is set.
+//! One row per field: how the message changes when the field is set.
 
 mod container;
 mod sandbox;
@@ -10,7 +10,7 @@ use rubelet_proto::cri;
 
 use super::*;
 
-/// The lines of `changed` that `plain` does not have at that place.
+/// The lines of `changed` that differ from `plain`.
 fn difference(plain: &impl std::fmt::Debug, changed: &impl std::fmt::Debug) -> String {
     let (plain, changed) = (format!("{plain:#?}"), format!("{changed:#?}"));
     let mut old = plain.lines().peekable();
@@ -27,7 +27,7 @@ fn difference(plain: &impl std::fmt::Debug, changed: &impl std::fmt::Debug) -> S
     new.join(" ")
 }
 
-/// Brackets are everywhere, so that one of them says nothing about the place.
+/// A line with only a bracket does not identify a place.
 fn is_bracket(line: &str) -> bool {
     line.trim().chars().all(|c| "[](){},".contains(c))
 }
@@ -53,7 +53,7 @@ fn texts(of: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn an_empty_configuration_says_only_what_must_be_said() {
+fn an_empty_configuration_sets_only_required_fields() {
     expect![[r#"
         PodSandboxConfig {
             metadata: Some(

@@ -1,4 +1,4 @@
-//! A runtime that is not there, goes away, comes back, or is something else.
+//! A runtime that is missing, goes away, comes back, or is another program.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ fn down() -> Setup {
 }
 
 #[tokio::test]
-async fn a_socket_that_is_not_there_is_named() {
+async fn a_missing_socket_is_named() {
     let setup = down();
-    let err = setup.runtime.version().await.expect_err("nobody is there");
+    let err = setup.runtime.version().await.expect_err("the runtime is not running");
     assert_eq!(err.kind, RpcErrorKind::Unavailable);
     assert_eq!(
         err.to_string(),
@@ -30,7 +30,7 @@ async fn a_socket_that_is_not_there_is_named() {
 #[tokio::test]
 async fn a_runtime_that_comes_late_is_found_once_the_pause_is_over() {
     let mut setup = down();
-    setup.runtime.version().await.expect_err("nobody is there");
+    setup.runtime.version().await.expect_err("the runtime is not running");
     setup.start();
     setup.pass(99);
     let err = setup.runtime.version().await.expect_err("still in the pause");
@@ -62,7 +62,7 @@ async fn a_runtime_that_dies_in_the_middle_of_a_call_is_unavailable_at_once() {
     let outcome = {
         let runtime = &setup.runtime;
         let mut call = std::pin::pin!(runtime.start_container(&id));
-        // Let the call reach the fake before it dies.
+        // Let the call reach the fake before the fake is killed.
         for _ in 0..10_000 {
             tokio::select! {
                 biased;
@@ -79,7 +79,7 @@ async fn a_runtime_that_dies_in_the_middle_of_a_call_is_unavailable_at_once() {
     assert_eq!(outcome.expect_err("died").kind, RpcErrorKind::Unavailable);
 }
 
-/// Something else listens on the socket: it reads a little, says `reply` and hangs up.
+/// Another program listens on the socket: it reads a little, sends `reply` and closes the connection.
 async fn answer_with(reply: &'static [u8]) -> RpcErrorKind {
     let setup = Setup::down(Duration::from_secs(60), ListMode::Whole);
     let listener = UnixListener::bind(&setup.path).expect("bind");
@@ -96,11 +96,11 @@ async fn answer_with(reply: &'static [u8]) -> RpcErrorKind {
     err.kind
 }
 
-/// Something else listens on the socket, and says `greeting` at once.
+/// Another program listens on the socket, and sends `greeting` at once.
 async fn greet_with(greeting: &'static [u8]) -> RpcErrorKind {
     let setup = Setup::down(Duration::from_secs(60), ListMode::Whole);
     let listener = std::os::unix::net::UnixListener::bind(&setup.path).expect("bind");
-    // A thread of its own, so that the greeting is there when the connection is.
+    // On a separate thread, so that the greeting is there as soon as the connection is.
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("one connection");
         let _ = std::io::Write::write_all(&mut stream, greeting);
@@ -110,16 +110,16 @@ async fn greet_with(greeting: &'static [u8]) -> RpcErrorKind {
 }
 
 #[tokio::test]
-async fn something_else_on_the_socket_is_garbage() {
+async fn another_program_on_the_socket_is_garbage() {
     assert_eq!(answer_with(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await, RpcErrorKind::Garbage);
     assert_eq!(answer_with(&[0xff; 64]).await, RpcErrorKind::Garbage);
-    // One that speaks first may be overheard before our call is on its way: the connection is closed then.
+    // A greeting may be read before our call is sent: the connection is closed then.
     for _ in 0..20 {
         assert_eq!(
             greet_with(b"SSH-2.0-nonsense\r\n\0\xff this is not what you want to hear\r\n").await,
             RpcErrorKind::Garbage
         );
     }
-    // Saying nothing and hanging up is what a dying runtime does too.
+    // Closing the connection without a byte is what a dying runtime does too.
     assert_eq!(answer_with(b"").await, RpcErrorKind::Unavailable);
 }

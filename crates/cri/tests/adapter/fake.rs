@@ -1,5 +1,5 @@
-//! A CRI runtime within the test process, on a real socket: what it answers is set per test, and it can be stopped and
-//! started again as containerd can.
+//! A CRI runtime within the test process, on a real socket. Its answers are set per test, and it can be stopped and
+//! started again like containerd.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ use tower::Service as _;
 
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// What the fake has, knows and does. Everything not set here is `Unimplemented`, as in an old runtime.
+/// The fake's objects and behaviour. A call that is not set up here is `Unimplemented`, as in an old runtime.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) sandboxes: Vec<cri::PodSandbox>,
@@ -32,25 +32,25 @@ pub(crate) struct World {
     pub(crate) sandbox_statuses: BTreeMap<String, cri::PodSandboxStatus>,
     pub(crate) container_statuses: BTreeMap<String, cri::ContainerStatus>,
     pub(crate) images: Vec<cri::Image>,
-    /// `None`: the call is unknown. Otherwise these events, then silence.
+    /// `None`: the call is unimplemented. Otherwise these events, then silence.
     pub(crate) events: Option<Vec<cri::ContainerEventResponse>>,
     /// Lists can be streamed; a stream sends one item per message.
     pub(crate) streams_lists: bool,
-    /// `Version` answers this.
+    /// The answer to `Version`.
     pub(crate) api_version: String,
     pub(crate) cgroup_driver: Option<i32>,
     pub(crate) conditions: Vec<cri::RuntimeCondition>,
-    /// Calls by name that fail with this, instead of what they would do.
+    /// Calls by name that fail with this status.
     pub(crate) failing: BTreeMap<&'static str, Status>,
     /// Calls by name that never answer.
     pub(crate) hanging: Vec<&'static str>,
-    /// Names of the calls made, in order, with what matters of the request.
+    /// Names of the calls made, in order, with the relevant part of the request.
     pub(crate) calls: Vec<String>,
     /// `grpc-timeout` of the last call.
     pub(crate) deadline: Option<String>,
     pub(crate) image_status: Option<cri::Image>,
     pub(crate) exec: cri::ExecSyncResponse,
-    /// Where the streaming server is said to be.
+    /// The URL of the streaming server.
     pub(crate) session: String,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Notes the call, then hangs, fails or lets it go on.
+    /// Records the call, then hangs, fails or continues.
     async fn enter<T>(&self, name: &'static str, request: &Request<T>, note: &str) -> Result<(), Status> {
         let hangs = {
             let mut world = self.world.lock().expect("not poisoned");
@@ -228,7 +228,7 @@ impl RuntimeService for Fake {
         r: Request<cri::CreateContainerRequest>,
     ) -> Result<Response<cri::CreateContainerResponse>, Status> {
         self.enter("create_container", &r, &r.get_ref().pod_sandbox_id).await?;
-        // An answer with nothing in it.
+        // An empty answer.
         Ok(Response::new(Default::default()))
     }
 
@@ -329,8 +329,7 @@ impl ImageService for Fake {
     }
 }
 
-/// A fake that listens. Dropping it breaks every connection and leaves the socket's file behind, as a killed runtime
-/// does.
+/// A listening fake. Dropping it breaks every connection and leaves the socket's file behind, as a killed runtime does.
 pub(crate) struct Server {
     _tasks: JoinSet<()>,
 }
@@ -377,13 +376,13 @@ pub(crate) struct Setup {
     pub(crate) runtime: CriRuntime,
     pub(crate) images: CriImages,
     pub(crate) metrics: Arc<OperationMetrics>,
-    /// What the clients take for the time, in milliseconds.
+    /// The clients' clock, in milliseconds.
     pub(crate) millis: Arc<std::sync::atomic::AtomicU64>,
     _dir: tempfile::TempDir,
 }
 
 impl Setup {
-    /// A fake that is up, asked with a deadline that no call of it comes near.
+    /// A running fake, with a deadline that no call comes near.
     pub(crate) fn up() -> Self {
         Self::with(Duration::from_secs(60), ListMode::Whole)
     }
@@ -394,7 +393,7 @@ impl Setup {
         setup
     }
 
-    /// A socket that is not there.
+    /// A fake that is not running: its socket does not exist.
     pub(crate) fn down(request_timeout: Duration, list_mode: ListMode) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("cri.sock");

@@ -1,4 +1,4 @@
-//! A runtime that speaks gRPC, but talks nonsense.
+//! A runtime that speaks gRPC but sends malformed messages.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::fake::Setup;
 
-/// What becomes of an answer with this body.
+/// The error for an answer with this body.
 async fn answered_with(body: &'static [u8]) -> (RpcErrorKind, String) {
     let setup = Setup::down(Duration::from_secs(60), ListMode::Whole);
     let listener = UnixListener::bind(&setup.path).expect("bind");
@@ -33,8 +33,8 @@ async fn answered_with(body: &'static [u8]) -> (RpcErrorKind, String) {
 }
 
 #[tokio::test]
-async fn nonsense_in_the_right_envelope_is_garbage() {
-    // A frame of four bytes that are no message, one whose flag does not exist, one cut short, none at all.
+async fn a_malformed_grpc_message_is_garbage() {
+    // A frame of four bytes that are no message, one with an undefined flag, one cut short, none at all.
     let bodies: [&[u8]; 4] = [&[0, 0, 0, 0, 4, 255, 255, 255, 255], &[9, 0, 0, 0, 0], &[0, 0, 0, 1, 0, 7], &[]];
     for body in bodies {
         let (kind, detail) = answered_with(body).await;

@@ -1,4 +1,4 @@
-//! The adapter against a fake runtime on a real socket: what each call puts on the wire and how each failure comes back.
+//! The adapter against a fake runtime on a real socket: what each call sends and how each failure is reported.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn kind<T: std::fmt::Debug>(outcome: Result<T, RpcError>) -> RpcErrorKind {
 }
 
 #[tokio::test]
-async fn the_version_must_be_ours_cri_01() {
+async fn the_kubelet_api_version_must_match_cri_01() {
     let setup = Setup::up();
     setup.change(|world| world.api_version = "0.2.0".to_owned());
     check(
@@ -51,7 +51,7 @@ async fn the_version_must_be_ours_cri_01() {
 }
 
 #[tokio::test]
-async fn a_version_is_kept_for_a_minute_cri_04() {
+async fn a_version_is_cached_for_a_minute_cri_04() {
     let setup = Setup::up();
     let version = setup.runtime.version().await.expect("it answers");
     assert_eq!(
@@ -84,7 +84,7 @@ async fn a_status_needs_both_conditions() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_cannot_name_its_cgroup_driver_leaves_it_to_us_boot_05() {
+async fn a_runtime_without_a_cgroup_driver_leaves_it_to_the_configuration_boot_05() {
     let setup = Setup::up();
     assert_eq!(setup.runtime.cgroup_driver().await, Ok(None));
     setup.change(|world| world.cgroup_driver = Some(0));
@@ -96,14 +96,14 @@ async fn a_runtime_that_cannot_name_its_cgroup_driver_leaves_it_to_us_boot_05() 
 }
 
 #[tokio::test]
-async fn node_16_the_runtime_is_told_which_addresses_pods_have() {
+async fn node_16_the_runtime_gets_the_pod_cidr() {
     let setup = Setup::up();
     setup.runtime.set_pod_cidr("192.0.2.0/24,2001:db8::/64").await.expect("taken");
     assert_eq!(setup.calls(), "update_runtime_config 192.0.2.0/24,2001:db8::/64");
 }
 
 #[tokio::test]
-async fn stopping_and_removing_what_is_gone_succeeds_cri_05() {
+async fn stopping_and_removing_a_missing_object_succeeds_cri_05() {
     let setup = Setup::up();
     let gone = ["stop_pod_sandbox", "remove_pod_sandbox", "stop_container", "remove_container", "remove_image"];
     for status in [Status::not_found("gone"), Status::unknown("stuck")] {
@@ -119,7 +119,7 @@ async fn stopping_and_removing_what_is_gone_succeeds_cri_05() {
         let done = status.code() == tonic::Code::NotFound;
         assert!(outcomes.iter().all(|outcome| outcome.is_ok() == done), "{outcomes:?}");
     }
-    // The same answer to a start is a failure.
+    // "Not found" from a start is a failure.
     setup.change(|world| world.failing = [("start_container", Status::not_found("gone"))].into());
     assert_eq!(kind(setup.runtime.start_container(&"c".into()).await), RpcErrorKind::NotFound);
 }
@@ -142,7 +142,7 @@ async fn each_call_carries_its_deadline_cri_02() {
     assert_eq!(deadline(), None);
     setup.images.pull_image(&ImageSpec::default(), None, None).await.expect("pulls");
     assert_eq!(deadline(), None);
-    // Any grace that the API allows must do.
+    // Any grace period that the API allows must work.
     runtime.stop_container(id, Duration::MAX).await.expect("stops");
 
     expect![[r#"
@@ -169,7 +169,7 @@ async fn a_call_that_hangs_times_out_and_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn an_answer_without_what_it_must_have_is_garbage() {
+async fn an_answer_without_a_required_field_is_garbage() {
     let setup = Setup::up();
     let created =
         setup.runtime.create_container(&"s".into(), &ContainerConfig::default(), &SandboxConfig::default()).await;
@@ -195,7 +195,7 @@ async fn an_answer_above_the_limit_is_refused_cri_01() {
 }
 
 #[tokio::test]
-async fn hostile_of_an_output_of_megabytes_the_beginning_is_kept_and_the_exit_code_prb_13() {
+async fn hostile_exec_output_of_megabytes_is_truncated_and_the_exit_code_kept_prb_13() {
     let setup = Setup::up();
     let stdout = [&b"first"[..], &vec![b'x'; 8 << 20]].concat();
     setup.change(|world| world.exec = cri::ExecSyncResponse { stdout, stderr: vec![b'e'; 4 << 20], exit_code: 3 });
@@ -209,7 +209,7 @@ async fn hostile_of_an_output_of_megabytes_the_beginning_is_kept_and_the_exit_co
 }
 
 #[tokio::test]
-async fn images_come_and_go() {
+async fn images_are_pulled_listed_and_removed() {
     let setup = Setup::up();
     let spec = ImageSpec { image: "busybox".to_owned(), ..Default::default() };
     assert_eq!(setup.images.image_status(&spec).await, Ok(None));
@@ -260,7 +260,7 @@ fn two_pods(setup: &Setup) {
     };
     setup.change(|world| {
         world.sandboxes = vec![sandbox("s1", "u1"), sandbox("s2", "u2")];
-        world.sandboxes.push(cri::PodSandbox { id: "stranger".to_owned(), ..Default::default() });
+        world.sandboxes.push(cri::PodSandbox { id: "unlabelled".to_owned(), ..Default::default() });
         world.containers = vec![container("c1", "u1")];
         world.containers.push(cri::Container {
             id: "unnamed".to_owned(),
@@ -271,7 +271,7 @@ fn two_pods(setup: &Setup) {
 }
 
 #[tokio::test]
-async fn a_list_shows_our_pods_and_no_strangers_rt_70() {
+async fn a_list_shows_only_pods_with_our_labels_rt_70() {
     let setup = Setup::up();
     two_pods(&setup);
     check(
@@ -350,7 +350,7 @@ async fn a_pod_that_the_runtime_does_not_know_is_an_empty_observation() {
 }
 
 #[tokio::test]
-async fn what_is_removed_between_list_and_status_is_passed_over_pleg_02() {
+async fn objects_removed_between_list_and_status_are_skipped_pleg_02() {
     let setup = Setup::up();
     two_pods(&setup);
     let seen = setup.runtime.inspect(&"u1".into(), Instant::START).await.expect("not found is no error");
@@ -452,7 +452,7 @@ async fn an_event_names_the_pod_even_after_its_sandbox_is_gone() {
 }
 
 #[tokio::test]
-async fn a_stream_of_events_that_says_nothing_is_open() {
+async fn an_event_stream_without_events_is_open() {
     let setup = Setup::up();
     setup.change(|world| world.hanging.push("get_container_events"));
     let _hints = setup.runtime.hints().await.expect("silence is no refusal");
@@ -465,16 +465,16 @@ async fn every_call_is_counted_cri_04() {
     setup.change(|world| world.failing.extend([("stop_container", Status::not_found("gone"))]));
     setup.runtime.stop_container(&"c".into(), Duration::ZERO).await.expect("gone is done");
     let counts: Vec<_> = setup.metrics.snapshot().into_iter().map(|c| (c.operation, c.total, c.errors)).collect();
-    // Upstream counts the error before it is forgiven.
+    // Upstream counts the error before it is ignored.
     assert_eq!(counts, [("start_container", 1, 0), ("stop_container", 1, 1)]);
 }
 
 #[tokio::test]
-async fn a_session_is_asked_for_with_its_streams_http_03() {
+async fn a_session_request_carries_its_streams_http_03() {
     let setup = Setup::up();
     let (runtime, id) = (&setup.runtime, "c".into());
     let wanted = StdStreams { stdin: true, stdout: true, stderr: false, tty: true };
-    check(runtime.attach(&id, wanted).await, expect!["Garbage / attach: the runtime gave no address to connect to"]);
+    check(runtime.attach(&id, wanted).await, expect!["Garbage / attach: the runtime returned no URL"]);
     setup.change(|world| world.session = "http://127.0.0.1:1/token".to_owned());
     let command = ["sh".to_owned(), "-c".to_owned()];
     let quiet = StdStreams { stderr: true, ..StdStreams::default() };

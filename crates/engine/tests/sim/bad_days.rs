@@ -2,9 +2,9 @@
 //!
 //! | what goes wrong | test |
 //! |---|---|
-//! | a probe never answers | `probes_that_never_answer_fail_and_delay_no_other`; on sockets `what_is_no_answer_is_an_error_that_says_so` |
+//! | a probe never answers | `probes_that_never_answer_fail_and_delay_no_other`; on sockets `a_broken_answer_is_an_error_with_upstreams_text` |
 //! | a probe answers without end | `a_command_that_prints_without_end_is_cut`; on sockets `an_answer_without_end_is_read_in_part` |
-//! | a probe redirects to itself | `one_that_redirects_to_itself_fails_prb_12`; on sockets `one_that_redirects_to_itself_is_left_after_ten_times` |
+//! | a probe redirects to itself | `one_that_redirects_to_itself_fails_prb_12`; on sockets `a_redirect_loop_ends_after_ten_requests` |
 //! | a hook hangs | `a_hook_that_hangs_costs_the_grace_and_no_more_hook_03`, `a_hook_that_hangs_holds_up_its_own_pod_alone` |
 //! | a container ignores SIGTERM | `a_pod_gets_its_grace_and_no_more` |
 //! | a container cannot be killed | `a_pod_has_not_ended_while_anything_of_it_runs_term_04`, `what_no_signal_ends_keeps_its_pod_which_names_it_and_no_other_kill_01` |

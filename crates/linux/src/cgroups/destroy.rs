@@ -1,4 +1,4 @@
-//! Killing what is left in a cgroup, and removing it (CG-13).
+//! Kills the processes left in a cgroup, and removes it (CG-13).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -23,19 +23,19 @@ const KILL_ROUNDS: usize = 5;
 /// Processes killed at a time: each costs a descriptor.
 const BATCH: usize = 256;
 
-/// How long one batch may take to end, in slices. A process in uninterruptible sleep is waited for no longer.
+/// How long one batch may take to exit, in slices. A process in uninterruptible sleep is not waited for any longer.
 const WAIT_SLICES: usize = 10;
 const WAIT_SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// The kernel takes a moment to let go of a cgroup after its last process ended. Doubles each time.
+/// Tries to remove a cgroup: the kernel needs a moment after its last process has exited. The pause doubles each time.
 /// upstream: opencontainers/cgroups RemovePaths, as of v1.36
 const REMOVE_TRIES: u32 = 6;
 const PAUSES: Doubling = Doubling::new(Duration::from_millis(10), Duration::MAX);
 
-/// Kills all processes below `spelt` in every tree, then removes it.
-pub(super) async fn destroy(inner: Arc<Inner>, spelt: PathBuf) -> Result<(), CgroupError> {
-    let path = format!("/{}", spelt.display());
-    let dirs: Vec<PathBuf> = inner.layout.trees().map(|tree| tree.root.join(&spelt)).collect();
+/// Kills all processes below `rel_path` in every tree, then removes it.
+pub(super) async fn destroy(inner: Arc<Inner>, rel_path: PathBuf) -> Result<(), CgroupError> {
+    let path = format!("/{}", rel_path.display());
+    let dirs: Vec<PathBuf> = inner.layout.trees().map(|tree| tree.root.join(&rel_path)).collect();
     let dirs = Arc::new(dirs);
     let kill_all = inner.layout.version() == CgroupVersion::V2;
     let killing = Arc::clone(&dirs);
@@ -50,7 +50,7 @@ pub(super) async fn destroy(inner: Arc<Inner>, spelt: PathBuf) -> Result<(), Cgr
             tokio::time::sleep(PAUSES.after(attempt)).await;
         }
         let dirs = Arc::clone(&dirs);
-        // Goes on after a failure: what can be removed is.
+        // Continues after a failure, to remove as much as possible.
         result = CGROUPS.run(&path, move || dirs.iter().map(|dir| remove(dir)).fold(Ok(()), Result::and)).await;
         match &result {
             Err(CgroupError::Io { source, .. }) if source.kind() == io::ErrorKind::ResourceBusy => {}
@@ -60,7 +60,7 @@ pub(super) async fn destroy(inner: Arc<Inner>, spelt: PathBuf) -> Result<(), Cgr
     result
 }
 
-/// Answers with how many processes are left.
+/// Returns the number of processes left.
 fn kill(dirs: &[PathBuf], kill_all: bool) -> io::Result<usize> {
     for _ in 0..KILL_ROUNDS {
         let pids = all_pids(dirs)?;
@@ -68,7 +68,7 @@ fn kill(dirs: &[PathBuf], kill_all: bool) -> io::Result<usize> {
             return Ok(0);
         }
         if kill_all {
-            // One write ends the whole tree, forks included. Kernels before 5.14 do not have it.
+            // One write kills the whole tree, forks included. Kernels before 5.14 do not have it.
             for dir in dirs.iter().filter(|dir| dir.join("cgroup.kill").exists()) {
                 if let Err(err) = values::write(dir, "cgroup.kill", "1") {
                     tracing::debug!(err = %err, "cgroup.kill failed");
@@ -82,8 +82,8 @@ fn kill(dirs: &[PathBuf], kill_all: bool) -> io::Result<usize> {
     Ok(all_pids(dirs)?.len())
 }
 
-/// A PID is only a number, which may be another process's by the time we use it. So a descriptor is taken first, and
-/// the process behind it killed only if its number is still listed afterwards.
+/// A PID may be reused by the time it is signalled. So a pidfd is opened first, and the process behind it is killed
+/// only if the PID is still listed afterwards.
 fn kill_batch(dirs: &[PathBuf], batch: &[i32]) -> io::Result<()> {
     let held: Vec<(i32, OwnedFd)> = batch
         .iter()
@@ -117,7 +117,7 @@ fn kill_batch(dirs: &[PathBuf], batch: &[i32]) -> io::Result<()> {
     Ok(())
 }
 
-/// A frozen v1 cgroup does not even die. v2 kills the frozen.
+/// A frozen process in a v1 cgroup does not die. v2 kills frozen processes.
 fn thaw(dir: &Path) {
     for dir in below(dir).unwrap_or_default() {
         if dir.join("freezer.state").exists()
@@ -128,13 +128,13 @@ fn thaw(dir: &Path) {
     }
 }
 
-/// Every process in these cgroups and all below them. Never ourselves.
+/// Every process in these cgroups and their descendants, except this process.
 fn all_pids(dirs: &[PathBuf]) -> io::Result<BTreeSet<i32>> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mut pids = BTreeSet::new();
     for dir in dirs {
         for dir in below(dir)? {
-            // Gone by now, or a cgroup of threads, whose processes its parent lists.
+            // The cgroup is gone, or it is a threaded cgroup, whose processes its parent lists.
             let Ok(text) = std::fs::read_to_string(dir.join("cgroup.procs")) else { continue };
             pids.extend(text.lines().filter_map(|line| line.trim().parse::<i32>().ok()).filter(|pid| *pid != own));
         }
@@ -142,7 +142,7 @@ fn all_pids(dirs: &[PathBuf]) -> io::Result<BTreeSet<i32>> {
     Ok(pids)
 }
 
-/// The directory and all below it, outermost first. Empty if it does not exist.
+/// The directory and all directories below it, outermost first. Empty if it does not exist.
 fn below(dir: &Path) -> io::Result<Vec<PathBuf>> {
     if !dir.is_dir() {
         return Ok(Vec::new());
@@ -156,7 +156,7 @@ fn below(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Innermost first; a cgroup's files go with it.
+/// Removes innermost cgroups first. The kernel removes a cgroup's files with it.
 fn remove(dir: &Path) -> Result<(), CgroupError> {
     let found = below(dir).map_err(error("list", dir.display().to_string()))?;
     for dir in found.iter().rev() {

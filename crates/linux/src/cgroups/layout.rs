@@ -1,4 +1,4 @@
-//! Which cgroup trees this host has, and where.
+//! The cgroup trees of this host, and their mount points.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,13 +9,13 @@ use rubelet_engine::ports::CgroupVersion;
 use super::{NEEDED, NEEDED_V1};
 use crate::kernel_mounts::{MountLine, mount_table};
 
-/// Where every distribution mounts cgroups.
+/// The usual mount point of cgroups.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 const CONTROLLERS: &str = "cgroup.controllers";
 pub(super) const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 
-/// Every v1 controller. Other options of a v1 mount are not.
+/// Every v1 controller. A v1 mount has other options too.
 const V1_CONTROLLERS: [&str; 14] = [
     "blkio",
     "cpu",
@@ -36,9 +36,9 @@ const V1_CONTROLLERS: [&str; 14] = [
 /// One mounted tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Where it is mounted.
+    /// The mount point.
     pub root: PathBuf,
-    /// The v1 controllers bound to it; `systemd` for its named tree. A v2 tree tells them itself.
+    /// The v1 controllers bound to it; `systemd` for the named tree. A v2 tree lists its controllers in a file.
     pub controllers: BTreeSet<String>,
 }
 
@@ -51,23 +51,24 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The trees of this machine, by its mount table.
+    /// The trees of this machine, from its mount table.
     pub fn discover(proc: &Path) -> io::Result<Self> {
         Ok(Self::from_mounts(&mount_table(proc)?))
     }
 
-    /// v1: these trees. `cpu` and `cpuacct` may share one.
+    /// A v1 layout with these trees. `cpu` and `cpuacct` may share one.
     pub fn v1(trees: Vec<Hierarchy>) -> Self {
         Self { version: CgroupVersion::V1, v1: trees, unified: None }
     }
 
-    /// v2: one tree.
+    /// A v2 layout: one tree.
     pub fn v2(root: PathBuf) -> Self {
         let unified = Hierarchy { root, controllers: BTreeSet::new() };
         Self { version: CgroupVersion::V2, v1: Vec::new(), unified: Some(unified) }
     }
 
-    /// A host is v2 if the usual place is: beside v1 trees (hybrid) a v2 tree may be mounted that has no controllers.
+    /// A host is v2 if cgroup2 is mounted at the usual place: a hybrid host has a v2 tree without controllers beside
+    /// its v1 trees.
     /// upstream: opencontainers/cgroups IsCgroup2UnifiedMode, as of v1.36
     pub(crate) fn from_mounts(table: &[MountLine]) -> Self {
         let mut unified = table.iter().filter(|line| line.fs_type == "cgroup2");
@@ -83,7 +84,7 @@ impl Layout {
                 _ => None,
             };
             let controllers: BTreeSet<_> = line.super_options.iter().filter_map(named).collect();
-            // The same tree may be mounted twice; the first place is as good as any.
+            // The same tree may be mounted twice; the first mount point is used.
             if !controllers.is_empty() && controllers.iter().all(|name| seen.insert(name.clone())) {
                 v1.push(Hierarchy { root: line.point.clone(), controllers });
             }
@@ -93,7 +94,7 @@ impl Layout {
         Self { version: CgroupVersion::V1, v1, unified }
     }
 
-    /// Which layout pods live in.
+    /// The cgroup version that pods use.
     pub fn version(&self) -> CgroupVersion {
         self.version
     }
@@ -103,7 +104,7 @@ impl Layout {
         self.v1.iter().chain(self.unified.iter().filter(|_| self.version == CgroupVersion::V2))
     }
 
-    /// Every tree: a runtime may leave something of a pod in any, the v2 tree of a hybrid host included.
+    /// Every tree: a runtime may leave a pod's cgroup in any of them, the v2 tree of a hybrid host included.
     pub(super) fn trees(&self) -> impl Iterator<Item = &Hierarchy> {
         self.v1.iter().chain(&self.unified)
     }
@@ -129,16 +130,16 @@ impl Layout {
     }
 }
 
-/// Controllers that a v2 cgroup has.
+/// Controllers available in a v2 cgroup.
 pub(super) fn v2_controllers(dir: &Path) -> io::Result<BTreeSet<String>> {
-    words(&dir.join(CONTROLLERS))
+    space_separated(&dir.join(CONTROLLERS))
 }
 
-/// Controllers that a v2 cgroup hands on.
+/// Controllers that a v2 cgroup enables for its children.
 pub(super) fn v2_subtree(dir: &Path) -> io::Result<BTreeSet<String>> {
-    words(&dir.join(SUBTREE_CONTROL))
+    space_separated(&dir.join(SUBTREE_CONTROL))
 }
 
-fn words(file: &Path) -> io::Result<BTreeSet<String>> {
+fn space_separated(file: &Path) -> io::Result<BTreeSet<String>> {
     Ok(std::fs::read_to_string(file)?.split_whitespace().map(str::to_owned).collect())
 }

@@ -13,7 +13,7 @@ fn tree(root: &Path, controllers: &[&str]) -> Hierarchy {
     Hierarchy { root, controllers: controllers.iter().map(|name| (*name).to_owned()).collect() }
 }
 
-/// A fake of a v1 host: plain directories, in which files appear when they are written.
+/// A fake v1 host: plain directories, in which files appear when they are written.
 fn v1(trees: &[&[&str]]) -> (TempDir, KernelCgroups) {
     let dir = temp_dir();
     let trees: Vec<_> = trees.iter().map(|names| tree(dir.path(), names)).collect();
@@ -29,7 +29,7 @@ fn v1(trees: &[&[&str]]) -> (TempDir, KernelCgroups) {
 
 const USUAL_V1: [&[&str]; 6] = [&["cpu", "cpuacct"], &["cpuset"], &["memory"], &["pids"], &["systemd"], &["freezer"]];
 
-/// A fake of a v2 host. A real kernel fills in a new cgroup's files; here those of the path under test are there before.
+/// A fake v2 host. A real kernel creates a new cgroup's files; here those of the path under test exist from the start.
 fn v2(path: &CgroupPath) -> (TempDir, KernelCgroups) {
     let dir = temp_dir();
     let mut at = dir.path().to_path_buf();
@@ -80,7 +80,7 @@ fn a_hybrid_host_is_v1_and_each_controller_is_found_once() {
     assert_eq!(layout.v1_tree("cpu"), layout.v1_tree("cpuacct"));
     assert_eq!(layout.v1_tree("memory").unwrap().root, Path::new("/sys/fs/cgroup/memory"));
     assert_eq!(layout.own_trees().count(), 4);
-    assert_eq!(layout.trees().count(), 5, "a pod may leave something in the v2 tree");
+    assert_eq!(layout.trees().count(), 5, "a pod may have a cgroup in the v2 tree");
     assert_eq!(layout.missing_controllers().unwrap(), ["pids"]);
 }
 
@@ -138,7 +138,7 @@ async fn cg_05_v1_huge_pages_are_limited_where_the_host_has_them() {
 }
 
 #[tokio::test]
-async fn values_that_are_not_given_are_left_alone() {
+async fn unset_values_are_not_written() {
     let (dir, cgroups) = v1(&USUAL_V1);
     cgroups.ensure(&pod(), &CgroupValues::default()).await.unwrap();
     let cpu = dir.path().join("cpu,cpuacct/kubepods/burstable/pod1234-ab");
@@ -175,7 +175,7 @@ async fn cg_05_v2_values_and_controllers_along_the_path() {
 }
 
 #[tokio::test]
-async fn a_limit_of_zero_is_no_wish() {
+async fn a_limit_of_zero_is_not_written() {
     let (dir, cgroups) = v1(&USUAL_V1);
     let zero = CgroupValues { cpu_quota: Some(0), memory_limit: Some(0), ..CgroupValues::default() };
     cgroups.ensure(&pod(), &zero).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_limit_of_zero_is_no_wish() {
 }
 
 #[tokio::test]
-async fn a_hostile_path_reaches_nothing() {
+async fn a_hostile_cgroup_path_is_refused() {
     let (_dir, cgroups) = v1(&USUAL_V1);
     for bad in [vec![], vec!["kubepods", "..", ".."], vec!["kubepods", "pod../../x"], vec![""], vec!["kubepods", "."]] {
         let path = CgroupPath::new(bad);
@@ -231,11 +231,11 @@ async fn cg_01_systemds_spelling_is_read_and_a_cgroup_root_comes_first() {
     assert_eq!(cgroups.pods().await.unwrap(), [(PodUid::from("12-ab"), path.clone())]);
     cgroups.destroy(&path).await.unwrap();
     assert!(!dir.path().join(pod).exists());
-    assert!(cgroups.ensure(&path, &CgroupValues::default()).await.is_err(), "making it is systemd's work");
+    assert!(cgroups.ensure(&path, &CgroupValues::default()).await.is_err(), "systemd makes it");
 }
 
 #[tokio::test]
-async fn cg_13_destroying_what_is_gone_succeeds() {
+async fn cg_13_destroying_a_missing_cgroup_succeeds() {
     let (_dir, cgroups) = v1(&USUAL_V1);
     for _ in 0..2 {
         cgroups.destroy(&pod()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Which addresses the node has, and which of them is the node's.
+//! The host's network addresses, and which of them are the node's.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
@@ -9,7 +9,7 @@ use rubelet_engine::blocking::HOST;
 
 use super::netlink;
 
-/// How long the name service may take to tell the node's own name. Without an answer the default route decides.
+/// Time limit for resolving the node's own name. Without an answer the default route decides.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A network interface.
@@ -17,17 +17,17 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Interface {
     /// Such as `eth0`.
     pub name: String,
-    /// It is switched on.
+    /// The interface is up.
     pub up: bool,
-    /// It leads back to this host.
+    /// A loopback interface.
     pub loopback: bool,
-    /// It has one other end.
+    /// A point-to-point interface.
     pub point_to_point: bool,
     /// Its addresses, in the kernel's order.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Which of the two families comes first.
+/// The preferred address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -43,10 +43,10 @@ impl Family {
     }
 }
 
-/// The node's address is not known or cannot be used. Pods run without; those that ask for the host's address wait.
+/// The node has no usable address. Pods run without one; those that need the host's address wait.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// An address that was asked for cannot be the node's.
+    /// A configured address cannot be the node's.
     #[error("node IP {address} {why}")]
     Unusable {
         /// The address.
@@ -54,7 +54,7 @@ pub enum AddressError {
         /// Upstream's reason.
         why: &'static str,
     },
-    /// Nothing tells which address to use.
+    /// Neither configuration, name resolution nor routes yield an address.
     #[error(
         "no address for node {name}: its name resolves to none of this host, and no default route leads out; set --node-ip"
     )]
@@ -62,7 +62,7 @@ pub enum AddressError {
         /// The node.
         name: String,
     },
-    /// The kernel did not tell its interfaces.
+    /// The kernel did not list its interfaces.
     #[error("list network interfaces")]
     List(#[source] io::Error),
 }
@@ -72,8 +72,8 @@ pub async fn interfaces() -> io::Result<Vec<Interface>> {
     HOST.run("interfaces", netlink::interfaces).await
 }
 
-/// The node's addresses: those asked for, else the one that its name resolves to if it is ours, else the one of the
-/// interface that the default route uses.
+/// The node's addresses: the configured ones, else the address that the node's name resolves to if it belongs to this
+/// host, else the address of the interface that the default route uses.
 /// upstream: nodestatus/setters.go NodeAddress (v1.36)
 pub async fn node_addresses(wanted: &[IpAddr], name: &str, proc: &Path) -> Result<Vec<IpAddr>, AddressError> {
     let interfaces = interfaces().await.map_err(AddressError::List)?;
@@ -99,7 +99,7 @@ pub async fn node_addresses(wanted: &[IpAddr], name: &str, proc: &Path) -> Resul
     }
 }
 
-/// Refuses what cannot be the node's address. upstream: kubelet_node_status.go validateNodeIP (v1.36)
+/// Refuses an address that cannot be the node's. upstream: kubelet_node_status.go validateNodeIP (v1.36)
 pub fn check(address: IpAddr, interfaces: &[Interface]) -> Result<(), AddressError> {
     let link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -197,7 +197,7 @@ fn parse_routes(v4: &str, v6: &str) -> Vec<(String, Family)> {
     routes
 }
 
-/// Addresses that mean "choose one for me", by family.
+/// Unspecified addresses: in `--node-ip` they ask for any address of their family.
 pub const ANY: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the node is, read once at start.
+//! Facts about the node, read once at start.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,31 +11,31 @@ use super::KernelFiles;
 use super::addresses::{AddressError, node_addresses};
 use crate::cgroups::Layout;
 
-/// What the facts depend on besides the machine.
+/// Settings on which the facts depend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FactsRequest {
     /// `--hostname-override`; empty for none.
     pub hostname_override: String,
-    /// `--node-ip`: up to two, unspecified ones mean "choose one of this family".
+    /// `--node-ip`: up to two; an unspecified address asks for any address of its family.
     pub node_ips: Vec<IpAddr>,
     /// `resolvConf`.
     pub resolv_conf: String,
-    /// Where the kernel shows itself.
+    /// Where `/proc` and `/sys` are.
     pub files: KernelFiles,
 }
 
-/// The facts, and what could not be found out though the node can do without.
+/// The facts, and the errors with which the node can live.
 #[derive(Debug)]
 pub struct Facts {
-    /// The node.
+    /// The facts.
     pub node: NodeFacts,
     /// Its addresses at the start, primary family first.
     pub ips: Vec<IpAddr>,
-    /// Why it has no addresses, if it has none.
+    /// Why the node has no addresses, if it has none.
     pub no_address: Option<AddressError>,
 }
 
-/// The machine does not tell something without which there is no node.
+/// A fact without which there is no node could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FactsError {
     /// BOOT-03.
@@ -44,11 +44,11 @@ pub enum FactsError {
     /// A file of the kernel could not be read or makes no sense.
     #[error("read {what} from {path}")]
     Unreadable {
-        /// What was looked for.
+        /// The fact.
         what: &'static str,
-        /// Where.
+        /// The file.
         path: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -67,9 +67,9 @@ pub async fn node_facts(request: FactsRequest) -> Result<Facts, FactsError> {
             let files = &request.files;
             let meminfo = files.proc.join("meminfo");
             let memory = read("memory", &meminfo)?;
-            let size = |key: &'static str| kilobytes(&memory, key).ok_or_else(|| nonsense(key, &meminfo));
+            let size = |key: &'static str| kilobytes(&memory, key).ok_or_else(|| not_a_number(key, &meminfo));
             let cpus = files.sys.join("devices/system/cpu/online");
-            let count = parse_cpus(&read("CPUs", &cpus)?).ok_or_else(|| nonsense("CPUs", &cpus))?;
+            let count = parse_cpus(&read("CPUs", &cpus)?).ok_or_else(|| not_a_number("CPUs", &cpus))?;
             let layout = Layout::discover(&files.proc).map_err(|source| FactsError::Unreadable {
                 what: "mounts",
                 path: files.proc.join("self/mountinfo").display().to_string(),
@@ -108,7 +108,7 @@ pub fn hostname(hostname_override: &str) -> Result<String, FactsError> {
     }
 }
 
-/// Whether any swap is on (BOOT-09). Without the kernel's table there is none.
+/// Whether any swap is on (BOOT-09). A kernel without the table has no swap.
 /// upstream: kubelet/util/swap/swap_util.go IsSwapOn (v1.36)
 #[doc(alias = "IsSwapOn")]
 pub fn swap_is_on(files: &KernelFiles) -> io::Result<bool> {
@@ -120,8 +120,8 @@ pub fn swap_is_on(files: &KernelFiles) -> io::Result<bool> {
     }
 }
 
-/// Whether the kernel can limit the swap of a cgroup, so that something can be said about it (RT-94). On v2 the root has
-/// no such limit, so our own cgroup is asked.
+/// Whether the kernel can limit the swap of a cgroup, so that a container's swap limit can be set (RT-94). On v2 the
+/// root cgroup has no such limit, so our own cgroup is checked.
 /// upstream: kuberuntime/kuberuntime_container_linux.go swapControllerAvailable (v1.36)
 #[doc(alias = "swapControllerAvailable")]
 pub fn swap_can_be_limited(files: &KernelFiles, version: CgroupVersion) -> bool {
@@ -159,7 +159,7 @@ fn thermal_throttle_paths(sys: &Path) -> Vec<String> {
     paths
 }
 
-/// Major and minor version of the kernel that runs, if its release can be read.
+/// The major and minor version of the running kernel, if it can be read.
 pub fn running_kernel() -> Option<(u32, u32)> {
     kernel_version(&rustix::system::uname().release().to_string_lossy())
 }
@@ -178,7 +178,7 @@ fn read(what: &'static str, path: &Path) -> Result<String, FactsError> {
     })
 }
 
-fn nonsense(what: &'static str, path: &Path) -> FactsError {
+fn not_a_number(what: &'static str, path: &Path) -> FactsError {
     let source = io::Error::new(io::ErrorKind::InvalidData, "no number where one should be");
     FactsError::Unreadable { what, path: path.display().to_string(), source }
 }

@@ -1,4 +1,4 @@
-//! Two locks: `--lock-file`, by which kubelets hand a node over to one another (BOOT-04), and the one on the root
+//! Two locks: `--lock-file`, with which kubelets hand a node over to one another (BOOT-04), and the lock on the root
 //! directory, which two rubelets must never share.
 
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How often a lock that another process holds is tried again.
+/// How often to retry a lock that another process holds.
 const PACE: Duration = Duration::from_millis(100);
 
 /// Name of the lock in the root directory.
@@ -27,11 +27,11 @@ pub enum LockError {
     /// The file could not be opened, locked or watched.
     #[error("{action} lock file {path}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -41,7 +41,7 @@ pub enum LockError {
     RootInUse {
         /// The root directory.
         root: PathBuf,
-        /// The other process, if it has written it down.
+        /// The other process, if it has written its PID into the lock file.
         pid: Option<u32>,
     },
 }
@@ -54,7 +54,7 @@ pub struct LockFile {
 }
 
 impl LockFile {
-    /// Takes the lock, waiting for whoever holds it.
+    /// Takes the lock, waiting until its holder releases it.
     /// upstream: pkg/util/flock/flock_unix.go Acquire (v1.36)
     pub async fn acquire(path: impl Into<PathBuf>) -> Result<Self, LockError> {
         let path = path.into();
@@ -65,7 +65,7 @@ impl LockFile {
         Ok(Self { path, _file: file })
     }
 
-    /// Watches the file from now on.
+    /// Watches the file for other processes from now on.
     #[doc(alias = "watchForLockfileContention")]
     pub fn watch(&self) -> Result<Contention, LockError> {
         let watch = || -> io::Result<_> {
@@ -78,7 +78,7 @@ impl LockFile {
     }
 }
 
-/// Others' interest in our lock file.
+/// Notices when another process wants our lock file.
 #[derive(Debug)]
 pub struct Contention {
     events: AsyncFd<OwnedFd>,
@@ -86,8 +86,8 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Returns when another process opens the file or removes it: with `--exit-on-lock-contention` that is our sign to
-    /// leave. May be dropped and called again.
+    /// Returns when another process opens or removes the file: with `--exit-on-lock-contention` the agent exits then.
+    /// Cancel-safe.
     pub async fn wait(&self) -> Result<(), LockError> {
         loop {
             let mut ready = self.events.readable().await.map_err(failed("watch", &self.path))?;
@@ -108,14 +108,14 @@ pub struct RootLock {
 }
 
 impl RootLock {
-    /// Takes the lock, or says who holds it. The directory must exist.
+    /// Takes the lock, or fails with the PID of its holder. The directory must exist.
     pub async fn take(root: impl Into<PathBuf>) -> Result<Self, LockError> {
         let root = root.into();
         HOST.run("lock", move || {
             let path = root.join(ROOT_LOCK);
             let mut file = open(&path).map_err(failed("open", &path))?;
             if try_lock(&file).map_err(failed("take", &path))? {
-                // The number is for people; the lock itself ends with the process, however that ends.
+                // The PID is for people; the lock itself ends with the process, however the process ends.
                 write_pid(&mut file).map_err(failed("write", &path))?;
                 return Ok(Self { _file: file });
             }
@@ -130,8 +130,8 @@ impl RootLock {
 
 #[expect(unsafe_code, reason = "tokio has no safe way to wait for a descriptor of ours")]
 fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the number that is registered must stay this open file's until it is taken off again. An `OwnedFd` keeps
-    // its number, nothing else closes it, and `AsyncFd` takes it off before it drops it.
+    // SAFETY: the registered descriptor number must stay this open file's until it is deregistered. An `OwnedFd` keeps
+    // its number, nothing else closes it, and `AsyncFd` deregisters it before dropping it.
     let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
     registered.map_err(|err| err.into_parts().1)
 }
@@ -165,7 +165,7 @@ mod tests {
     use crate::testing::temp_dir;
 
     #[tokio::test]
-    async fn a_root_directory_has_one_rubelet_and_the_second_learns_who() {
+    async fn a_root_directory_has_one_rubelet_and_the_second_gets_its_pid() {
         let dir = temp_dir();
         let first = RootLock::take(dir.path()).await.unwrap();
         let err = RootLock::take(dir.path()).await.unwrap_err();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_root_directory_that_is_not_there_is_named() {
+    async fn a_missing_root_directory_is_named() {
         let dir = temp_dir();
         let err = RootLock::take(dir.path().join("none")).await.unwrap_err();
         assert_eq!(err.to_string(), format!("open lock file {}", dir.path().join("none/rubelet.lock").display()));
@@ -196,7 +196,7 @@ mod tests {
         tokio::pin!(waiting);
         tokio::select! {
             biased;
-            _ = &mut waiting => panic!("nobody has opened it"),
+            _ = &mut waiting => panic!("the lock file was not opened"),
             () = tokio::task::yield_now() => {}
         }
         std::fs::File::open(&path).unwrap();

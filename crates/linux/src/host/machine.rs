@@ -1,4 +1,4 @@
-//! What the machine is, for the node's object (NODE-13). Read once at start.
+//! Machine information for the Node object (NODE-13), read once at start.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,16 +10,16 @@ use rubelet_engine::ports::{AddressesUnknown, NodeAddresses, NodeFacts};
 
 use super::addresses::node_addresses;
 
-/// Where the machine tells about itself.
+/// Where machine information is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineFiles {
-    /// `/`; another place in a test.
+    /// `/`; another directory in a test.
     pub host: PathBuf,
-    /// The root directory: its file system is the node's storage.
+    /// The root directory: its file system is the node's ephemeral storage.
     pub root_dir: PathBuf,
 }
 
-/// What the machine is. What it does not tell stays empty: a node can do without.
+/// Reads the machine information. A value that cannot be read stays empty: the node can do without it.
 pub fn machine(files: &MachineFiles, facts: &NodeFacts) -> Machine {
     let host = &files.host;
     let first = |paths: &[&str]| paths.iter().find_map(|path| text(&host.join(path))).unwrap_or_default();
@@ -49,7 +49,7 @@ pub fn device_checkpoint(root_dir: &Path) -> Option<String> {
     std::fs::read_to_string(root_dir.join("device-plugins/kubelet_internal_checkpoint")).ok()
 }
 
-/// Content without blanks; in the device tree it ends with a zero.
+/// File content without surrounding blanks; device tree files end with a zero byte.
 fn text(path: &Path) -> Option<String> {
     let content = std::fs::read_to_string(path).ok()?;
     Some(content.trim_end_matches('\0').trim().to_owned())
@@ -75,7 +75,7 @@ pub fn architecture(rust: &str) -> &str {
     }
 }
 
-/// How many pages are set aside, by size.
+/// Preallocated pages, by page size in bytes.
 fn hugepages(dir: &Path) -> BTreeMap<u64, u64> {
     let Ok(entries) = std::fs::read_dir(dir) else { return BTreeMap::new() };
     let pages = |entry: std::fs::DirEntry| {
@@ -87,13 +87,13 @@ fn hugepages(dir: &Path) -> BTreeMap<u64, u64> {
     entries.flatten().filter_map(pages).collect()
 }
 
-/// Size of the file system that holds `dir`, or will hold it.
+/// Size of the file system that holds `dir`, or will hold it once `dir` is made.
 fn storage(dir: &Path) -> Option<i64> {
     let stat = dir.ancestors().find_map(|place| rustix::fs::statvfs(place).ok())?;
     i64::try_from(stat.f_frsize.checked_mul(stat.f_blocks)?).ok()
 }
 
-/// The node's addresses, looked for anew each time.
+/// The node's addresses, determined anew on each call.
 #[derive(Clone, Debug)]
 pub struct HostAddresses {
     /// `--node-ip`.
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn node_13_the_machine_tells_who_it_is() {
+    fn node_13_machine_information_is_read_from_the_host() {
         let dir = temp_dir();
         let host = dir.path();
         let files = MachineFiles { host: host.into(), root_dir: host.join("var/lib/kubelet") };
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(seen.boot_id, "boot-1");
         assert_eq!(seen.os_image, "Debian GNU/Linux 13 (trixie)");
         assert_eq!(seen.hugepages, BTreeMap::from([(2 << 20, 3)]));
-        assert!(seen.storage_bytes.is_some_and(|bytes| bytes > 0), "of the nearest directory that is there");
+        assert!(seen.storage_bytes.is_some_and(|bytes| bytes > 0), "of the nearest existing parent directory");
         assert!(!seen.kernel.is_empty());
         assert_eq!((seen.cpu_millis, seen.swap_bytes), (2000, 1 << 30));
 

@@ -1,4 +1,4 @@
-//! The two questions that we ask the kernel over netlink: which interfaces are there, with which addresses.
+//! Two netlink requests: the interfaces and their addresses.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,10 +31,10 @@ const LINK_HEADER: usize = 16;
 /// `struct ifaddrmsg`
 const ADDR_HEADER: usize = 8;
 
-/// The kernel fills at most 32 KiB at a time.
+/// The kernel fills at most 32 KiB per read.
 const BUFFER: usize = 64 * 1024;
 
-/// Answers read for one question. A node with more interfaces than fit is not one of ours.
+/// Reads per request. A node with more interfaces than fit is not supported.
 const MAX_READS: usize = 4096;
 
 /// The interfaces of this network namespace, by index, each with its addresses in the kernel's order.
@@ -55,9 +55,9 @@ pub(super) fn interfaces() -> io::Result<Vec<Interface>> {
     Ok(found.into_values().collect())
 }
 
-/// Asks for all objects of a kind and answers with the body of each message.
+/// Requests all objects of a kind and returns the body of each message.
 fn dump(question: u16, answer: u16, body: usize) -> io::Result<Vec<Vec<u8>>> {
-    // Protocol 0 of netlink is routing.
+    // Protocol 0 of netlink is `NETLINK_ROUTE`.
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
     let mut request = Vec::new();
@@ -87,7 +87,7 @@ fn dump(question: u16, answer: u16, body: usize) -> io::Result<Vec<Vec<u8>>> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer has no end"))
 }
 
-/// Splits what was received into messages, each its type and body. Stops at what makes no sense.
+/// Splits a datagram into messages: type and body of each. Stops at the first malformed one.
 fn messages(mut rest: &[u8]) -> Vec<(u16, &[u8])> {
     let mut found = Vec::new();
     while let Some((length, kind)) = u32_at(rest, 0).zip(u16_at(rest, 4)) {
@@ -129,7 +129,7 @@ fn parse_link(body: &[u8]) -> Option<(u32, Interface)> {
 fn parse_address(body: &[u8]) -> Option<(u32, IpAddr)> {
     let index = u32_at(body, 4)?;
     let attributes = attributes(body.get(ADDR_HEADER..)?);
-    // On a point-to-point link the plain address is the other end's.
+    // On a point-to-point link `IFA_ADDRESS` is the peer's address.
     let value = attributes.get(&IFA_LOCAL).or_else(|| attributes.get(&IFA_ADDRESS))?;
     let address = match value.len() {
         4 => IpAddr::from(*value.first_chunk::<4>()?),
@@ -165,7 +165,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_answer_makes_it_panic(bytes in proptest::collection::vec(0_u8.., 0..256)) {
+        fn no_netlink_answer_panics(bytes in proptest::collection::vec(0_u8.., 0..256)) {
             for (_, body) in messages(&bytes) {
                 parse_link(body);
                 parse_address(body);

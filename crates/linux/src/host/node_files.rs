@@ -1,4 +1,4 @@
-//! The node's own resolv.conf and hosts file, from which pods inherit.
+//! The node's resolv.conf and hosts file, which pods inherit.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use rubelet_engine::ports::{FileError, HostFiles};
 
 use crate::beneath::failed;
 
-/// The most that is read of either. A hosts file of a blocklist may be large; it still has to fit into memory once per
-/// pod that starts.
+/// The most that is read of either file. A hosts file with a blocklist may be large; it still has to fit into memory
+/// once per pod that starts.
 const MAX_SIZE: u64 = 16 * 1024 * 1024;
 
-/// Files of this node. They are the administrator's, so links are followed.
+/// Files of this node. The administrator owns them, so links are followed.
 #[derive(Clone, Debug)]
 pub struct NodeFiles {
     resolv_conf: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub struct NodeFiles {
 }
 
 impl NodeFiles {
-    /// `resolv_conf` is `resolvConf` of the configuration: empty for none (DNS-03).
+    /// `resolv_conf` is the configuration's `resolvConf`: empty means none (DNS-03).
     pub fn new(resolv_conf: &str) -> Self {
         Self::at(resolv_conf, "/etc/hosts")
     }
@@ -57,7 +57,7 @@ fn read_text(path: &Path) -> io::Result<String> {
     }
     let mut content = Vec::new();
     file.take(MAX_SIZE).read_to_end(&mut content)?;
-    // A comment in some old encoding is no reason to start no pod.
+    // A comment in another encoding must not keep pods from starting.
     Ok(String::from_utf8_lossy(&content).into_owned())
 }
 
@@ -67,7 +67,7 @@ mod tests {
     use crate::testing::temp_dir;
 
     #[tokio::test]
-    async fn dns_03_a_configured_file_is_read_anew_and_none_is_none() {
+    async fn dns_03_resolv_conf_is_read_on_each_call_and_empty_means_none() {
         let dir = temp_dir();
         let path = dir.path().join("resolv.conf");
         let files = NodeFiles::at(path.to_str().unwrap(), dir.path().join("hosts"));

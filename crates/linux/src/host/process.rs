@@ -1,4 +1,4 @@
-//! What this process asks of the kernel for itself.
+//! Limits and the OOM score of this process.
 
 use std::io;
 
@@ -6,37 +6,37 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::KernelFiles;
 
-/// How many files may be open: what was asked for and what is in force.
+/// The limit of open files: requested and in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles {
     /// `maxOpenFiles`.
     pub wanted: u64,
-    /// The limit now.
+    /// The limit in force.
     pub in_force: u64,
 }
 
 impl OpenFiles {
-    /// Less is in force than was asked for: say so, and go on.
+    /// The limit in force is lower than requested: worth a warning.
     pub fn is_short(self) -> bool {
         self.in_force < self.wanted
     }
 }
 
-/// Sets the number of files that may be open (BOOT-07); where the hard limit may not be raised, as high as it allows.
+/// Sets the limit of open files (BOOT-07); if the hard limit cannot be raised, the soft limit is set to it.
 pub fn raise_open_files(wanted: u64) -> OpenFiles {
     let limit = Rlimit { current: Some(wanted), maximum: Some(wanted) };
     if setrlimit(Resource::Nofile, limit).is_err() {
         let now = getrlimit(Resource::Nofile);
         let current = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-        // A soft limit up to the hard one may always be set; if not, what is in force is told below.
+        // The soft limit may always be set up to the hard one; if that fails, the limit in force is returned below.
         let _: Result<(), rustix::io::Errno> =
             setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: now.maximum });
     }
     OpenFiles { wanted, in_force: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) }
 }
 
-/// Tells the kernel how willingly to kill this process when memory is out (BOOT-06). Below zero takes a privilege that
-/// a container may lack: a failure is worth a warning, not a stop.
+/// Writes the OOM score adjustment of this process (BOOT-06). A value below zero needs a privilege that a container may
+/// lack: a failure is worth a warning, not a stop.
 pub fn set_oom_score_adj(files: &KernelFiles, score: i32) -> io::Result<()> {
     std::fs::write(files.proc.join("self/oom_score_adj"), score.to_string())
 }
@@ -47,7 +47,7 @@ mod tests {
     use crate::testing::temp_dir;
 
     #[test]
-    fn boot_07_no_more_than_the_hard_limit_is_an_answer_not_an_error() {
+    fn boot_07_open_files_are_capped_at_the_hard_limit() {
         let before = getrlimit(Resource::Nofile);
         let hard = before.maximum.unwrap_or(u64::MAX);
         let raised = raise_open_files(before.current.unwrap_or(1024).min(hard));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn boot_06_the_score_is_written_or_the_failure_told() {
+    fn boot_06_the_oom_score_is_written_or_the_error_returned() {
         let dir = temp_dir();
         let files = KernelFiles { proc: dir.path().to_path_buf(), ..KernelFiles::default() };
         assert!(set_oom_score_adj(&files, -999).is_err());

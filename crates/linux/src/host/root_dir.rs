@@ -1,4 +1,4 @@
-//! The directories that a kubelet finds or makes at start (BOOT-14).
+//! The directories that a kubelet makes at start if they are missing (BOOT-14).
 
 use std::fs::DirBuilder;
 use std::io;
@@ -15,21 +15,21 @@ use crate::kernel_mounts::{MountLine, mount_table};
 use crate::logs::LogDirs;
 use crate::pod_dirs::PODS;
 
-/// Below the root directory, with their modes.
+/// Directories below the root directory, with their modes.
 /// upstream: kubelet.go setupDataDirs (v1.36)
 const DIRS: [(&str, u32); 5] =
     [(PODS, 0o750), ("plugins", 0o750), ("plugins_registry", 0o750), ("pod-resources", 0o750), ("checkpoints", 0o700)];
 
-/// Whether mounts made below the root directory must be seen by containers that mount it, and theirs by the host.
+/// Whether mounts below the root directory propagate to and from containers that mount it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Make it so, as a node needs it: a CSI driver mounts volumes from within its container.
+    /// Make the root directory a shared mount: a CSI driver mounts volumes from within its container.
     Shared,
-    /// Leave it.
+    /// Leave the propagation as it is.
     AsIs,
 }
 
-/// Makes the root directory, all that belongs at its top, and the directories of logs. What is there keeps its mode.
+/// Makes the root directory, the directories at its top, and the log directories. An existing directory keeps its mode.
 #[doc(alias = "setupDataDirs")]
 pub async fn prepare(root: &Path, logs: &LogDirs, sharing: Sharing) -> Result<(), FileError> {
     let (root, logs) = (root.to_path_buf(), logs.clone());
@@ -53,7 +53,7 @@ pub async fn prepare(root: &Path, logs: &LogDirs, sharing: Sharing) -> Result<()
     .await
 }
 
-/// Makes a directory and those above it that are missing. A new one has exactly this mode.
+/// Makes a directory and its missing parents. A new directory has exactly this mode.
 fn make_all(path: &Path, mode: u32) -> Result<(), FileError> {
     let make = || -> io::Result<()> {
         if path.is_dir() {
@@ -65,7 +65,7 @@ fn make_all(path: &Path, mode: u32) -> Result<(), FileError> {
     make().map_err(failed("make directory", path))
 }
 
-/// Mounts propagate per mount, so a directory that is not on a shared one gets a mount of its own.
+/// Propagation is a property of a mount, so a directory on a mount that is not shared gets a bind mount of itself.
 /// upstream: hostutil_linux.go DoMakeRShared (v1.36)
 fn make_shared(root: &Path) -> io::Result<()> {
     let real = root.canonicalize()?;
@@ -76,7 +76,7 @@ fn make_shared(root: &Path) -> io::Result<()> {
     Ok(mount_change(root, MountPropagationFlags::SHARED | MountPropagationFlags::REC)?)
 }
 
-/// The mount that a path is on is the one with the longest point above it, the last if several are stacked there.
+/// The mount that a path is on has the longest mount point above the path; of stacked mounts it is the last.
 fn is_shared(table: &[MountLine], path: &Path) -> bool {
     let above = table.iter().filter(|line| path.starts_with(&line.point));
     let nearest = above.max_by_key(|line| line.point.components().count());
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn boot_14_directories_get_their_modes_and_keep_what_they_have() {
+    async fn boot_14_new_directories_get_their_modes_and_existing_ones_keep_theirs() {
         let dir = temp_dir();
         let root = dir.path().join("var/lib/kubelet");
         let logs = LogDirs { pods: dir.path().join("log/pods"), containers: dir.path().join("log/containers") };
@@ -127,11 +127,11 @@ mod tests {
         }
         fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).unwrap();
         prepare(&root, &logs, Sharing::AsIs).await.unwrap();
-        assert_eq!(mode(&root), 0o700, "an administrator's choice");
+        assert_eq!(mode(&root), 0o700, "an existing mode is kept");
     }
 
     #[tokio::test]
-    async fn a_root_that_is_a_file_or_not_plain_is_named() {
+    async fn an_invalid_root_directory_is_named() {
         let dir = temp_dir();
         let logs = LogDirs { pods: dir.path().join("p"), containers: dir.path().join("c") };
         let file = dir.path().join("file");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_mount_decides_and_of_stacked_ones_the_last() {
+    fn sharing_is_read_from_the_innermost_topmost_mount() {
         let table = parse_mountinfo(
             b"1 0 8:1 / / rw shared:1 - ext4 a rw\n\
             2 1 8:2 / /var rw - ext4 b rw\n\
@@ -174,6 +174,6 @@ mod tests {
             unmount_at(beneath::open_root(dir.path()).unwrap(), "root").unwrap();
         }
         assert!(shared);
-        assert!(mounts <= 1, "the second start finds it shared");
+        assert!(mounts <= 1, "the second start finds the mount shared");
     }
 }

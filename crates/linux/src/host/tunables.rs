@@ -1,17 +1,17 @@
-//! Kernel settings that a node is run with (BOOT-10).
+//! Kernel settings that a node needs (BOOT-10).
 
 use std::io;
 use std::path::PathBuf;
 
 use super::KernelFiles;
 
-/// What to do about a setting with another value.
+/// What to do about a setting that has another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "KernelTunableBehavior")]
 pub enum TunablePolicy {
     /// Change it.
     Set,
-    /// Leave it and say so: `protectKernelDefaults`.
+    /// Leave it and report it: `protectKernelDefaults`.
     Verify,
 }
 
@@ -34,44 +34,44 @@ pub const TUNABLES: [Tunable; 6] = [
     Tunable { name: "kernel/keys/root_maxbytes", wanted: 25_000_000 },
 ];
 
-/// A setting that is not as it should be.
+/// A setting that does not have the expected value.
 #[derive(Debug, thiserror::Error)]
 pub enum TunableError {
-    /// The kernel does not tell it.
+    /// The setting could not be read.
     #[error("read kernel flag {name}")]
     Read {
         /// The setting.
         name: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It could not be changed.
+    /// The setting could not be changed.
     #[error("set kernel flag {name} from {found} to {wanted}")]
     Set {
         /// The setting.
         name: &'static str,
-        /// The value that it should have.
+        /// The expected value.
         wanted: i64,
-        /// The value that it has.
+        /// The actual value.
         found: i64,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It has another value, and we were told to leave it.
+    /// The setting has another value and `protectKernelDefaults` forbids changing it.
     #[error("invalid kernel flag: {name}, expected value: {wanted}, actual value: {found}")]
     Wrong {
         /// The setting.
         name: &'static str,
-        /// The value that it should have.
+        /// The expected value.
         wanted: i64,
-        /// The value that it has.
+        /// The actual value.
         found: i64,
     },
 }
 
-/// Sets or verifies all of them and answers with everything that is not as it should be then.
+/// Sets or verifies all settings and returns those that do not have the expected value afterwards.
 #[doc(alias = "setupKernelTunables")]
 pub fn apply(files: &KernelFiles, policy: TunablePolicy) -> Vec<TunableError> {
     TUNABLES.into_iter().filter_map(|tunable| apply_one(files, tunable, policy).err()).collect()
@@ -129,7 +129,7 @@ mod tests {
     fn boot_10_settings_are_set_or_only_verified() {
         let dir = temp_dir();
         let files = KernelFiles { proc: dir.path().to_path_buf(), ..KernelFiles::default() };
-        assert_eq!(apply(&files, TunablePolicy::Set).len(), TUNABLES.len(), "a kernel that tells none");
+        assert_eq!(apply(&files, TunablePolicy::Set).len(), TUNABLES.len(), "no setting can be read");
         for tunable in TUNABLES {
             let path = dir.path().join("sys").join(tunable.name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();

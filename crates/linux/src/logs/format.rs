@@ -1,8 +1,8 @@
-//! One line of a container's log (LOG-03).
+//! Parsing of one line of a container log (LOG-03).
 
 use jiff::Timestamp;
 
-/// Where a container wrote a line.
+/// The container's output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -14,11 +14,11 @@ pub enum Stream {
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// When the runtime read it.
+    /// When the runtime read the line.
     pub at: Timestamp,
-    /// Where the container wrote it.
+    /// The stream.
     pub stream: Stream,
-    /// What it wrote, with its newline; a part of a long line (`P`) has none.
+    /// The text with its newline; a part of a long line (`P`) has none.
     pub text: Vec<u8>,
 }
 
@@ -34,14 +34,14 @@ fn parse_cri(line: &[u8]) -> Option<LogLine> {
     Some(LogLine { at, stream, text: text.to_vec() })
 }
 
-/// A line of CRI's format, of which the end may be missing.
+/// A line of CRI's format, whose end may be missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CriLine<'a> {
     pub(super) at: Timestamp,
     pub(super) stream: Stream,
-    /// Part of a longer line: its newline is the runtime's, not the container's.
+    /// Part of a longer line: the newline was added by the runtime, not written by the container.
     pub(super) partial: bool,
-    /// What comes after the fields, with the newline if it is there.
+    /// The text after the fields, with the newline if it is there.
     pub(super) text: &'a [u8],
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_line_makes_it_panic(line in proptest::collection::vec(0_u8.., 0..200)) {
+        fn no_log_line_panics(line in proptest::collection::vec(0_u8.., 0..200)) {
             parse_line(&line);
         }
     }

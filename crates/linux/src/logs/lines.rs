@@ -1,4 +1,4 @@
-//! From the bytes of a log to the bytes that a reader of it gets: which lines, in what form, and when it is enough.
+//! From the bytes of a log to the bytes for its reader: selects lines, formats them, and applies the limits.
 //! upstream: cri-client/pkg/logs/logs.go ReadLogs, logWriter.write (v1.36)
 
 use std::io;
@@ -7,25 +7,26 @@ use rubelet_engine::ports::{LogStreams, LogWish};
 
 use super::format::{Stream, parse_line, split_cri};
 
-/// Most of a line that is held until its end comes. Runtimes cut lines at 16 KiB unless they are configured otherwise. Of
-/// a longer line of CRI's format the text is given out as it comes; a longer one of another format is no log. Each
-/// reader holds this much, and as many read at a time as the node's API lets.
-const MOST_HELD: usize = 128 * 1024;
+/// The most of an unfinished line that is buffered. Runtimes cut lines at 16 KiB unless they are configured otherwise.
+/// The text of a longer line in CRI's format is passed on as it arrives; a longer line in another format is not a log.
+/// Each reader may hold this much, and the node's API bounds the number of readers.
+const MAX_BUFFERED: usize = 128 * 1024;
 
-/// Takes in a log piece by piece.
+/// Consumes a log piece by piece.
 #[derive(Debug)]
 pub(super) struct Lines {
     wish: LogWish,
-    /// Lines that may still be given. Only a log that is not followed counts them: it must not grow while it is read.
+    /// Lines that may still be returned. Only a log that is not followed counts them: its output must not grow while it
+    /// is read.
     lines_left: Option<u64>,
     bytes_left: Option<u64>,
-    /// What comes next begins a line: parts of a long one get one time.
+    /// The next text begins a line: the parts of a long line share one timestamp.
     at_start: bool,
-    /// A line was understood, so this is a log.
-    understood: bool,
-    /// The beginning of a line whose end has not come yet.
+    /// A line was parsed, so the file is a log.
+    is_log: bool,
+    /// The beginning of an unfinished line.
     rest: Vec<u8>,
-    /// A long line whose beginning was given out already.
+    /// A long line whose beginning was passed on already.
     long: Option<LongLine>,
 }
 
@@ -43,26 +44,26 @@ impl Lines {
             bytes_left: wish.limit_bytes,
             wish,
             at_start: true,
-            understood: false,
+            is_log: false,
             rest: Vec::new(),
             long: None,
         }
     }
 
-    /// Nothing more will be given.
-    pub(super) fn is_enough(&self) -> bool {
+    /// The limit is reached: nothing more will be returned.
+    pub(super) fn limit_reached(&self) -> bool {
         self.lines_left == Some(0) || self.bytes_left == Some(0)
     }
 
-    /// What the reader gets of the next piece of the log.
+    /// The reader's bytes for the next piece of the log.
     pub(super) fn feed(&mut self, piece: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::with_capacity(piece.len());
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             if let Some(long) = self.long {
-                self.go_on(long, part, &mut out);
+                self.continue_long(long, part, &mut out);
             } else if part.last() != Some(&b'\n') {
                 self.rest.extend_from_slice(part);
-                if self.rest.len() > MOST_HELD {
+                if self.rest.len() > MAX_BUFFERED {
                     self.begin_long(&mut out)?;
                 }
             } else if self.rest.is_empty() {
@@ -76,7 +77,7 @@ impl Lines {
         Ok(out)
     }
 
-    /// The file has ended: the last line will get no end any more.
+    /// The file has ended: the last line will not be completed any more.
     pub(super) fn end(&mut self) -> io::Result<Vec<u8>> {
         let (mut out, line) = (Vec::new(), std::mem::take(&mut self.rest));
         if self.long.take().is_some() {
@@ -89,47 +90,47 @@ impl Lines {
     }
 
     fn line(&mut self, raw: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        if self.is_enough() {
+        if self.limit_reached() {
             return Ok(());
         }
         let Some(line) = parse_line(raw) else {
-            // The first line says whether this is a log; one that is broken later on is left out.
-            return if self.understood { Ok(()) } else { Err(invalid("unsupported log format")) };
+            // The first line shows whether this is a log; a malformed line later on is skipped.
+            return if self.is_log { Ok(()) } else { Err(invalid("unsupported log format")) };
         };
-        self.understood = true;
-        if self.is_asked_for(line.at, line.stream) {
+        self.is_log = true;
+        if self.is_selected(line.at, line.stream) {
             let prefix = self.prefix(raw, line.at);
-            self.give(&[prefix.as_bytes(), &line.text], out);
+            self.append(&[prefix.as_bytes(), &line.text], out);
         }
         self.line_is_over();
         self.at_start = line.text.last().is_none_or(|byte| *byte == b'\n');
         Ok(())
     }
 
-    /// Gives out what is there of a line that is too long to be held.
+    /// Passes on the beginning of a line that is too long to be buffered.
     fn begin_long(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let raw = std::mem::take(&mut self.rest);
         let line = split_cri(&raw).ok_or_else(|| invalid("a line is too long"))?;
-        self.understood = true;
-        let wanted = !self.is_enough() && self.is_asked_for(line.at, line.stream);
+        self.is_log = true;
+        let wanted = !self.limit_reached() && self.is_selected(line.at, line.stream);
         if wanted {
             let prefix = self.prefix(&raw, line.at);
-            self.give(&[prefix.as_bytes(), line.text], out);
+            self.append(&[prefix.as_bytes(), line.text], out);
         }
         self.at_start = false;
         self.long = Some(LongLine { wanted, partial: line.partial });
         Ok(())
     }
 
-    /// Gives out the next part of such a line.
-    fn go_on(&mut self, long: LongLine, part: &[u8], out: &mut Vec<u8>) {
+    /// Passes on the next part of a long line.
+    fn continue_long(&mut self, long: LongLine, part: &[u8], out: &mut Vec<u8>) {
         let (text, over) = match part.strip_suffix(b"\n") {
             Some(text) if long.partial => (text, true),
             Some(_) => (part, true),
             None => (part, false),
         };
         if long.wanted {
-            self.give(&[text], out);
+            self.append(&[text], out);
         }
         if over {
             self.long = None;
@@ -138,8 +139,8 @@ impl Lines {
         }
     }
 
-    /// Adds to what the reader gets, as far as it may get more.
-    fn give(&mut self, texts: &[&[u8]], out: &mut Vec<u8>) {
+    /// Appends to the reader's bytes, up to the limit.
+    fn append(&mut self, texts: &[&[u8]], out: &mut Vec<u8>) {
         let before = out.len();
         texts.iter().for_each(|text| out.extend_from_slice(text));
         if let Some(left) = &mut self.bytes_left {
@@ -159,7 +160,7 @@ impl Lines {
         if self.wish.timestamps && self.at_start { time_prefix(raw, at) } else { String::new() }
     }
 
-    fn is_asked_for(&self, at: jiff::Timestamp, stream: Stream) -> bool {
+    fn is_selected(&self, at: jiff::Timestamp, stream: Stream) -> bool {
         self.wish.since.is_none_or(|since| at >= since) && self.wants(stream)
     }
 
@@ -172,7 +173,7 @@ impl Lines {
     }
 }
 
-/// The line's time with nine digits after the second, in the zone in which the runtime wrote it.
+/// The line's timestamp with nine fractional digits, in the time zone in which the runtime wrote it.
 /// upstream: cri-client/pkg/logs/logs.go RFC3339NanoFixed (v1.36)
 fn time_prefix(raw: &[u8], at: jiff::Timestamp) -> String {
     let written = raw.split(|byte| *byte == b' ').next().and_then(|word| std::str::from_utf8(word).ok());
@@ -197,13 +198,13 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
-    /// What a reader gets of `log`, which comes in pieces of this size.
+    /// A reader's output for `log`, fed in pieces of this size.
     fn read(wish: LogWish, log: &[u8], piece: usize) -> String {
         let mut lines = Lines::new(wish);
         let mut all = Vec::new();
         for piece in log.chunks(piece) {
             all.extend(lines.feed(piece).expect("a log"));
-            // As many readers as the API serves hold 256 MiB in all.
+            // With as many readers as the API serves, 256 MiB in all.
             let most = 512 * 1024 + 2 * piece.len().saturating_sub(64 * 1024);
             assert!(lines.rest.capacity() <= most, "{} bytes are held", lines.rest.capacity());
         }
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_any_length_is_given_whole_and_little_of_it_is_held() {
+    fn a_line_of_any_length_is_returned_whole_with_bounded_memory() {
         let long = "x".repeat(8 * MIB);
         let line = |stream: &str, tag: &str, text: &str| format!("2026-01-01T00:00:01Z {stream} {tag} {text}\n");
         let log = [
@@ -239,13 +240,13 @@ mod tests {
             let late = LogWish { since: "2026-01-01T00:00:02Z".parse().ok(), ..LogWish::default() };
             assert_eq!(read(late, log.as_bytes(), piece), "");
         }
-        // Cut off by a rotation, it is what it is.
+        // A line cut off by a rotation is returned as it is.
         let cut = &log.as_bytes()[..MIB];
         assert_eq!(read(LogWish::default(), cut, 4096).len(), MIB - 2 * "2026-01-01T00:00:01Z stdout F ".len());
     }
 
     #[test]
-    fn a_long_line_that_is_no_log_is_refused_before_it_is_held() {
+    fn a_long_line_that_is_not_a_log_is_refused_before_it_is_buffered() {
         let mut lines = Lines::new(LogWish::default());
         let refused = (0..).map_while(|_| lines.feed(&[b'{'; 64 * 1024]).ok()).count();
         assert!(refused <= 4, "{refused} pieces were held");

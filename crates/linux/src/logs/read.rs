@@ -1,8 +1,7 @@
-//! Reading a log from some place on, and following it: through rotations, until the container ends (LOG-05).
+//! Reads a log from some offset on, and follows it through rotations until the container ends (LOG-05).
 //!
-//! The directory of the log is opened once, step by step beneath the directory of pod logs, and everything after that
-//! goes by its descriptor: nothing that is put in the way can lead elsewhere. Waiting is inotify's, shared by all
-//! followers (`watch`).
+//! The log's directory is opened once, step by step beneath the pod log directory, and later steps use its descriptor:
+//! a link planted on the way cannot lead elsewhere. All followers share one inotify instance (`watch`).
 
 use std::fs::File;
 use std::io;
@@ -22,9 +21,9 @@ use super::watch::{Watch, Watches};
 use super::{DiskLogs, LogDirs, pod_of_log};
 use crate::beneath::{self, failed};
 
-/// What is read of a log at a time.
+/// How much is read at a time.
 const PIECE: usize = 64 * 1024;
-/// What is searched for the last lines without a pause: some milliseconds of a blocking thread.
+/// How much is searched for the last lines in one blocking call: some milliseconds.
 const STRETCH: usize = 8 * 1024 * 1024;
 
 #[async_trait]
@@ -47,7 +46,7 @@ impl LogReader for DiskLogs {
     }
 }
 
-/// Where the log has its name.
+/// The log's directory and file name.
 struct Place {
     dir: OwnedFd,
     name: String,
@@ -63,10 +62,10 @@ fn open(dirs: &LogDirs, path: &Path) -> io::Result<(Place, File)> {
     Ok((Place { dir, name: name.to_owned() }, file))
 }
 
-/// Where the last `lines` lines begin. A last line without an end is not counted.
+/// Where the last `lines` lines begin. An unfinished last line is not counted.
 ///
-/// Whoever asks chooses how many lines, and a container how long its log is: so the file is gone through in stretches,
-/// and a reader that leaves ends it.
+/// The client chooses the number of lines, and the container the length of its log: so the file is searched in
+/// stretches, and the search ends when the client leaves.
 /// upstream: cri-client/pkg/logs/tail.go findTailLineStartIndex (v1.36)
 async fn tail_start(key: &str, file: &Arc<File>, lines: u64) -> io::Result<u64> {
     let mut scan = Scan { right: file.metadata()?.len(), seen: 0, lines };
@@ -80,7 +79,7 @@ async fn tail_start(key: &str, file: &Arc<File>, lines: u64) -> io::Result<u64> 
     }
 }
 
-/// A search for a line's beginning, from the end of a file.
+/// A search for a line's beginning, backwards from the end of a file.
 #[derive(Clone, Copy)]
 struct Scan {
     right: u64,
@@ -89,7 +88,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Goes through the next stretch; where the lines begin, once that is known.
+    /// Searches the next stretch; returns where the lines begin, once that is known.
     fn stretch(&mut self, file: &File) -> io::Result<Option<u64>> {
         let mut block = vec![0; PIECE];
         for _ in 0..STRETCH / PIECE {
@@ -114,28 +113,28 @@ impl Scan {
 
 struct DiskLog {
     path: PathBuf,
-    /// The pod, whose share of blocking calls its reads count against.
+    /// The pod, against whose share of blocking threads the reads count.
     key: String,
     place: Arc<Place>,
     file: Arc<File>,
     offset: u64,
-    /// The file that has taken the log's name; it is read once this one is at its end.
+    /// The file that now has the log's name; it is read once the old one is at its end.
     successor: Option<Arc<File>>,
     lines: Lines,
     mode: Mode,
     watches: Arc<Watches>,
     watch: Option<Watch>,
-    /// Another file may have taken the log's name. A log that is only read, not followed, ends with its file.
+    /// Another file may have the log's name by now. A log that is not followed ends with its first file.
     name_changed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// At the end of the file, wait for more.
+    /// Follow: at the end of the file, wait for more.
     Follow,
-    /// At the end of the file, it is over.
+    /// Stop at the end of the file.
     ToTheEnd,
-    /// It is over.
+    /// Finished.
     Over,
 }
 
@@ -163,7 +162,8 @@ impl DiskLog {
         }
     }
 
-    /// The next bytes of the file; none at its end. What was read counts only once it is here: a drop loses nothing.
+    /// The next bytes of the file; none at its end. The offset moves only after the read has returned, so a dropped
+    /// call loses nothing.
     async fn read(&mut self) -> io::Result<Vec<u8>> {
         let (file, offset) = (Arc::clone(&self.file), self.offset);
         let piece = LOG_READS
@@ -186,7 +186,7 @@ impl DiskLog {
     }
 
     async fn advance(&mut self) -> io::Result<Option<Vec<u8>>> {
-        while self.mode != Mode::Over && !self.lines.is_enough() {
+        while self.mode != Mode::Over && !self.lines.limit_reached() {
             let piece = self.read().await?;
             let out = if piece.is_empty() { self.at_the_end().await? } else { self.lines.feed(&piece)? };
             if !out.is_empty() {
@@ -196,7 +196,7 @@ impl DiskLog {
         Ok(None)
     }
 
-    /// Goes on to the next file, waits, or ends. Each step that waits is taken from the top when it was dropped.
+    /// Switches to the next file, waits, or ends. A dropped call starts again from the top.
     async fn at_the_end(&mut self) -> io::Result<Vec<u8>> {
         if let Some(next) = self.successor.take() {
             (self.file, self.offset) = (next, 0);
@@ -205,7 +205,7 @@ impl DiskLog {
         if self.name_changed {
             self.successor = self.renewed().await?;
             self.name_changed = false;
-            // The old file may have grown until the moment at which the new one came: it is read once more.
+            // The old file may have grown until the new one was created: it is read once more.
             if self.successor.is_some() {
                 return Ok(Vec::new());
             }
@@ -215,7 +215,7 @@ impl DiskLog {
             return self.lines.end();
         }
         match &mut self.watch {
-            // What was written before the watch is found by reading again.
+            // Lines written before the watch started are found by reading again.
             None => {
                 let (watches, place) = (Arc::clone(&self.watches), Arc::clone(&self.place));
                 self.watch = Some(LOG_READS.run(&self.key, move || watches.start(&place.dir)).await);
@@ -233,7 +233,7 @@ impl DiskLog {
             .run(&self.key, move || {
                 let named = match rustix::fs::statat(&place.dir, &place.name, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(named) => named,
-                    // Between two files: the runtime has not begun the next one.
+                    // During a rotation: the runtime has not created the next file yet.
                     Err(Errno::NOENT) => return Ok(None),
                     Err(err) => return Err(err.into()),
                 };

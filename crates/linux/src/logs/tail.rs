@@ -1,20 +1,20 @@
-//! The end of a log, for a container that left no termination message (RT-110).
+//! The end of a log, for a container without a termination message (RT-110).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::format::parse_line;
 
-/// What is read of a file at a time, from its end.
+/// How much is read at a time, from the end of the file.
 const BLOCK: u64 = 16 * 1024;
 
-/// The most that is read: the container decides how long its lines are, we decide how much we look at.
+/// The most that is read: the container decides the length of its lines.
 const MAX_SCAN: u64 = 2 * 1024 * 1024;
 
-/// The last `lines` lines as the container wrote them, at most the last `bytes` bytes of that.
+/// The last `lines` lines of the container's output, at most the last `bytes` bytes of that.
 ///
-/// A part of a long line counts as a line, as upstream counts it. Lines that cannot be understood are left out; if that
-/// is all of them, the file is no log.
+/// A part of a long line counts as a line, as upstream counts it. Malformed lines are skipped; if all are malformed,
+/// the file is not a log.
 /// upstream: kuberuntime_container.go readLastStringFromContainerLogs, cri-client/pkg/logs/tail.go (v1.36)
 pub(super) fn tail(file: &mut File, lines: usize, bytes: usize) -> io::Result<Vec<u8>> {
     let raw = last_lines(file, lines)?;
@@ -34,7 +34,7 @@ pub(super) fn tail(file: &mut File, lines: usize, bytes: usize) -> io::Result<Ve
     Ok(out)
 }
 
-/// The end of the file from after its last but `lines` newline.
+/// The end of the file, from the `lines`-th newline from the end.
 fn last_lines(file: &mut File, lines: usize) -> io::Result<Vec<u8>> {
     let mut start = file.metadata()?.len();
     let stop = start.saturating_sub(MAX_SCAN);
@@ -50,7 +50,7 @@ fn last_lines(file: &mut File, lines: usize) -> io::Result<Vec<u8>> {
         start = from;
     }
     let raw: Vec<u8> = blocks.into_iter().rev().flatten().collect();
-    // Cut off at the bound, the first line has lost its beginning.
+    // If the scan stopped at the bound, the first line has lost its beginning.
     let too_many = newlines.saturating_sub(lines).max(usize::from(start > 0 && newlines > 0));
     let skipped: usize = raw.split_inclusive(|byte| *byte == b'\n').take(too_many).map(<[u8]>::len).sum();
     Ok(raw.get(skipped..).unwrap_or_default().to_vec())
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_log_is_an_error() {
+    fn a_file_that_is_not_a_log_is_an_error() {
         assert_eq!(tail(&mut log("text\n"), 80, 100).unwrap_err().to_string(), "unsupported log format");
     }
 

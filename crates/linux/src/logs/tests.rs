@@ -25,7 +25,7 @@ async fn log_01_directories_are_open_to_log_shippers() {
     let (dir, logs) = logs();
     assert_eq!(logs.dir(&pod("u1")), dir.path().join("pods/ns_web_u1"));
     logs.make_dir(&pod("u1")).await.unwrap();
-    assert_eq!(names(&logs.dir(&pod("u1"))).len(), 0, "a sandbox needs only the pod's");
+    assert_eq!(names(&logs.dir(&pod("u1"))).len(), 0, "a sandbox needs only the pod's directory");
     assert_eq!(logs.make(&pod("u1"), "c").await.unwrap(), None);
     for path in ["pods/ns_web_u1", "pods/ns_web_u1/c"] {
         assert_eq!(fs::metadata(dir.path().join(path)).unwrap().mode() & 0o7777, 0o755, "{path}");
@@ -71,7 +71,7 @@ async fn rt_41_the_greatest_restart_count_of_any_log() {
 }
 
 #[test]
-fn log_02_a_link_gives_up_the_end_of_the_id() {
+fn log_02_a_link_name_is_shortened_at_the_end_of_the_id() {
     let id = "0123456789abcdef".repeat(4);
     assert_eq!(link_name(&pod("u1"), "c", &id), format!("web_ns_c-{id}.log"));
     for length in [100, 182, 183, 184, 253] {
@@ -104,7 +104,7 @@ async fn rt_49_a_link_leads_to_a_log_that_exists() {
 }
 
 #[tokio::test]
-async fn a_hostile_name_reaches_nothing() {
+async fn a_hostile_name_is_refused() {
     let (dir, logs) = logs();
     fs::create_dir(dir.path().join("victim")).unwrap();
     fs::write(dir.path().join("victim/0.log"), "").unwrap();
@@ -117,7 +117,7 @@ async fn a_hostile_name_reaches_nothing() {
 }
 
 #[tokio::test]
-async fn gc_07_an_instance_goes_with_its_rotated_files_and_link() {
+async fn gc_07_an_instance_is_removed_with_its_rotated_files_and_link() {
     let (dir, logs) = logs();
     logs.make(&pod("u1"), "c").await.unwrap();
     let at = logs.dir(&pod("u1")).join("c");
@@ -133,7 +133,7 @@ async fn gc_07_an_instance_goes_with_its_rotated_files_and_link() {
 }
 
 #[tokio::test]
-async fn gc_04_logs_of_pods_that_are_gone_go_with_their_links() {
+async fn gc_04_logs_of_removed_pods_are_removed_with_their_links() {
     let (dir, logs) = logs();
     for uid in ["u1", "u2"] {
         logs.make(&pod(uid), "c").await.unwrap();
@@ -145,7 +145,7 @@ async fn gc_04_logs_of_pods_that_are_gone_go_with_their_links() {
     symlink(dir.path().join("precious"), logs.dir(&pod("u2")).join("c/link")).unwrap();
     fs::write(dir.path().join("containers/other.log"), "").unwrap();
     symlink("/nowhere", dir.path().join("containers/not-a-log")).unwrap();
-    assert_eq!(logs.list().await.unwrap(), [pod("u1"), pod("u2")], "what is not named like ours is nobody's");
+    assert_eq!(logs.list().await.unwrap(), [pod("u1"), pod("u2")], "a directory with another form of name is ignored");
     logs.remove(&pod("u2")).await.unwrap();
     logs.remove(&pod("u2")).await.unwrap();
     logs.prune_links().await.unwrap();
@@ -192,13 +192,13 @@ async fn rt_110_the_end_of_a_log_is_read_and_nothing_but_logs() {
     assert!(logs.tail(log.with_file_name("2.log").to_str().unwrap(), 80, 2048).await.is_err());
 }
 
-/// A link that leads into a mount is not followed there: a server that does not answer would end housekeeping.
+/// A link that leads into a mount is not followed: a server that does not answer would block housekeeping.
 #[tokio::test]
 async fn hostile_links_that_lead_elsewhere_are_neither_followed_nor_removed() {
     let (dir, logs) = logs();
     logs.make(&pod("u1"), "c").await.unwrap();
     let log = logs.dir(&pod("u1")).join("c/0.log");
-    // The log itself is a link, as some runtimes make it; where that leads is not asked.
+    // The log itself is a link, as some runtimes make it; its target is not checked.
     symlink("/nowhere/docker.log", &log).unwrap();
     logs.link(&pod("u1"), "c", "id", 0).await.unwrap();
     symlink("/nowhere/else.log", dir.path().join("containers/else.log")).unwrap();
@@ -209,7 +209,7 @@ async fn hostile_links_that_lead_elsewhere_are_neither_followed_nor_removed() {
     assert_eq!(names(&dir.path().join("containers")), BTreeSet::from(left));
 }
 
-/// Hung calls of one pod leave the logs of others alone, and hung log reads of clients the starts of pods.
+/// Hung calls of one pod do not delay the logs of other pods, and hung log reads of clients do not delay pod starts.
 #[tokio::test]
 async fn hostile_hung_calls_of_one_pod_delay_no_other() {
     use rubelet_engine::blocking::{LOG_READS, POD_FILES};
@@ -236,7 +236,9 @@ async fn hostile_hung_calls_of_one_pod_delay_no_other() {
         let mut text = logs.open(log.to_str().unwrap(), &LogWish::default()).await.unwrap();
         text.next().await.unwrap()
     };
-    let read = tokio::time::timeout(std::time::Duration::from_secs(5), work).await.expect("nobody is waited for");
+    let read = tokio::time::timeout(std::time::Duration::from_secs(5), work)
+        .await
+        .expect("it does not wait for the hung calls");
     assert!(read.is_some_and(|text| text.ends_with(b"hello\n")));
     drop(release);
 }

@@ -1,8 +1,8 @@
-//! Changes in the directories of logs that are followed: one inotify instance and one thread for all followers.
+//! Changes in the directories of followed logs: one inotify instance and one thread for all followers.
 //!
-//! A user has 128 inotify instances by default, so followers share one; its watches are bounded as well. A follower for
-//! which there is no watch polls. The thread lives while there is a follower. Only it and the blocking pool take the
-//! lock: a directory on a file system that hangs costs followers their news, and the async thread nothing.
+//! A user has 128 inotify instances by default, so followers share one; the number of watches is bounded too. A
+//! follower without a watch polls. The thread lives while there is a follower. Only this thread and the blocking pool
+//! take the lock: a directory on a hung file system delays followers, but not the async thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use tokio::sync::watch;
 use tracing::debug;
 
-/// Directories that are watched at a time; followers of the same container share one. The kernel's own limit for a user
-/// is 8,192 or more, and other agents on the node need some.
-const MOST_WATCHES: usize = 1024;
-/// How often a log is looked at for which there is no watch. upstream: cri-client/pkg/logs/logs.go stateCheckPeriod (v1.36)
+/// Directories watched at a time; followers of the same container share one. The kernel's own limit for a user is 8,192
+/// or more, and other agents on the node need some.
+const MAX_WATCHES: usize = 1024;
+/// How often a log without a watch is checked. upstream: cri-client/pkg/logs/logs.go stateCheckPeriod (v1.36)
 const POLL_EVERY: Duration = Duration::from_secs(1);
-/// The thread reads events and wakes followers; it needs little.
+/// The thread only reads events and wakes followers.
 const STACK: usize = 64 * 1024;
 
 /// The watches of all followers.
@@ -35,7 +35,7 @@ pub(super) struct Watches {
 
 #[derive(Debug, Default)]
 struct State {
-    /// There while the thread runs.
+    /// Set while the thread runs.
     descriptors: Option<Arc<Descriptors>>,
     watched: BTreeMap<i32, Arc<Watched>>,
 }
@@ -47,24 +47,24 @@ struct Descriptors {
     wake: OwnedFd,
 }
 
-/// A directory that is watched.
+/// A watched directory.
 #[derive(Debug)]
 struct Watched {
     followers: AtomicUsize,
-    news: watch::Sender<News>,
+    changes: watch::Sender<Changes>,
 }
 
-/// What has happened in a directory so far.
+/// Counts the changes in a directory.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct News {
-    changes: u64,
-    /// Those after which another file may have the log's name.
+pub(super) struct Changes {
+    total: u64,
+    /// Changes after which another file may have the log's name.
     renames: u64,
 }
 
 impl Default for Watches {
     fn default() -> Self {
-        Self::with_room(MOST_WATCHES)
+        Self::with_room(MAX_WATCHES)
     }
 }
 
@@ -73,10 +73,10 @@ impl Watches {
         Self { room, state: Arc::default() }
     }
 
-    /// Watches a directory from now on. Blocks: for the blocking pool.
+    /// Watches a directory from now on. Blocking: call it in a blocking pool.
     pub(super) fn start(&self, dir: &OwnedFd) -> Watch {
         self.subscribe(dir).unwrap_or_else(|err| {
-            debug!(%err, "A log is followed by polling: no watch for its directory");
+            debug!(%err, "Log is followed by polling: its directory cannot be watched");
             Watch::Poll
         })
     }
@@ -88,13 +88,13 @@ impl Watches {
             None => start_thread(&self.state, &mut state)?,
         };
         let what = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
-        // The descriptor, not the path: it is the directory that was checked. One directory has one number.
+        // By descriptor, not by path: this is the directory that was checked. The kernel has one watch per directory.
         let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
         let added = inotify::add_watch(&descriptors.inotify, path, what);
         let number = match added {
             Ok(number) => number,
             Err(err) => {
-                // Without any follower the thread ends.
+                // Without followers the thread ends.
                 descriptors.wake();
                 return Err(err.into());
             }
@@ -104,13 +104,13 @@ impl Watches {
             return Err(io::Error::other("too many logs are followed"));
         }
         let watched = state.watched.entry(number).or_insert_with(|| {
-            Arc::new(Watched { followers: AtomicUsize::new(0), news: watch::Sender::new(News::default()) })
+            Arc::new(Watched { followers: AtomicUsize::new(0), changes: watch::Sender::new(Changes::default()) })
         });
         watched.followers.fetch_add(1, Ordering::Relaxed);
-        let news = watched.news.subscribe();
-        let renames = news.borrow().renames;
+        let changes = watched.changes.subscribe();
+        let renames = changes.borrow().renames;
         let follower = Follower { watched: Arc::clone(watched), descriptors };
-        Ok(Watch::Shared { news, renames, _follower: follower })
+        Ok(Watch::Shared { changes, renames, _follower: follower })
     }
 
     #[cfg(test)]
@@ -119,11 +119,11 @@ impl Watches {
     }
 }
 
-/// News of one directory, for one follower.
+/// Changes of one directory, for one follower.
 pub(super) enum Watch {
     Shared {
-        news: watch::Receiver<News>,
-        /// Renames that this follower knows of.
+        changes: watch::Receiver<Changes>,
+        /// Renames that this follower has seen.
         renames: u64,
         _follower: Follower,
     },
@@ -145,16 +145,16 @@ impl Drop for Follower {
 }
 
 impl Watch {
-    /// Waits until something has changed, or may have; whether another file may have the log's name then. It may be
-    /// dropped while it waits: news are kept.
+    /// Waits until something has changed, or may have; returns whether another file may have the log's name.
+    /// Cancel-safe: changes are counted.
     pub(super) async fn wait(&mut self) -> bool {
         match self {
-            Self::Shared { news, renames, .. } => {
-                if news.changed().await.is_ok() {
-                    let newest = news.borrow_and_update().renames;
+            Self::Shared { changes, renames, .. } => {
+                if changes.changed().await.is_ok() {
+                    let newest = changes.borrow_and_update().renames;
                     return std::mem::replace(renames, newest) != newest;
                 }
-                // The directory is gone, or its watch.
+                // The directory, or its watch, is gone.
                 *self = Self::Poll;
             }
             Self::Poll => tokio::time::sleep(POLL_EVERY).await,
@@ -165,7 +165,7 @@ impl Watch {
 
 impl Descriptors {
     fn wake(&self) {
-        // A counter that is full wakes as well.
+        // If the counter is full, the thread is being woken already.
         let _full = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 }
@@ -185,7 +185,7 @@ fn start_thread(shared: &Arc<Mutex<State>>, state: &mut State) -> io::Result<Arc
     Ok(descriptors)
 }
 
-/// The thread: hands out events, lets go of what nobody follows, and ends when nobody follows anything.
+/// The thread: distributes events, removes watches without followers, and ends without any follower.
 fn run(shared: &Mutex<State>, descriptors: &Descriptors) {
     loop {
         let mut both =
@@ -194,7 +194,7 @@ fn run(shared: &Mutex<State>, descriptors: &Descriptors) {
         let _none = rustix::io::read(&descriptors.wake, &mut [0; 8]);
         let mut state = lock(shared);
         let read = match waited {
-            Ok(_) | Err(Errno::INTR) => hand_out(&mut state, descriptors),
+            Ok(_) | Err(Errno::INTR) => distribute(&mut state, descriptors),
             Err(err) => Err(err),
         };
         state.watched.retain(|number, watched| {
@@ -205,7 +205,7 @@ fn run(shared: &Mutex<State>, descriptors: &Descriptors) {
             followed
         });
         if let Err(err) = read {
-            debug!(%err, "Cannot read changes of logs: followers poll");
+            debug!(%err, "Inotify events of logs cannot be read: followers poll");
             state.watched.clear();
         }
         if state.watched.is_empty() {
@@ -215,7 +215,7 @@ fn run(shared: &Mutex<State>, descriptors: &Descriptors) {
     }
 }
 
-fn hand_out(state: &mut State, descriptors: &Descriptors) -> Result<(), Errno> {
+fn distribute(state: &mut State, descriptors: &Descriptors) -> Result<(), Errno> {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = inotify::Reader::new(&descriptors.inotify, &mut buffer);
     loop {
@@ -226,20 +226,20 @@ fn hand_out(state: &mut State, descriptors: &Descriptors) -> Result<(), Errno> {
             Err(err) => return Err(err),
         };
         let renamed = !what.intersects(ReadFlags::MODIFY);
-        let tell = |watched: &Watched| {
-            watched.news.send_modify(|news| {
-                news.changes = news.changes.wrapping_add(1);
-                news.renames = news.renames.wrapping_add(u64::from(renamed));
+        let notify = |watched: &Watched| {
+            watched.changes.send_modify(|counts| {
+                counts.total = counts.total.wrapping_add(1);
+                counts.renames = counts.renames.wrapping_add(u64::from(renamed));
             });
         };
         if what.intersects(ReadFlags::QUEUE_OVERFLOW) {
-            // Events were lost: anything may have happened anywhere.
-            state.watched.values().for_each(|watched| tell(watched));
+            // Events were lost: any directory may have changed.
+            state.watched.values().for_each(|watched| notify(watched));
         } else if what.intersects(ReadFlags::IGNORED) {
-            // The directory is gone; its followers find out by polling.
+            // The directory is gone; its followers notice by polling.
             state.watched.remove(&number);
         } else if let Some(watched) = state.watched.get(&number) {
-            tell(watched);
+            notify(watched);
         }
     }
 }

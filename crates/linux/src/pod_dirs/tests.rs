@@ -32,7 +32,7 @@ async fn sync_09_a_pod_gets_its_directories_with_their_modes() {
 }
 
 #[tokio::test]
-async fn a_hostile_uid_or_container_name_reaches_nothing() {
+async fn a_hostile_uid_or_container_name_is_refused() {
     let (dir, pods) = pods();
     fs::create_dir(dir.path().join("victim")).unwrap();
     for bad in ["../victim", "..", ".", "", "a/b", "/etc"] {
@@ -59,12 +59,12 @@ async fn a_link_in_place_of_a_pod_directory_is_refused() {
 }
 
 #[tokio::test]
-async fn host_01_the_hosts_file_is_written_where_it_is() {
+async fn host_01_the_hosts_file_is_written_in_place() {
     let (_dir, pods) = pods();
     let path = pods.write_hosts(&uid("u1"), "127.0.0.1\tlocalhost\n").await.unwrap();
     let before = fs::metadata(&path).unwrap();
     assert_eq!(mode(&path), 0o644);
-    // A container made it longer than it should be, and not readable.
+    // A container made the file longer and unreadable.
     fs::write(&path, "x".repeat(10_000)).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     for content in ["1\n", "22\n", "22\n"] {
@@ -96,11 +96,11 @@ async fn rt_110_the_end_of_a_termination_message_is_read() {
     assert_eq!(read(10).await.unwrap(), b"0123456789");
     assert_eq!(read(4096).await.unwrap(), b"0123456789");
     fs::remove_file(&path).unwrap();
-    assert_eq!(read(4096).await.unwrap(), b"", "no file is no message");
+    assert_eq!(read(4096).await.unwrap(), b"", "no file, no message");
 }
 
 #[tokio::test]
-async fn a_termination_message_that_is_no_file_is_neither_followed_nor_waited_for() {
+async fn a_termination_message_that_is_no_regular_file_is_refused_without_blocking() {
     let (dir, pods) = pods();
     fs::write(dir.path().join("secret"), "secret").unwrap();
     let path = pods.make_termination_file(&uid("u1"), "web", "1").await.unwrap();
@@ -124,7 +124,7 @@ async fn a_termination_message_that_is_no_file_is_neither_followed_nor_waited_fo
 }
 
 #[tokio::test]
-async fn hk_06_a_directory_without_volumes_goes_whole() {
+async fn hk_06_a_pod_directory_without_volumes_is_removed() {
     let (dir, pods) = pods();
     let path = pods.make(&uid("u1")).await.unwrap();
     pods.write_hosts(&uid("u1"), "x").await.unwrap();
@@ -143,7 +143,7 @@ async fn hk_06_a_directory_without_volumes_goes_whole() {
 }
 
 #[tokio::test]
-async fn hk_06_a_volume_is_never_emptied_and_the_error_names_what_is_in_it() {
+async fn hk_06_volume_content_is_never_removed_and_the_error_names_it() {
     let (_dir, pods) = pods();
     let path = pods.make(&uid("u1")).await.unwrap();
     let data = path.join("volumes/kubernetes.io~csi/pv/mount");
@@ -154,11 +154,11 @@ async fn hk_06_a_volume_is_never_emptied_and_the_error_names_what_is_in_it() {
     assert_eq!(err.path, data.join("precious"));
     assert_eq!(err.to_string(), format!("remove {}", data.join("precious").display()));
     assert!(data.join("precious").exists());
-    assert!(path.join("etc-hosts").exists(), "nothing else goes before the volumes did");
+    assert!(path.join("etc-hosts").exists(), "nothing else is removed before the volumes");
 }
 
 #[tokio::test]
-async fn hk_06_node_a_mounted_volume_keeps_all() {
+async fn hk_06_node_a_mounted_volume_keeps_the_pod_directory() {
     needs_node_tests();
     let (_dir, pods) = pods();
     let path = pods.make(&uid("u1")).await.unwrap();

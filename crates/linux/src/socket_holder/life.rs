@@ -1,4 +1,4 @@
-//! The holder's own life: one thread, one loop, no allocation that grows.
+//! The holder process: one thread, one loop, bounded memory.
 
 use std::io::{self, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -12,50 +12,49 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recv, re
 
 use super::{ANCILLARY, COMMAND, MESSAGE};
 
-/// The most sockets that are kept. An agent has two or three; of more, the newest count.
-const MOST_SOCKETS: usize = 16;
-/// What `ps` shows as the name of the process; the kernel takes 15 bytes.
+/// The most sockets that are kept. An agent has two or three; beyond the limit the oldest are dropped.
+const MAX_SOCKETS: usize = 16;
+/// The process name that `ps` shows; the kernel takes 15 bytes.
 const NAME: &str = "rubelet-holder";
-/// How much of an answer that nobody waits for is read at a time.
+/// How much of an unwanted answer is read at a time.
 const DISCARD: usize = 4096;
 
-/// Is the holder of the agent behind standard input, until it is no longer needed.
+/// Runs the holder of the agent at the other end of standard input until it is no longer needed.
 pub fn main() -> ExitCode {
-    close_what_was_inherited();
-    // For people only.
+    close_inherited_descriptors();
     let _named = std::fs::write("/proc/self/comm", NAME);
-    // A terminal's Ctrl-C is meant for the agent, which stops in good order. Fails only if we lead a group already.
+    // Ctrl-C in a terminal is meant for the agent, which stops in good order. Fails only if this process already leads
+    // a group.
     let _session = rustix::process::setsid();
     match hold(io::stdin().as_fd()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
-            // Of use to a person who tries it by hand; the agent's holder has no such stream.
+            // Visible to a person who runs the command by hand; the agent's holder has no standard error.
             let _said = writeln!(io::stderr(), "{COMMAND} is for rubelet's own use: standard input: {err}");
             ExitCode::from(2)
         }
     }
 }
 
-/// Closes all but the standard streams: a lock, a listening socket or a pipe of the agent's supervisor must not outlive
-/// the agent because of us. What rubelet opens itself is closed by `exec` already.
-fn close_what_was_inherited() {
-    /// The first that is no standard stream.
+/// Closes all descriptors but the standard streams: a lock, a listening socket or a pipe of the agent's supervisor must
+/// not outlive the agent because of the holder. Descriptors that rubelet opened are closed by `exec` already.
+fn close_inherited_descriptors() {
+    /// The first descriptor after the standard streams.
     const FIRST: libc::c_uint = 3;
     #[expect(unsafe_code, reason = "no safe wrapper exists")]
     // SAFETY: called first of all in a process with one thread, which has opened nothing yet: no value of ours owns a
-    // descriptor that is closed here. Called by number, as the C library may be too old to know the call; a kernel before
-    // 5.9 refuses it, and what the supervisor left open then stays open.
+    // descriptor that is closed here. Called by number, as the C library may be too old to have the call; a kernel
+    // before 5.9 refuses it, and the supervisor's descriptors stay open.
     unsafe {
         libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0);
     }
 }
 
-/// Keeps the sockets that come over `control` while its other end lives, and for the time that was last asked for after
-/// that.
+/// Keeps the sockets received over `control` while its other end lives, and for the last requested time after that.
 pub fn hold(control: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    let mut held: Vec<OwnedFd> = Vec::with_capacity(MOST_SOCKETS);
+    let mut held: Vec<OwnedFd> = Vec::with_capacity(MAX_SOCKETS);
     let mut keep = Duration::ZERO;
-    // The agent lives. What comes over the sockets is the agent's to read: we only look whether they were shut down.
+    // The agent lives. Data on the sockets is the agent's to read: the holder only polls for a shutdown.
     loop {
         let mut fds: Vec<PollFd<'_>> = vec![PollFd::new(&control, PollFlags::IN)];
         fds.extend(held.iter().map(|socket| PollFd::new(socket, PollFlags::empty())));
@@ -70,7 +69,7 @@ pub fn hold(control: BorrowedFd<'_>) -> rustix::io::Result<()> {
         match receive(control)? {
             Some((seconds, socket)) => {
                 keep = Duration::from_secs(seconds.into());
-                if held.len() == MOST_SOCKETS {
+                if held.len() == MAX_SOCKETS {
                     held.remove(0);
                 }
                 held.extend(socket);
@@ -78,13 +77,13 @@ pub fn hold(control: BorrowedFd<'_>) -> rustix::io::Result<()> {
             None => break,
         }
     }
-    outlive(held, keep)
+    hold_after_agent(held, keep)
 }
 
-/// The agent is gone: keeps the sockets for a while, and reads away what comes, so that an answer that nobody waits for
-/// cannot block the runtime.
+/// The agent is gone: keeps the sockets for a while, and reads and discards incoming data, so that an answer without a
+/// reader cannot block the runtime.
 #[expect(clippy::disallowed_methods, reason = "this process has no engine, and so no clock of the engine")]
-fn outlive(mut held: Vec<OwnedFd>, keep: Duration) -> rustix::io::Result<()> {
+fn hold_after_agent(mut held: Vec<OwnedFd>, keep: Duration) -> rustix::io::Result<()> {
     let began = Instant::now();
     loop {
         let left = keep.saturating_sub(began.elapsed());
@@ -99,7 +98,7 @@ fn outlive(mut held: Vec<OwnedFd>, keep: Duration) -> rustix::io::Result<()> {
     }
 }
 
-/// Reads away what has come; `false` if nothing more will.
+/// Reads and discards what is there; `false` at the end of the stream.
 fn discard(socket: &OwnedFd) -> bool {
     let mut bytes = [0_u8; DISCARD];
     match recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
@@ -117,7 +116,7 @@ fn wait(fds: &mut [PollFd<'_>], at_most: Option<Duration>) -> rustix::io::Result
     }
 }
 
-/// The next message; `None` when the other end is closed and everything it sent was read.
+/// The next message; `None` when the other end is closed and all its messages were read.
 fn receive(control: BorrowedFd<'_>) -> rustix::io::Result<Option<(u32, Option<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); ANCILLARY];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

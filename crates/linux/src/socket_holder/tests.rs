@@ -9,10 +9,10 @@ use super::{hold, pair, send};
 
 /// Longer than any test lasts.
 const LONG: u32 = 3600;
-/// How long a read waits for what must come.
+/// How long a read waits for expected data.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A holder on a thread of its own, and the agent's end of the way to it.
+/// A holder on a separate thread, and the agent's end of the socket pair.
 fn holder() -> (OwnedFd, JoinHandle<rustix::io::Result<()>>) {
     let (ours, theirs) = pair().expect("a pair of sockets");
     (ours, std::thread::spawn(move || hold(theirs.as_fd())))
@@ -35,7 +35,7 @@ fn a_socket_stays_open_after_its_agent_for_the_time_asked_for() {
     let (agent, mut runtime) = connection();
     send(control.as_fd(), 1, Some(agent.as_fd())).expect("the holder takes it");
     drop((agent, control));
-    // An answer that nobody waits for is taken all the same, however long it is: more than a socket's buffer holds.
+    // An answer without a reader is consumed all the same, however long it is: more than a socket's buffer holds.
     runtime.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
     runtime.write_all(&vec![0; 1 << 20]).expect("the connection is open, and read from");
     reads_end(&mut runtime);
@@ -67,12 +67,12 @@ fn a_connection_that_the_agent_shut_down_is_dropped_while_the_agent_lives() {
 }
 
 #[test]
-fn what_came_for_the_agent_is_left_to_it_while_it_lives() {
+fn data_for_the_agent_is_not_read_while_the_agent_lives() {
     let (control, holder) = holder();
     let (mut agent, mut runtime) = connection();
     send(control.as_fd(), LONG, Some(agent.as_fd())).expect("the holder takes it");
     runtime.write_all(b"answer").expect("it is open");
-    // The holder has read the second message, and so has looked at the socket once at least.
+    // The holder has read the second message, and so has polled the socket at least once.
     let (other, mut seen) = connection();
     send(control.as_fd(), LONG, Some(other.as_fd())).expect("the holder takes it");
     other.shutdown(Shutdown::Both).expect("it is open");
@@ -80,7 +80,7 @@ fn what_came_for_the_agent_is_left_to_it_while_it_lives() {
     let mut answer = [0; 6];
     agent.read_exact(&mut answer).expect("the answer is there");
     assert_eq!(&answer, b"answer");
-    // The runtime ends, and so does the need to hold.
+    // The runtime closes the connection, so there is nothing left to hold.
     drop((runtime, control));
     assert_eq!(holder.join().expect("no panic"), Ok(()));
 }

@@ -3,7 +3,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::testing::{TempDir, apart, needs_node_tests, temp_dir};
+use crate::testing::{TempDir, in_own_mount_namespace, needs_node_tests, temp_dir};
 
 fn request(dir: &TempDir, subpath: &str) -> SubpathRequest {
     let volume_path = dir.path().join("pods/u1/volumes/kubernetes.io~empty-dir/v");
@@ -63,7 +63,7 @@ fn mnt_02_links_may_stay_in_the_volume_but_not_leave_it() {
 }
 
 #[tokio::test]
-async fn a_hostile_name_reaches_nothing() {
+async fn a_hostile_name_is_refused() {
     let dir = temp_dir();
     let subpaths = RootSubpaths::new(dir.path());
     for bad in ["..", "../../victim", "", "a/b"] {
@@ -78,7 +78,7 @@ async fn a_hostile_name_reaches_nothing() {
 }
 
 #[tokio::test]
-async fn unbinding_what_never_was_succeeds() {
+async fn unbinding_without_a_mount_succeeds() {
     let dir = temp_dir();
     RootSubpaths::new(dir.path()).unbind_all(&"u1".into()).await.unwrap();
 }
@@ -101,7 +101,7 @@ async fn mnt_02_node_a_part_is_bound_again_and_unbound() {
     fs::write(one.volume_path.join("a/b/seen"), "x").unwrap();
     let seen = bound[0].join("seen").exists();
     let content = fs::read_to_string(&bound[1]).unwrap();
-    // The same mount of another part, and of another kind.
+    // The same mount with another part of another type.
     let mut other = request(&dir, "file");
     other.index = 0;
     let rebound = subpaths.bind(&other).await.map(|path| fs::read_to_string(path).unwrap());
@@ -115,7 +115,8 @@ async fn mnt_02_node_a_part_is_bound_again_and_unbound() {
     assert!(one.volume_path.join("a/b/seen").exists(), "the volume is untouched");
 }
 
-/// A container swaps a directory and a link to the host as fast as it can, while its subpath is bound again and again.
+/// A container swaps a directory for a link to the host and back as fast as it can, while its subpath is mounted again
+/// and again.
 #[test]
 fn cve_2021_25741_node_a_swapped_link_never_reaches_the_host() {
     needs_node_tests();
@@ -150,15 +151,15 @@ fn cve_2021_25741_node_a_swapped_link_never_reaches_the_host() {
             }
         }
         stop.store(true, Ordering::Relaxed);
-        assert!(reached > 0, "the race was never run");
+        assert!(reached > 0, "the link was never swapped in");
     });
     assert!(!host.join("b/b").exists());
 }
 
-/// What was left in the place of a binding is somebody's data: the binding goes, the data stays, and is named.
+/// Data under a mount point may be a user's: the mount is removed, the data stays and is named.
 #[test]
-fn hk_06_node_what_is_in_the_place_of_a_binding_is_not_removed() {
-    apart(|| {
+fn hk_06_node_data_under_a_subpath_mount_is_not_removed() {
+    in_own_mount_namespace(|| {
         let dir = temp_dir();
         let place = dir.path().join("pods/u1/volume-subpaths/v/web");
         fs::create_dir_all(place.join("0/sub")).unwrap();
@@ -173,10 +174,10 @@ fn hk_06_node_what_is_in_the_place_of_a_binding_is_not_removed() {
     });
 }
 
-/// Two mounts on top of one another, as a restart in the middle leaves them, are both undone.
+/// Two stacked mounts, as a restart in the middle leaves them, are both undone.
 #[test]
-fn node_stacked_bindings_are_all_undone() {
-    apart(|| {
+fn node_stacked_subpath_mounts_are_all_undone() {
+    in_own_mount_namespace(|| {
         let dir = temp_dir();
         let target = dir.path().join("pods/u1/volume-subpaths/v/web/0");
         let volume = dir.path().join("volume");

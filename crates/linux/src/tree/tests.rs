@@ -4,14 +4,14 @@ use std::path::Path;
 
 use super::*;
 use crate::beneath::open_root;
-use crate::testing::{apart, temp_dir};
+use crate::testing::{in_own_mount_namespace, temp_dir};
 
-fn remove_in(dir: &Path, name: &str, what: Remove) -> Result<(), InTheWay> {
+fn remove_in(dir: &Path, name: &str, what: Remove) -> Result<(), TreeError> {
     remove(open_root(dir).unwrap(), name, what)
 }
 
 #[test]
-fn a_tree_goes_and_what_its_links_lead_to_stays() {
+fn a_tree_is_removed_but_not_the_targets_of_its_links() {
     let dir = temp_dir();
     let outside = dir.path().join("outside");
     fs::create_dir_all(&outside).unwrap();
@@ -38,7 +38,7 @@ fn a_link_in_the_place_of_the_tree_is_removed_itself() {
 }
 
 #[test]
-fn removing_what_is_gone_succeeds() {
+fn removing_a_missing_tree_succeeds() {
     let dir = temp_dir();
     for what in [Remove::Everything, Remove::EmptyDirs] {
         remove_in(dir.path(), "nothing", what).unwrap();
@@ -46,7 +46,7 @@ fn removing_what_is_gone_succeeds() {
 }
 
 #[test]
-fn empty_directories_go_and_the_first_file_is_named() {
+fn empty_directories_are_removed_and_the_first_file_is_named() {
     let dir = temp_dir();
     fs::create_dir_all(dir.path().join("volumes/empty/a/b")).unwrap();
     remove_in(dir.path(), "volumes", Remove::EmptyDirs).unwrap();
@@ -92,7 +92,7 @@ fn many_entries_go_in_one_call() {
 }
 
 #[test]
-fn a_group_gets_files_and_directories_but_nothing_behind_a_link() {
+fn the_group_of_files_and_directories_changes_but_not_of_link_targets() {
     let dir = temp_dir();
     let outside = dir.path().join("outside");
     fs::write(&outside, "x").unwrap();
@@ -104,7 +104,7 @@ fn a_group_gets_files_and_directories_but_nothing_behind_a_link() {
     fs::write(tree.join("sub/file"), "x").unwrap();
     fs::set_permissions(tree.join("sub/file"), fs::Permissions::from_mode(0o600)).unwrap();
     symlink(&outside, tree.join("sub/link")).unwrap();
-    // Only root may give a file to any group; the own group is always allowed.
+    // Only root may set any group; the process's own group is always allowed.
     let gid = if rustix::process::geteuid().is_root() { 4711 } else { before.gid() };
     give_to_group(open_root(dir.path()).unwrap(), "tree", gid, GroupMay::Write).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
@@ -118,7 +118,7 @@ fn a_group_gets_files_and_directories_but_nothing_behind_a_link() {
 
 #[test]
 fn node_a_mount_in_the_tree_is_named_and_not_entered() {
-    apart(a_mount_in_the_tree);
+    in_own_mount_namespace(a_mount_in_the_tree);
 }
 
 fn a_mount_in_the_tree() {
@@ -139,10 +139,10 @@ fn a_mount_in_the_tree() {
     assert!(source.join("precious").exists());
 }
 
-/// A group gets what is in the volume, never what another mounts on it.
+/// The group of the volume's own files changes, not that of a mount below it.
 #[test]
-fn node_a_group_gets_nothing_of_a_mount_in_the_tree() {
-    apart(|| {
+fn node_the_group_of_a_mount_in_the_tree_does_not_change() {
+    in_own_mount_namespace(|| {
         let dir = temp_dir();
         let (inner, source) = (dir.path().join("tree/mnt"), dir.path().join("source"));
         fs::create_dir_all(&inner).unwrap();
@@ -155,10 +155,10 @@ fn node_a_group_gets_nothing_of_a_mount_in_the_tree() {
     });
 }
 
-/// A mount or a link that takes a directory's place after the kernel refused to remove that directory. `/proc` stands for
+/// A mount or a link that replaces a directory after the kernel refused to remove that directory. `/proc` stands for
 /// the mount: every machine has it, and it is only opened.
 #[test]
-fn what_takes_the_place_of_a_directory_between_two_steps_is_not_entered() {
+fn a_mount_or_link_swapped_in_for_a_directory_is_not_entered() {
     let dir = temp_dir();
     symlink("/", dir.path().join("link")).unwrap();
     for (at, name) in [(Path::new("/"), c"proc"), (dir.path(), c"link")] {

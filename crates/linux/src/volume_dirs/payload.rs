@@ -1,13 +1,13 @@
-//! Writes a volume's files so that a reader never sees a mix of old and new (VOL-20).
+//! Writes a volume's files atomically: a reader never sees a mix of old and new content (VOL-20).
 //!
 //! ```text
 //! volume/..2026_11_15_22_47_54.123456789/   the files themselves
 //! volume/..data -> ..2026_11_15_22_47_54.123456789   swapped by a rename
-//! volume/key    -> ..data/key               what people see
+//! volume/key    -> ..data/key               what containers see
 //! ```
 //!
-//! Every step is relative to the volume's open directory and follows no link. A write that is cut off anywhere leaves the
-//! old content in force, and the next one removes what it left.
+//! Every step is relative to the volume's open directory and follows no link. An interrupted write leaves the old
+//! content in force, and the next write removes its leftovers.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -30,10 +30,10 @@ use crate::tree::{self, GroupMay, Remove};
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
 
-/// Everyone may look into it; the files have modes of their own.
+/// Everyone may list it; the files have their own modes.
 const DIR_MODE: u32 = 0o755;
 
-/// Names tried for a new directory of files. The clock gives a new one nearly always.
+/// Names tried for a new data directory. The clock nearly always yields a new one.
 const NAME_TRIES: u32 = 1000;
 
 /// Levels of directories in a volume: a path of 4096 bytes has no more than 2048.
@@ -48,7 +48,7 @@ pub struct Payloads {
 }
 
 impl Payloads {
-    /// Writes into `volumes`; the clock gives names.
+    /// Writes into `volumes`; data directories are named after the clock's time.
     pub fn new(volumes: RootVolumes, clock: Clock) -> Self {
         Self { volumes, clock }
     }
@@ -90,7 +90,7 @@ impl Volume<'_> {
     fn write(&self, payload: &Payload, now: Timestamp) -> io::Result<Written> {
         for point in &payload.mount_points {
             match make_dirs(&self.dir, point) {
-                // A link of ours: what it leads to is the container's to mount on.
+                // This is our own link; a container may mount something on its target.
                 Err(err) if matches!(Errno::from_io_error(&err), Some(Errno::LOOP | Errno::NOTDIR)) => {}
                 result => drop(result?),
             }
@@ -101,7 +101,7 @@ impl Volume<'_> {
             None => BTreeSet::new(),
         };
         let same = match &before {
-            Some((_, old)) => stale.is_empty() && holds(old, payload)?,
+            Some((_, old)) => stale.is_empty() && is_unchanged(old, payload)?,
             None => false,
         };
         let current = match before {
@@ -117,7 +117,7 @@ impl Volume<'_> {
         Ok(Written::New)
     }
 
-    /// The files in force and the name of their directory.
+    /// The data directory in force and its name.
     fn current(&self) -> io::Result<Option<(String, OwnedFd)>> {
         let link = match rustix::fs::readlinkat(&self.dir, DATA, Vec::new()) {
             Ok(link) => link,
@@ -129,23 +129,23 @@ impl Volume<'_> {
         Ok(old.map(|old| (name.to_owned(), old)))
     }
 
-    /// Writes the files into a new directory and puts it in force.
+    /// Writes the files into a new data directory and puts it in force.
     fn replace(&self, payload: &Payload, now: Timestamp) -> io::Result<String> {
         let (name, new) = self.new_dir(now)?;
         let result = fill(&new, payload).and_then(|()| {
             if let Some(group) = payload.group
-                // Of the whole volume: its own directory may be new too. One that cannot be given away is no reason to
-                // keep the pod from starting. upstream: volume_linux.go changeFilePermission (v1.36)
+                // The group of the whole volume: its own directory may be new too. A failure must not keep the pod from
+                // starting. upstream: volume_linux.go changeFilePermission (v1.36)
                 && let Err(err) = tree::give_to_group(&self.parent, self.name, group, GroupMay::Read)
             {
-                tracing::warn!(volume = self.name, group, err = %err.source, "Volume cannot be given to its group in full");
+                tracing::warn!(volume = self.name, group, err = %err.source, "Volume's group could not be changed on all files");
             }
-            gone_is_fine(rustix::fs::unlinkat(&self.dir, NEW_DATA, AtFlags::empty()))?;
+            ignore_missing(rustix::fs::unlinkat(&self.dir, NEW_DATA, AtFlags::empty()))?;
             rustix::fs::symlinkat(name.as_str(), &self.dir, NEW_DATA)?;
             Ok(rustix::fs::renameat(&self.dir, NEW_DATA, &self.dir, DATA)?)
         });
         if let Err(err) = result {
-            // What can't be removed now is by the next write.
+            // A leftover is removed by the next write.
             let _left = tree::remove(&self.dir, &name, Remove::Everything);
             return Err(err);
         }
@@ -171,7 +171,7 @@ impl Volume<'_> {
         Err(Errno::EXIST.into())
     }
 
-    /// Makes the links that people see. Something else of that name, a directory to mount on, stays.
+    /// Makes the user-visible links. An existing file or directory of that name, such as a mount point, stays.
     fn show(&self, payload: &Payload) -> io::Result<()> {
         let mut done = BTreeSet::new();
         for (path, file) in &payload.files {
@@ -188,11 +188,11 @@ impl Volume<'_> {
         Ok(())
     }
 
-    /// Removes links to what is there no longer.
+    /// Removes user-visible links whose target is gone.
     fn hide(&self, stale: &BTreeSet<String>) -> io::Result<()> {
         for name in stale.iter().filter(|path| !path.contains('/')) {
             match rustix::fs::unlinkat(&self.dir, name.as_str(), AtFlags::empty()) {
-                // A directory that something is mounted on.
+                // A directory, on which something is mounted.
                 Ok(()) | Err(Errno::NOENT | Errno::ISDIR | Errno::PERM) => {}
                 Err(err) => return Err(err.into()),
             }
@@ -200,7 +200,7 @@ impl Volume<'_> {
         Ok(())
     }
 
-    /// Removes the files that were in force before, and those of writes that were cut off.
+    /// Removes earlier data directories, those of interrupted writes included.
     fn remove_all_but(&self, current: Option<&str>) -> io::Result<()> {
         for (name, kind) in entries(beneath::open_dir(&self.dir, ".")?)? {
             if kind == FileType::Directory && is_ours(&name) && Some(name.as_str()) != current {
@@ -211,7 +211,7 @@ impl Volume<'_> {
     }
 }
 
-/// Whether a name is one that [`Volume::new_dir`] gives, or upstream.
+/// Whether a name is a data directory's, made by [`Volume::new_dir`] or by upstream.
 fn is_ours(name: &str) -> bool {
     let rest = name.strip_prefix("..").unwrap_or_default();
     rest.starts_with(|c: char| c.is_ascii_digit()) && beneath::name(name).is_ok()
@@ -240,7 +240,7 @@ fn own(dir: &OwnedFd, name: &str, file: &PayloadFile) -> io::Result<()> {
     Ok(rustix::fs::chownat(dir, name, Some(Uid::from_raw(owner)), None, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Makes the directories on the way to `path`, as far as they are missing, and opens the last.
+/// Makes the missing directories on the way to `path`, and opens the last.
 fn make_dirs(at: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     let mut dir = beneath::open_dir(at, ".")?;
     for name in path.split('/') {
@@ -249,7 +249,7 @@ fn make_dirs(at: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     Ok(dir)
 }
 
-/// Paths among the old files that are not among the new ones, directories too.
+/// Paths of old files and directories that the new payload does not have.
 fn stale(old: &OwnedFd, payload: &Payload) -> io::Result<BTreeSet<String>> {
     let mut wanted = BTreeSet::new();
     for path in payload.files.keys() {
@@ -276,13 +276,13 @@ fn paths(root: &OwnedFd) -> io::Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// Whether every file has its content already. Modes are not compared, as upstream does not.
-fn holds(old: &OwnedFd, payload: &Payload) -> io::Result<bool> {
+/// Whether every file already has its content. Modes are not compared, as upstream does not.
+fn is_unchanged(old: &OwnedFd, payload: &Payload) -> io::Result<bool> {
     for (path, file) in &payload.files {
         match same(old, path, &file.data) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
-            // Gone, or a directory in its place.
+            // Gone, or replaced by a directory.
             Err(_) => return Ok(false),
         }
     }
@@ -300,7 +300,7 @@ fn same(old: &OwnedFd, path: &str, data: &[u8]) -> io::Result<bool> {
     Ok(found == data)
 }
 
-fn gone_is_fine(result: Result<(), Errno>) -> io::Result<()> {
+fn ignore_missing(result: Result<(), Errno>) -> io::Result<()> {
     match result {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(err) => Err(err.into()),

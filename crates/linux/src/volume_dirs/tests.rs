@@ -15,7 +15,7 @@ fn place(volume: &str) -> VolumePlace {
 }
 
 #[tokio::test]
-async fn a_volume_is_made_marked_and_removed_and_each_again_is_harmless() {
+async fn making_marking_and_removing_a_volume_are_idempotent() {
     let (dir, volumes) = volumes();
     let path = dir.path().join("pods/u1/volumes/kubernetes.io~empty-dir/v");
     let nothing = VolumeState { path: path.clone(), ..VolumeState::default() };
@@ -67,7 +67,7 @@ async fn a_link_in_place_of_a_volume_is_not_entered() {
 }
 
 #[tokio::test]
-async fn a_hostile_volume_name_reaches_nothing() {
+async fn a_hostile_volume_name_is_refused() {
     let (dir, volumes) = volumes();
     for bad in ["..", "../../../../victim", "", ".", "a/b"] {
         assert!(volumes.make(&place(bad), 0o777).await.is_err(), "{bad}");
@@ -78,16 +78,16 @@ async fn a_hostile_volume_name_reaches_nothing() {
 }
 
 #[tokio::test]
-async fn node_memory_is_mounted_seen_and_unmounted() {
+async fn node_a_memory_file_system_is_mounted_detected_and_unmounted() {
     needs_node_tests();
     let (_dir, volumes) = volumes();
     let path = volumes.make(&place("v"), 0o777).await.unwrap();
     volumes.mount(&place("v"), &MemoryFs::Tmpfs { size: Some(64 * 1024) }).await.unwrap();
-    // Another on top: as after a set-up that was cut short.
+    // A second mount on top, as an interrupted set-up leaves it.
     volumes.mount(&place("v"), &MemoryFs::Tmpfs { size: None }).await.unwrap();
     assert_eq!(volumes.look(&place("v")).await.unwrap().mounted, Some(MountedFs::Tmpfs));
     fs::write(path.join("file"), "x").unwrap();
-    // Someone still has a file of it open.
+    // A process still has a file of the mount open.
     let open = fs::File::open(path.join("file")).unwrap();
     volumes.remove(&place("v")).await.unwrap();
     drop(open);
@@ -108,7 +108,7 @@ async fn node_a_tmpfs_has_its_size() {
 }
 
 #[tokio::test]
-async fn node_someone_elses_mount_is_named_and_kept() {
+async fn node_a_foreign_mount_is_named_and_kept() {
     needs_node_tests();
     let (dir, volumes) = volumes();
     let host = dir.path().join("host");

@@ -13,14 +13,14 @@ use crate::NetworkProbes;
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// A name server that answers no name until this is dropped, and counts how often each is asked for.
+/// A name server that does not answer until this is dropped, and counts the lookups of each name.
 #[derive(Default)]
 struct Silent {
     asked: Mutex<BTreeMap<String, usize>>,
     held: Mutex<Vec<Sender<()>>>,
 }
 
-/// Answers all when it is dropped, so that a test that fails ends: its runtime waits for the threads of lookups.
+/// Answers all lookups when it is dropped, so that a failing test ends: its runtime waits for the lookup threads.
 struct Release(Arc<Silent>);
 
 impl Drop for Release {
@@ -48,10 +48,10 @@ fn target(name: &str) -> TcpTarget {
 }
 
 #[tokio::test]
-async fn hostile_names_that_are_never_answered_take_their_own_threads_and_nobody_elses() {
+async fn hostile_unanswered_names_block_only_their_own_lookup_threads() {
     let (server, probes) = silent();
     let names: Vec<_> = (0..30).map(|n| target(&format!("{n}.example"))).collect();
-    // Three probes of each, as of a container with all kinds.
+    // Three probes of each name, as of a container with all three kinds.
     let asked = names.iter().chain(&names).chain(&names).map(|name| probes.tcp(name, TIMEOUT));
     let answers = futures_util::future::join_all(asked).await;
     assert!(answers.iter().all(|answer| *answer == Err(NetError::Timeout)), "the timeout holds for the lookup, too");
@@ -61,7 +61,7 @@ async fn hostile_names_that_are_never_answered_take_their_own_threads_and_nobody
         LOGS.run("another-pod", || ()).await;
     };
     assert!(tokio::time::timeout(Duration::from_secs(5), others).await.is_ok());
-    // They are asked again at each period; those in flight are not asked beside themselves.
+    // Each period asks again; a lookup in flight is not started twice.
     let again = names.iter().map(|name| probes.tcp(name, TIMEOUT));
     futures_util::future::join_all(again).await;
     let asked = server.0.asked.lock().expect("unpoisoned").clone();
@@ -70,7 +70,7 @@ async fn hostile_names_that_are_never_answered_take_their_own_threads_and_nobody
 
 #[tokio::test]
 async fn hostile_more_names_than_may_be_pending_are_refused_at_once() {
-    // What waits is begun as others return, and nobody waits for it any more.
+    // Waiting lookups start as others return; no probe waits for them any more.
     let (_server, probes) = silent();
     let names: Vec<_> = (0..PENDING + 10).map(|n| target(&format!("{n}.example"))).collect();
     let asked = names.iter().map(|name| probes.tcp(name, TIMEOUT));

@@ -1,4 +1,4 @@
-//! What can go wrong between a kubelet and its API server, drawn from a seed.
+//! Faults between a kubelet and its API server, drawn from a seed.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::rng::{Odds, SeededRng};
 /// How often each fault happens. Each request draws at most one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApiFaults {
-    /// Not reached, no effect.
+    /// The server is not reached; no effect.
     pub refused: Odds,
-    /// Takes effect, then the connection breaks.
+    /// The request takes effect, then the connection breaks.
     pub lost_reply: Odds,
     /// 429, with a pause of a second.
     pub busy: Odds,
@@ -19,12 +19,12 @@ pub struct ApiFaults {
     pub failed: Odds,
     /// 409 on a patch, no effect.
     pub conflict: Odds,
-    /// Takes two seconds longer.
+    /// The request takes two seconds longer.
     pub slow: Odds,
 }
 
 impl ApiFaults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const NONE: Self = Self {
         refused: Odds::NEVER,
         lost_reply: Odds::NEVER,
@@ -33,7 +33,7 @@ impl ApiFaults {
         conflict: Odds::NEVER,
         slow: Odds::NEVER,
     };
-    /// A bad day: about every third request meets something.
+    /// Many faults: about every third request.
     pub const MANY: Self = Self {
         refused: Odds::one_in(20),
         lost_reply: Odds::one_in(15),
@@ -62,7 +62,7 @@ impl ApiFaults {
     }
 }
 
-/// What happens to one request.
+/// The fault of one request.
 pub(super) enum ApiFault {
     None,
     Before(ApiError),

@@ -1,4 +1,4 @@
-//! The fake behind the engine's ports.
+//! The engine's ports on top of the fake API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 use super::faults::{ApiFault, error};
 use super::{ApiCall, FakeApi, World, key, seconds, strategic};
 
-/// What a request takes.
+/// Duration of a request.
 const LATENCY: Duration = Duration::from_millis(3);
-/// How much longer a slow one takes.
+/// Additional duration of a slow request.
 const SLOW: Duration = Duration::from_secs(2);
 
 impl FakeApi {
-    /// This API server, for an engine.
+    /// This API server as the engine's ports.
     pub fn ports(&self) -> ClusterPorts {
         ClusterPorts {
             pods: Arc::new(self.clone()),
@@ -31,7 +31,7 @@ impl FakeApi {
         }
     }
 
-    /// One request: it takes its time, meets its fault, and has its effect or not.
+    /// One request: it takes its time, draws its fault, and has its effect or not.
     async fn request<T>(
         &self,
         verb: &'static str,
@@ -66,8 +66,8 @@ impl FakeApi {
     }
 }
 
-/// The pod that is meant, if its UID is the one that was asked for.
-fn meant(world: &World, pod: &PodRef) -> Result<Arc<Pod>, ApiError> {
+/// The pod, if it exists with the UID of the request.
+fn find_pod(world: &World, pod: &PodRef) -> Result<Arc<Pod>, ApiError> {
     let found = world.find(&(pod.namespace.to_string(), pod.name.to_string()));
     let found = found.ok_or_else(|| error(ApiErrorKind::NotFound))?;
     if pod.uid.is_empty() || found.metadata.uid.as_deref() == Some(pod.uid.as_str()) {
@@ -80,13 +80,13 @@ fn meant(world: &World, pod: &PodRef) -> Result<Arc<Pod>, ApiError> {
 impl PodApi for FakeApi {
     async fn get(&self, pod: &PodRef) -> Result<Pod, ApiError> {
         let unnamed = PodRef { uid: "".into(), ..pod.clone() };
-        self.request("get", pod, "", |world, _| meant(world, &unnamed).map(|pod| (*pod).clone())).await
+        self.request("get", pod, "", |world, _| find_pod(world, &unnamed).map(|pod| (*pod).clone())).await
     }
 
     async fn patch_status(&self, pod: &PodRef, patch: &str) -> Result<Pod, ApiError> {
         let apply = |world: &mut World, _| {
             let unnamed = PodRef { uid: "".into(), ..pod.clone() };
-            let found = meant(world, &unnamed)?;
+            let found = find_pod(world, &unnamed)?;
             // The UID in the patch is the precondition.
             let status = strategic::patched(&found, patch).ok_or_else(|| error(ApiErrorKind::Conflict))?;
             Ok((*world.write_status(&found, status)).clone())
@@ -111,7 +111,7 @@ impl PodApi for FakeApi {
 
     async fn delete(&self, pod: &PodRef) -> Result<(), ApiError> {
         let apply = |world: &mut World, now| {
-            let found = meant(world, pod)?;
+            let found = find_pod(world, pod)?;
             world.delete(&found, 0, now);
             Ok(())
         };
@@ -153,7 +153,7 @@ impl PodSource for FakeApi {
                 changed = changes.changed() => if changed.is_err() { return },
                 () = back => {}
             }
-            // What a watch takes.
+            // Latency of a watch.
             tokio::time::sleep(LATENCY).await;
         }
     }

@@ -1,6 +1,6 @@
-//! An API server that answers requests about pods as a script says, and keeps each request with the time it came.
+//! An API server that answers requests about pods according to a script, and records each request with its time.
 //!
-//! For tests of the exact sequence of requests. [`FakeApi`](super::FakeApi) is for tests of what comes of them.
+//! For tests of the exact sequence of requests. [`FakeApi`](super::FakeApi) is for tests of their results.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,20 +16,20 @@ use super::faults::error;
 use super::strategic;
 use crate::clock::TestClock;
 
-/// How a request is answered.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// As a server does: a patch is applied, a deletion removes, a get answers with what is there.
+    /// As a server does: a patch is applied, a deletion removes the pod, a get returns it.
     Obey,
-    /// The patch is taken without any effect, as of a field that the server does not know or does not let us change.
+    /// The patch is accepted without effect, as for a field that the server does not know or does not let us change.
     Ignore,
-    /// It fails, and has no effect.
+    /// The request fails without effect.
     Fail(ApiErrorKind),
-    /// It takes effect, and the answer fails.
+    /// The request takes effect, and the answer is an error.
     Lose(ApiErrorKind),
-    /// With this pod, whatever was asked.
+    /// This pod, whatever was requested.
     With(Box<Pod>),
-    /// Like the other, but it takes so long. The effect is at the end.
+    /// Like the other, after this time. The effect is at the end.
     After(Duration, Box<Answer>),
     /// Never.
     Never,
@@ -37,7 +37,7 @@ pub enum Answer {
     Panic,
 }
 
-/// A scripted API server. Clones share one script and one log. What the script does not answer is obeyed.
+/// A scripted API server. Clones share one script and one log. A request without a scripted answer is obeyed.
 #[derive(Clone)]
 pub struct ScriptedPodApi {
     clock: TestClock,
@@ -50,7 +50,7 @@ struct World {
     pods: BTreeMap<String, Pod>,
     version: u64,
     answers: VecDeque<Answer>,
-    /// Answers to requests about this pod alone; they come first.
+    /// Answers to requests about this pod only; they come first.
     answers_for: BTreeMap<String, VecDeque<Answer>>,
     log: Vec<String>,
     in_flight: usize,
@@ -58,17 +58,17 @@ struct World {
 }
 
 impl ScriptedPodApi {
-    /// One with no pods and an empty script.
+    /// A server with no pods and an empty script.
     pub fn new(clock: TestClock) -> Self {
         Self { clock, world: Arc::default() }
     }
 
-    /// Stores a pod as it is, with the next version, and answers with what is stored.
+    /// Stores a pod with the next version, and returns the stored pod.
     pub fn put(&self, pod: &Pod) -> Arc<Pod> {
         Arc::new(self.world().store(pod.clone()))
     }
 
-    /// Removes a pod, past the script.
+    /// Removes a pod, bypassing the script.
     pub fn take_away(&self, name: &str) {
         self.world().pods.remove(name);
     }
@@ -78,23 +78,23 @@ impl ScriptedPodApi {
         self.world().pods.get(name).cloned()
     }
 
-    /// The next requests are answered like this, in order.
+    /// Answers of the next requests, in order.
     pub fn script(&self, answers: impl IntoIterator<Item = Answer>) {
         self.world().answers.extend(answers);
     }
 
-    /// The next requests about the pod called `name` are answered like this, in order.
+    /// Answers of the next requests about the pod called `name`, in order.
     pub fn script_for(&self, name: &str, answers: impl IntoIterator<Item = Answer>) {
         self.world().answers_for.entry(name.to_owned()).or_default().extend(answers);
     }
 
-    /// The requests since the last call, in order: `250ms patch web Running hello`, with what a patch says of phase and
-    /// message. The time is when the request came.
+    /// The requests since the last call, in order: `250ms patch web Running hello`, with phase and message of a patch.
+    /// The time is when the request arrived.
     pub fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut self.world().log)
     }
 
-    /// How many requests were in flight at once, at most.
+    /// The highest number of requests in flight at once.
     pub fn most_in_flight(&self) -> usize {
         self.world().most_in_flight
     }
@@ -106,14 +106,14 @@ impl ScriptedPodApi {
     async fn request(&self, verb: &'static str, pod: &PodRef, patch: &str) -> Result<Option<Pod>, ApiError> {
         let (mut answer, _flying) = {
             let mut world = self.world();
-            let said = said(patch);
+            let said = phase_and_message(patch);
             let line = format!("{}ms {verb} {}{said}", self.clock.elapsed().as_millis(), pod.name);
             world.log.push(line);
             world.in_flight += 1;
             world.most_in_flight = world.most_in_flight.max(world.in_flight);
             let own = world.answers_for.get_mut(&*pod.name).and_then(VecDeque::pop_front);
             let answer = own.or_else(|| world.answers.pop_front()).unwrap_or(Answer::Obey);
-            (answer, Flying(self.clone()))
+            (answer, InFlight(self.clone()))
         };
         loop {
             answer = match answer {
@@ -133,10 +133,10 @@ impl ScriptedPodApi {
     }
 }
 
-/// Counts a request that is in flight, also one that is dropped.
-struct Flying(ScriptedPodApi);
+/// Counts a request in flight, a dropped one included.
+struct InFlight(ScriptedPodApi);
 
-impl Drop for Flying {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.world().in_flight -= 1;
     }
@@ -167,8 +167,8 @@ impl World {
     }
 }
 
-/// What a patch says of phase and message.
-fn said(patch: &str) -> String {
+/// Phase and message of a patch.
+fn phase_and_message(patch: &str) -> String {
     let patch: Value = serde_json::from_str(patch).unwrap_or_default();
     let text = |path| patch.pointer(path).and_then(Value::as_str).map(|text| format!(" {text}")).unwrap_or_default();
     format!("{}{}", text("/status/phase"), text("/status/message"))

@@ -1,9 +1,9 @@
-//! As much of a strategic merge patch as a pod's status needs.
+//! The part of a strategic merge patch that a pod's status needs.
 
 use k8s_openapi::api::core::v1::{ContainerState, Pod, PodStatus};
 use serde_json::{Map, Value};
 
-/// The status of `pod` after `patch`; `None` if it is no patch, or names another UID.
+/// The status of `pod` after `patch`; `None` if it is not a patch, or has another UID.
 pub(super) fn patched(pod: &Pod, patch: &str) -> Option<PodStatus> {
     let patch: Value = serde_json::from_str(patch).ok()?;
     if patch.pointer("/metadata/uid")?.as_str() != pod.metadata.uid.as_deref() {
@@ -65,7 +65,7 @@ fn merge_list(list: &mut Vec<Value>, elements: &[Value], key: &str) {
     }
 }
 
-/// Go writes a struct that is empty where others write nothing.
+/// Go writes an empty struct where others omit the field.
 fn as_go_writes(status: &mut PodStatus) {
     for list in [&mut status.container_statuses, &mut status.init_container_statuses] {
         for container in list.iter_mut().flatten() {

@@ -4,7 +4,7 @@ use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::qos::{CgroupPath, CgroupValues};
 use rubelet_engine::ports::{Cgroups, LogCleaner, PodDirs, PodLogs};
 
-/// Cgroups below `root` are made, found and removed with all below them; doing so again is harmless.
+/// Cgroups below `root` are made, found and removed with their descendants; repetition is harmless.
 pub async fn check_cgroups(cgroups: &dyn Cgroups, root: &CgroupPath) {
     let uid = PodUid::from("c0ffee00-1111-2222-3333-444455556666");
     let pod = root.child(format!("pod{uid}"));
@@ -15,7 +15,7 @@ pub async fn check_cgroups(cgroups: &dyn Cgroups, root: &CgroupPath) {
         pods.contains(&(uid.clone(), pod.clone()))
     };
     assert!(!found().await, "nothing is left of an earlier run");
-    cgroups.destroy(&pod).await.expect("destroying what never was succeeds");
+    cgroups.destroy(&pod).await.expect("destroying a missing cgroup succeeds");
     for _ in 0..2 {
         cgroups.ensure(&pod, &values).await.expect("a cgroup can be made, and made again");
         assert!(found().await);
@@ -30,10 +30,10 @@ pub async fn check_cgroups(cgroups: &dyn Cgroups, root: &CgroupPath) {
     }
 }
 
-/// A pod's directory is made, filled, listed and removed; doing so again is harmless.
+/// A pod's directory is made, filled, listed and removed; repetition is harmless.
 pub async fn check_pod_dirs(dirs: &dyn PodDirs) {
     let uid = PodUid::from("c0ffee00-1111-2222-3333-444455556666");
-    dirs.remove(&uid).await.expect("removing what never was succeeds");
+    dirs.remove(&uid).await.expect("removing a missing directory succeeds");
     let dir = dirs.make(&uid).await.expect("a directory can be made");
     assert_eq!(dirs.make(&uid).await.expect("and made again"), dir);
     assert!(dirs.list().await.expect("directories can be listed").contains(&uid));
@@ -48,7 +48,7 @@ pub async fn check_pod_dirs(dirs: &dyn PodDirs) {
     assert_eq!(read(10).await.expect("an empty file can be read"), b"");
     let gone = format!("{path}-gone");
     let gone = dirs.read_termination_file(&uid, &gone, 10).await;
-    assert_eq!(gone.expect("a file that is not there is empty"), b"");
+    assert_eq!(gone.expect("a missing file counts as empty"), b"");
 
     for _ in 0..2 {
         dirs.remove(&uid).await.expect("a directory can be removed, and removed again");
@@ -56,14 +56,14 @@ pub async fn check_pod_dirs(dirs: &dyn PodDirs) {
     }
 }
 
-/// Log directories are made, and removed when their pod is not wanted; doing so again is harmless.
+/// Log directories are made, and removed with their pod; repetition is harmless.
 pub async fn check_pod_logs<L: PodLogs + LogCleaner>(logs: &L) {
     let pod = PodRef { namespace: "default".into(), name: "contract".into(), uid: "c0ffee00".into() };
     for _ in 0..2 {
         let greatest = logs.make(&pod, "app").await.expect("a log directory can be made, and made again");
         assert_eq!(greatest, None, "there is no log yet");
     }
-    logs.remove_container(&pod, "app", "no-such-id", 0).await.expect("removing logs that never were succeeds");
+    logs.remove_container(&pod, "app", "no-such-id", 0).await.expect("removing missing logs succeeds");
     assert!(logs.list().await.expect("log directories can be listed").contains(&pod));
     for _ in 0..2 {
         logs.remove(&pod).await.expect("a log directory can be removed, and removed again");

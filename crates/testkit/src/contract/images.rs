@@ -9,7 +9,7 @@ fn missing() -> ImageSpec {
 }
 
 /// An image is found by name and by id, and is in the list.
-pub async fn an_image_that_is_here_is_found(rig: &Rig) {
+pub async fn a_present_image_is_found(rig: &Rig) {
     let by_name = ImageSpec { image: rig.image.clone(), ..ImageSpec::default() };
     let image = rig.images.image_status(&by_name).await.expect("the status can be had").expect("it is here");
     assert!(!image.id.is_empty() && image.size > 0);
@@ -20,17 +20,17 @@ pub async fn an_image_that_is_here_is_found(rig: &Rig) {
     assert!(all.iter().any(|other| other.id == image.id));
 }
 
-/// An image that is not here is no error.
-pub async fn an_image_that_is_not_here_is_none(rig: &Rig) {
+/// A missing image is not an error.
+pub async fn a_missing_image_is_none(rig: &Rig) {
     assert_eq!(rig.images.image_status(&missing()).await, Ok(None));
 }
 
-/// Removing what is gone succeeds.
-pub async fn removing_an_image_that_is_not_here_succeeds(rig: &Rig) {
-    rig.images.remove_image(&missing()).await.expect("what is gone is removed");
+/// Removing a missing image succeeds.
+pub async fn removing_a_missing_image_succeeds(rig: &Rig) {
+    rig.images.remove_image(&missing()).await.expect("removing a missing image succeeds");
 }
 
-/// The runtime pulls nothing by itself.
+/// The runtime does not pull an image for a container.
 pub async fn a_container_needs_its_image(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     let mut config = rig.container_config("app", 0, &["sleep", "3600"]);
@@ -40,8 +40,8 @@ pub async fn a_container_needs_its_image(rig: &Rig) {
     assert!(rig.look().await.containers.is_empty());
 }
 
-/// Image file systems are told, with what they hold.
-pub async fn images_take_room(rig: &Rig) {
+/// Image file systems are reported with their usage.
+pub async fn image_usage_is_reported(rig: &Rig) {
     let usage = rig.images.image_fs_info().await.expect("image usage can be had");
     assert!(usage.iter().any(|fs| !fs.mountpoint.is_empty()));
 }

@@ -1,9 +1,9 @@
-//! What a kubelet writes on a container comes back after its own restart.
+//! The annotations that a kubelet writes on a container can be read after its restart.
 
 use super::Rig;
 use crate::runtime::marks::{HASH, MESSAGE_PATH, MESSAGE_POLICY, RESTART_COUNT};
 
-/// Section 7.8: hash, restart count and termination message settings are read back as they were written.
+/// Hash, restart count and termination message settings are read back as they were written.
 pub async fn restart_count_and_hash_marks_roundtrip(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     let mut config = rig.container_config("app", 4, &["sleep", "3600"]);

@@ -1,11 +1,11 @@
-//! Names: what keeps a lost answer from making a pod twice.
+//! Unique names, which keep a lost answer from making a pod twice.
 
 use rubelet_engine::ports::RpcErrorKind;
 
 use super::Rig;
 
 /// The same pod and attempt cannot be run twice.
-pub async fn a_sandbox_name_is_not_given_twice(rig: &Rig) {
+pub async fn a_sandbox_name_is_unique(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     let again = rig.runtime.run_sandbox(&rig.sandbox_config(0)).await.expect_err("the name is taken");
     assert_eq!(again.kind, RpcErrorKind::AlreadyExists, "{again}");
@@ -16,7 +16,7 @@ pub async fn a_sandbox_name_is_not_given_twice(rig: &Rig) {
 }
 
 /// The same container and attempt cannot be created twice in a pod.
-pub async fn a_container_name_is_not_given_twice(rig: &Rig) {
+pub async fn a_container_name_is_unique(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     let config = rig.container_config("app", 0, &["sleep", "3600"]);
     rig.create(&sandbox, &config).await;
@@ -28,7 +28,7 @@ pub async fn a_container_name_is_not_given_twice(rig: &Rig) {
 }
 
 /// Once removed, a name can be used again.
-pub async fn a_removed_name_is_free_again(rig: &Rig) {
+pub async fn a_removed_name_can_be_reused(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     let config = rig.container_config("app", 0, &["sleep", "3600"]);
     let id = rig.create(&sandbox, &config).await;

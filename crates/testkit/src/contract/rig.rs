@@ -1,4 +1,4 @@
-//! What the laws need to know of the world that they run in.
+//! The environment of the laws.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use rubelet_engine::ports::{Images, Runtime};
 
 use crate::runtime::marks;
 
-/// How often a condition is looked at.
+/// How often a condition is polled.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A runtime under test, and what it needs to start a container.
+/// A runtime under test, and the settings for starting a container.
 pub struct Rig {
     /// The runtime.
     pub runtime: Arc<dyn Runtime>,
@@ -23,21 +23,21 @@ pub struct Rig {
     pub images: Arc<dyn Images>,
     /// An image that is on the node and holds a shell, `sleep` and `echo`.
     pub image: String,
-    /// Where container logs go. Their directories are made if it is set, as the kubelet would.
+    /// The log directory. Its subdirectories are made if it is set, as the kubelet would.
     pub log_root: Option<PathBuf>,
-    /// Parent cgroup, in the form of the runtime's cgroup driver; empty for the runtime's own choice.
+    /// Parent cgroup, in the form of the runtime's cgroup driver; empty lets the runtime choose.
     pub cgroup_parent: String,
-    /// Whose network the sandboxes use: the node's if no CNI plugin is at hand.
+    /// The network of the sandboxes: the node's if there is no CNI plugin.
     pub network: NamespaceMode,
-    /// Begins the names and UIDs of all that is made, so that runs do not meet.
+    /// Prefix of all names and UIDs, so that runs do not collide.
     pub prefix: String,
-    /// How long a condition may take to come true.
+    /// How long to wait for a condition.
     pub patience: Duration,
     law: Mutex<String>,
 }
 
 impl Rig {
-    /// A rig with sandboxes on the node's network and logs nowhere in particular.
+    /// A rig with sandboxes on the node's network and no log directory.
     pub fn new(runtime: Arc<dyn Runtime>, images: Arc<dyn Images>, image: &str, prefix: &str) -> Self {
         Self {
             runtime,
@@ -52,12 +52,12 @@ impl Rig {
         }
     }
 
-    /// Says which law runs, so that names do not meet.
+    /// Sets the law that runs, so that names do not collide.
     pub fn enter(&self, law: &str) {
         *self.law.lock().unwrap_or_else(PoisonError::into_inner) = law.replace('_', "-");
     }
 
-    /// Removes all that the laws made.
+    /// Removes everything that the laws made.
     pub async fn clean(&self) {
         let pods = self.runtime.list().await.expect("listing pods succeeds");
         for pod in pods.into_iter().filter(|pod| pod.pod.uid.as_str().starts_with(&self.prefix)) {
@@ -132,7 +132,7 @@ impl Rig {
         self.runtime.create_container(sandbox, config, &home).await.expect("a container can be created")
     }
 
-    /// A started container in a sandbox of its own.
+    /// A started container in a new sandbox.
     pub(super) async fn start(&self, command: &[&str]) -> (SandboxId, ContainerId) {
         let sandbox = self.run_sandbox(0).await;
         let id = self.create(&sandbox, &self.container_config("app", 0, command)).await;
@@ -144,7 +144,7 @@ impl Rig {
         self.runtime.inspect(&self.uid(), Instant::START).await.expect("inspecting a pod succeeds")
     }
 
-    /// Waits until `wanted` is true of the container, or panics with what it is instead.
+    /// Waits until `wanted` is true of the container, or panics with its state.
     pub(super) async fn until(
         &self,
         id: &ContainerId,

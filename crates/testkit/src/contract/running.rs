@@ -7,11 +7,11 @@ use rubelet_engine::ports::{RpcErrorKind, Session, StdStreams};
 
 use super::Rig;
 
-fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+fn command<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(String::from).to_vec()
 }
 
-/// Made is not started.
+/// A created container does not run before it is started.
 pub async fn a_container_runs_only_once_started(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     let id = rig.create(&sandbox, &rig.container_config("app", 0, &["sleep", "3600"])).await;
@@ -23,23 +23,23 @@ pub async fn a_container_runs_only_once_started(rig: &Rig) {
     assert_eq!(runs.sandbox, sandbox);
 }
 
-/// A container has one run: the next one is another container.
+/// A container runs once: a restart is another container.
 pub async fn starting_twice_fails(rig: &Rig) {
     let (_, id) = rig.start(&["sleep", "3600"]).await;
     let error = rig.runtime.start_container(&id).await.expect_err("it runs already");
     assert_eq!(error.kind, RpcErrorKind::AlreadyExists, "{error}");
     rig.runtime.stop_container(&id, Duration::ZERO).await.expect("stopping a container succeeds");
     rig.until(&id, "ended", |state| state.exit().is_some()).await;
-    let error = rig.runtime.start_container(&id).await.expect_err("it has had its run");
+    let error = rig.runtime.start_container(&id).await.expect_err("it has exited");
     assert_eq!(error.kind, RpcErrorKind::Failed, "{error}");
 }
 
-/// Starting or running a command in what is not there says so.
+/// Starting an unknown container, or running a command in it, is "not found".
 pub async fn start_of_unknown_is_not_found(rig: &Rig) {
     let unknown = "0000000000000000000000000000000000000000000000000000000000000000".into();
     let error = rig.runtime.start_container(&unknown).await.expect_err("there is no such container");
     assert_eq!(error.kind, RpcErrorKind::NotFound, "{error}");
-    let error = rig.runtime.exec_sync(&unknown, &words(["true"]), Duration::from_secs(5)).await;
+    let error = rig.runtime.exec_sync(&unknown, &command(["true"]), Duration::from_secs(5)).await;
     assert_eq!(error.expect_err("there is no such container").kind, RpcErrorKind::NotFound);
 }
 
@@ -58,7 +58,7 @@ pub async fn a_container_needs_a_sandbox(rig: &Rig) {
     assert!(rig.look().await.is_stopped());
 }
 
-/// RT-111: it fails at its start, and the container tells why.
+/// RT-111: the start fails, and the container's status has the reason.
 pub async fn a_command_that_does_not_exist_fails_to_start(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     let id = rig.create(&sandbox, &rig.container_config("app", 0, &["/no/such/program"])).await;
@@ -70,8 +70,8 @@ pub async fn a_command_that_does_not_exist_fails_to_start(rig: &Rig) {
     assert_eq!((exit.code, exit.reason.as_str()), (128, "StartError"));
 }
 
-/// How a container ended by itself is seen, with times in order: but containerd notes a start only after the call that
-/// made it has returned, so that a container that ends at once may have ended before it was started.
+/// The exit of a container is visible, with times in order. Exception: containerd records a start only after the call
+/// has returned, so that a short-lived container may have a finish time before its start time.
 pub async fn exit_code_is_seen(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     for (name, script, code, reason) in [("good", "exit 0", 0, "Completed"), ("bad", "exit 7", 7, "Error")] {
@@ -84,42 +84,42 @@ pub async fn exit_code_is_seen(rig: &Rig) {
     }
 }
 
-/// A command that fails is not a call that fails.
+/// A failing command is not a failing call.
 pub async fn exec_sync_reports_exit_code(rig: &Rig) {
     let (_, id) = rig.start(&["sleep", "3600"]).await;
     for code in [0, 3] {
-        let command = words(["sh", "-c", &format!("exit {code}")]);
+        let command = command(["sh", "-c", &format!("exit {code}")]);
         let output = rig.runtime.exec_sync(&id, &command, Duration::from_secs(10)).await;
         assert_eq!(output.expect("the command could be run").exit_code, code);
     }
 }
 
-/// What a command prints comes back.
+/// A command's output is returned.
 pub async fn exec_sync_reports_output(rig: &Rig) {
     let (_, id) = rig.start(&["sleep", "3600"]).await;
-    let output = rig.runtime.exec_sync(&id, &words(["echo", "hello"]), Duration::from_secs(10)).await;
+    let output = rig.runtime.exec_sync(&id, &command(["echo", "hello"]), Duration::from_secs(10)).await;
     assert_eq!(output.expect("the command could be run").stdout, b"hello\n");
 }
 
-/// A command that takes too long is a timeout, and the container lives on.
+/// A command that takes too long is a timeout, and the container keeps running.
 pub async fn exec_sync_ends_in_time(rig: &Rig) {
     let (_, id) = rig.start(&["sleep", "3600"]).await;
-    let output = rig.runtime.exec_sync(&id, &words(["sleep", "3600"]), Duration::from_secs(1)).await;
+    let output = rig.runtime.exec_sync(&id, &command(["sleep", "3600"]), Duration::from_secs(1)).await;
     assert_eq!(output.expect_err("it takes an hour").kind, RpcErrorKind::Timeout);
     rig.until(&id, "running", ContainerState::is_running).await;
 }
 
-/// A session is had with what runs, and only with that; its address is one of HTTP.
-pub async fn a_session_needs_what_runs(rig: &Rig) {
+/// A session needs a running container or sandbox; its address is an HTTP URL.
+pub async fn a_session_needs_a_running_container(rig: &Rig) {
     let wanted = StdStreams { stdout: true, ..StdStreams::default() };
     let unknown = "0000000000000000000000000000000000000000000000000000000000000000";
-    let (runtime, command) = (&rig.runtime, words(["true"]));
+    let (runtime, command) = (&rig.runtime, command(["true"]));
     for outcome in [
         runtime.exec(&unknown.into(), &command, wanted).await,
         runtime.attach(&unknown.into(), wanted).await,
         runtime.port_forward(&unknown.into(), &[]).await,
     ] {
-        assert_eq!(outcome.expect_err("there is nothing").kind, RpcErrorKind::NotFound);
+        assert_eq!(outcome.expect_err("there is no such container").kind, RpcErrorKind::NotFound);
     }
     let (sandbox, id) = rig.start(&["sleep", "3600"]).await;
     for outcome in [

@@ -1,4 +1,4 @@
-//! Seeing what runs.
+//! Listing and inspecting pods.
 
 use futures_util::StreamExt as _;
 use rubelet_core::observe::{ContainerStateKind, SandboxState};
@@ -7,8 +7,8 @@ use rubelet_engine::ports::RpcErrorKind;
 
 use super::Rig;
 
-/// It has a name and speaks CRI v1, and is ready.
-pub async fn the_runtime_tells_what_it_is(rig: &Rig) {
+/// The runtime has a name, speaks CRI v1, and is ready.
+pub async fn the_runtime_reports_version_and_status(rig: &Rig) {
     let version = rig.runtime.version().await.expect("the version can be had");
     assert!(!version.name.is_empty());
     assert!(!version.version.is_empty());
@@ -17,17 +17,17 @@ pub async fn the_runtime_tells_what_it_is(rig: &Rig) {
     rig.runtime.cgroup_driver().await.expect("asking for the cgroup driver never fails for want of the call");
 }
 
-/// A pod that is not there is no error: it is a pod of which nothing is left.
+/// Inspecting an unknown pod is not an error: the observation is empty.
 pub async fn inspect_of_unknown_is_empty(rig: &Rig) {
     let at = Instant::from_secs(7);
     let seen = rig.runtime.inspect(&"no-such-uid".into(), at).await.expect("an unknown pod is no error");
     assert!(seen.sandboxes.is_empty() && seen.containers.is_empty());
     assert_eq!(seen.pod.uid.as_str(), "no-such-uid");
-    assert_eq!(seen.at, at, "the look says when it began");
+    assert_eq!(seen.at, at, "the observation has the time at which it began");
 }
 
-/// What was made is in the list and in the look, with the same ids, names and states.
-pub async fn list_shows_what_was_made(rig: &Rig) {
+/// A container is in the list and in the observation, with the same ids, names and states.
+pub async fn list_shows_created_objects(rig: &Rig) {
     let sandbox = rig.run_sandbox(0).await;
     let app = rig.create(&sandbox, &rig.container_config("app", 0, &["sleep", "3600"])).await;
     rig.runtime.start_container(&app).await.expect("a container can be started");
@@ -53,7 +53,7 @@ pub async fn list_shows_what_was_made(rig: &Rig) {
     assert!(!seen.newest("app").expect("the container is seen").image_id.is_empty());
 }
 
-/// RT-70: what another client made is not ours.
+/// RT-70: objects of other clients are not shown.
 pub async fn objects_without_our_labels_are_not_shown(rig: &Rig) {
     let mut config = rig.sandbox_config(0);
     config.labels.clear();
@@ -79,7 +79,7 @@ pub async fn newest_instances_come_first(rig: &Rig) {
     assert_eq!(instances, [new, old]);
 }
 
-/// Where the runtime offers hints, a change of a pod is followed by a hint that names it.
+/// If the runtime offers hints, a change of a pod is followed by a hint with its UID.
 pub async fn hints_follow_changes(rig: &Rig) {
     let mut hints = match rig.runtime.hints().await {
         Ok(hints) => hints,

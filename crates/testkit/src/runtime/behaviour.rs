@@ -1,4 +1,4 @@
-//! How the containers of the fake world behave: by script, or by what their command says.
+//! How the fake containers behave: by script, or by their command.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ pub struct Behaviour {
     pub(super) create_error: Option<String>,
     pub(super) start_error: Option<String>,
     pub(super) start_takes: Duration,
-    /// Ends by itself after this time with this code.
+    /// Exits by itself after this time with this code.
     pub(super) ends: Option<(Duration, i32)>,
-    /// What it does on SIGTERM: ends after this time with this code, or nothing.
+    /// Reaction to SIGTERM: exits after this time with this code, or none.
     pub(super) on_term: Option<(Duration, i32)>,
-    /// The runtime's word for its end, if not the usual one.
+    /// The runtime's reason for the exit, if not the usual one.
     pub(super) reason: Option<String>,
-    /// No signal ends it, as with a process that waits for a disk that is gone.
+    /// No signal ends it, like a process in uninterruptible sleep.
     pub(super) unkillable: bool,
-    /// What the runtime says when it is to stop it; only the end of its sandbox ends it then.
+    /// The error when the runtime is to stop it; only the end of its sandbox ends it then.
     pub(super) stop_error: Option<String>,
-    /// Nor does the end of its sandbox end it: only who kills past the runtime does.
+    /// The end of its sandbox does not end it either: only a SIGKILL without the runtime does.
     pub(super) outlives_sandbox: bool,
 }
 
 impl Behaviour {
-    /// Runs for ever and ends at once on SIGTERM.
+    /// Runs for ever and exits at once on SIGTERM.
     pub fn runs() -> Self {
         Self {
             create_error: None,
@@ -41,22 +41,22 @@ impl Behaviour {
         }
     }
 
-    /// Ends with `code` after `after`.
+    /// Exits with `code` after `after`.
     pub fn exits_after(after: Duration, code: i32) -> Self {
         Self { ends: Some((after, code)), ..Self::runs() }
     }
 
-    /// Ends with `code` at once.
+    /// Exits with `code` at once.
     pub fn exits(code: i32) -> Self {
         Self::exits_after(Duration::ZERO, code)
     }
 
-    /// Cannot be made.
+    /// Cannot be created.
     pub fn fails_to_create(message: &str) -> Self {
         Self { create_error: Some(message.into()), ..Self::runs() }
     }
 
-    /// Can be made but not started.
+    /// Can be created but not started.
     pub fn fails_to_start(message: &str) -> Self {
         Self { start_error: Some(message.into()), ..Self::runs() }
     }
@@ -67,25 +67,25 @@ impl Behaviour {
         Self { on_term: None, ..self }
     }
 
-    /// No signal ends it; the runtime says all the same that it stopped it.
+    /// No signal ends it; the runtime reports all the same that it was stopped.
     #[must_use]
     pub fn cannot_be_killed(self) -> Self {
         Self { on_term: None, unkillable: true, ..self }
     }
 
-    /// The runtime cannot stop it, and says so; with its sandbox it goes.
+    /// The runtime fails to stop it; it ends with its sandbox.
     #[must_use]
     pub fn cannot_be_stopped(self, message: &str) -> Self {
         Self { stop_error: Some(message.into()), ..self }
     }
 
-    /// The runtime can stop neither it nor its sandbox, and says so; SIGKILL from elsewhere ends it.
+    /// The runtime fails to stop it and its sandbox; SIGKILL from outside ends it.
     #[must_use]
     pub fn outlives_its_sandbox(self, message: &str) -> Self {
         Self { outlives_sandbox: true, ..self.cannot_be_stopped(message) }
     }
 
-    /// Takes `after` to end on SIGTERM, with `code`.
+    /// Takes `after` to exit on SIGTERM, with `code`.
     #[must_use]
     pub fn on_term(self, after: Duration, code: i32) -> Self {
         Self { on_term: Some((after, code)), ..self }
@@ -97,12 +97,12 @@ impl Behaviour {
         Self { start_takes: takes, ..self }
     }
 
-    /// The kernel ends it for want of memory.
+    /// Is killed by the kernel's OOM killer after `after`.
     pub fn out_of_memory_after(after: Duration) -> Self {
         Self { reason: Some("OOMKilled".into()), ..Self::exits_after(after, 137) }
     }
 
-    /// What the command of `config` would do: a small part of a shell, enough for the contract suites.
+    /// The behaviour of the command of `config`: a small part of a shell, enough for the contract suites.
     pub(super) fn of_command(config: &ContainerConfig) -> Self {
         let words: Vec<&str> = config.command.iter().chain(&config.args).map(String::as_str).collect();
         let Some(program) = words.first() else { return Self::runs() };
@@ -119,21 +119,21 @@ impl Behaviour {
     }
 }
 
-/// What a command printed and how it ended, and after which time; `None` if it never ends.
+/// Output and exit code of a command, and after which time; `None` if it never ends.
 pub(super) fn run_command(words: &[String]) -> (Duration, Option<ExecOutput>) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let script = Script::of(&words);
     let output = |code| ExecOutput { exit_code: code, stdout: script.stdout.into_bytes(), stderr: Vec::new() };
-    // Unlike a container, an unknown command of an exec is taken to succeed.
+    // Unlike in a container, an unknown command of an exec succeeds.
     let code = if script.endless { None } else { Some(script.code.unwrap_or_default()) };
     (script.takes, code.map(output))
 }
 
-/// What a script comes to: `sleep N`, `exit N`, `echo …`, `true`, `false`, `trap '' TERM`, one after another.
+/// The result of a script: `sleep N`, `exit N`, `echo …`, `true`, `false`, `trap '' TERM`, one after another.
 #[derive(Default)]
 struct Script {
     takes: Duration,
-    /// `None` if it says nothing of an end.
+    /// `None` if the script has no explicit end.
     code: Option<i32>,
     endless: bool,
     traps_term: bool,

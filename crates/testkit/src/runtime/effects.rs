@@ -1,4 +1,4 @@
-//! What the calls of CRI do to the fake world, and what they refuse: the laws that `contract` checks.
+//! The effects and refusals of CRI calls in the fake world: the laws that `contract` checks.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use rubelet_engine::ports::{RpcError, RpcErrorKind};
 use super::behaviour::Behaviour;
 use super::world::{At, End, FakeContainer, FakeSandbox, Life, World, fail};
 
-/// Exit code of a process that SIGKILL ended.
+/// Exit code of a process killed by SIGKILL.
 const KILLED: i32 = 137;
-/// Exit code that containerd gives a container that could not be started.
+/// containerd's exit code of a container that could not be started.
 const START_ERROR: i32 = 128;
 
 impl World {
-    /// Sets what a running container may use; one that does not run keeps what it has.
+    /// Sets the resources of a running container; a container that does not run keeps its own.
     pub(super) fn resize(
         &mut self,
         now: At,
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// A stop that was asked for: the network goes back too.
+    /// A stop call also releases the sandbox's network.
     pub(super) fn tear_down_sandbox(&mut self, now: At, id: &SandboxId) {
         self.stop_sandbox(now, id);
         let pod = self.sandbox_pod.get(id).and_then(|uid| self.pods.get_mut(uid));
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// One that ended by itself and was never stopped is refused, as containerd 1.6 does.
+    /// A sandbox that exited by itself and was never stopped is refused, as by containerd 1.6.
     pub(super) fn remove_sandbox(&mut self, now: At, id: &SandboxId) -> Result<(), RpcError> {
         let pod = self.sandbox_pod.get(id).and_then(|uid| self.pods.get(uid));
         let sandbox = pod.and_then(|pod| pod.sandboxes.get(id));
@@ -169,7 +169,7 @@ impl World {
         Ok(id)
     }
 
-    /// It has ended without having run, as the runtime says.
+    /// The container has exited without having run, with the runtime's reason.
     pub(super) fn could_not_start(&mut self, now: At, id: &ContainerId, why: &str) {
         let exit = Exit {
             code: START_ERROR,
@@ -201,7 +201,8 @@ impl World {
             Life::Exited(_) => Some("CONTAINER_EXITED"),
         };
         if let Some(state) = state {
-            // One that runs may be started again by an agent that cannot know of a start still under way: it is refused.
+            // An agent that cannot know of a start in flight may start a running container again: that is refused, but
+            // no violation.
             let kind = if matches!(container.life, Life::Exited(_)) {
                 self.violations.push(format!("{uid}: an instance is started that is {state}"));
                 RpcErrorKind::Failed
@@ -234,7 +235,7 @@ impl World {
         Ok(())
     }
 
-    /// Asks it to end. What SIGTERM leaves running, only `kill` ends.
+    /// Sends SIGTERM. A container that ignores it ends only by `kill`.
     pub(super) fn term(&mut self, now: At, id: &ContainerId) {
         let on_term = self.container(id).and_then(|(_, c)| c.behaviour.on_term);
         if let Some((after, code)) = on_term {
@@ -250,7 +251,7 @@ impl World {
         self.end(now, id, KILLED);
     }
 
-    /// Every process of a pod gets SIGKILL, past the runtime. Answers how many are left.
+    /// Sends SIGKILL to every process of a pod, without the runtime. Returns how many are left.
     pub(super) fn kill_all_of(&mut self, now: At, uid: &PodUid) -> usize {
         let all = self.pods.get(uid).into_iter().flat_map(|pod| pod.containers.keys());
         let all: Vec<ContainerId> = all.cloned().collect();
@@ -275,7 +276,7 @@ impl World {
         all.find(|c| holds(c)).and_then(|c| c.behaviour.stop_error.clone())
     }
 
-    /// Ends a running container now, whatever it had in mind.
+    /// Ends a running container now, whatever its behaviour.
     pub(super) fn end(&mut self, now: At, id: &ContainerId, code: i32) {
         self.end_at(id, End { at: now, code });
         self.settle(now);
@@ -290,14 +291,14 @@ impl World {
         self.hint(uid);
     }
 
-    /// All stops at once, as when the power goes: nothing is lost, nothing runs.
+    /// A power cut: all objects stay, no process runs.
     pub(super) fn power_cut(&mut self, now: At) {
         let sandboxes: Vec<SandboxId> = self.sandbox_pod.keys().cloned().collect();
         let containers: Vec<ContainerId> = self.container_pod.keys().cloned().collect();
         for id in &containers {
             self.end(now, id, 255);
         }
-        // The namespaces are gone with the kernel, and their networks with them.
+        // The network namespaces are gone with the kernel.
         for id in &sandboxes {
             self.tear_down_sandbox(now, id);
         }
@@ -313,7 +314,7 @@ impl World {
         all.filter(|(_, c)| c.sandbox == *sandbox).map(|(id, _)| id.clone()).collect()
     }
 
-    /// The script for `pod/container`, for the container, for the image; else what its command says.
+    /// The script for `pod/container`, for the container, or for the image; else the behaviour of its command.
     fn behaviour_of(&self, pod: &str, config: &ContainerConfig) -> Behaviour {
         let full = format!("{pod}/{}", config.name);
         let image = if config.image.user_specified_image.is_empty() {
@@ -337,7 +338,7 @@ pub(super) fn sandbox_name(config: &SandboxConfig) -> String {
     format!("{}_{}_{}_{}", config.name, config.namespace, config.uid, config.attempt)
 }
 
-/// The name that containerd keeps unique among containers; the sandbox's attempt is no part of it.
+/// The name that containerd keeps unique among containers; the sandbox's attempt is not part of it.
 pub(super) fn container_name(uid: &PodUid, config: &ContainerConfig) -> String {
     format!("{}_{uid}_{}", config.name, config.attempt)
 }

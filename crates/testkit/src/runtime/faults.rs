@@ -1,4 +1,4 @@
-//! What can go wrong between the kubelet and its runtime, drawn from a seed.
+//! Faults between the kubelet and its runtime, drawn from a seed.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ pub struct Faults {
     pub refused: Odds,
     /// Takes effect, then fails with `Timeout`.
     pub lost_reply_after_effect: Odds,
-    /// Fails with `Timeout` and takes effect some time later; until then its name is taken.
+    /// Fails with `Timeout` and takes effect some time later; until then its name is reserved.
     pub late_effect: Odds,
     /// Takes `slow_by` longer.
     pub slow: Odds,
     /// How much longer a slow call takes.
     pub slow_by: Duration,
-    /// Takes effect, but its answer cannot be understood.
+    /// Takes effect, but its answer is malformed.
     pub garbage: Odds,
     /// A hint is not sent.
     pub hint_lost: Odds,
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const NONE: Self = Self {
         refused: Odds::NEVER,
         lost_reply_after_effect: Odds::NEVER,
@@ -35,7 +35,7 @@ impl Faults {
         hint_lost: Odds::NEVER,
     };
 
-    /// A bad day: about every fifth call meets something.
+    /// Many faults: about every fifth call.
     pub const MANY: Self = Self {
         refused: Odds::one_in(20),
         lost_reply_after_effect: Odds::one_in(20),
@@ -63,7 +63,7 @@ impl Faults {
     }
 }
 
-/// What happens to one call.
+/// The fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     None,

@@ -1,4 +1,4 @@
-//! The stream of hints. It has no task of its own: whoever reads it moves the world along.
+//! The stream of hints. It has no task: reading it advances the world.
 
 use futures_util::stream::{self, BoxStream};
 use rubelet_core::observe::Hint;
@@ -8,11 +8,11 @@ use tokio::sync::{broadcast, watch};
 
 use super::FakeRuntime;
 
-/// What a reader of the stream gets.
+/// An item of the stream.
 #[derive(Clone, Debug)]
 pub(super) enum Signal {
     Hint(Hint),
-    /// The runtime went away, and the stream with it.
+    /// The runtime went away, which ends the stream.
     Down,
 }
 

@@ -1,4 +1,4 @@
-//! The fake world's images, and the registry that they come from.
+//! The fake images, and the registry that they come from.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rubelet_engine::ports::{FsUsage, Image, Images, RpcError, RpcErrorKind};
 use super::FakeRuntime;
 use super::world::fail;
 
-/// How long a pull takes unless a test says otherwise.
+/// How long a pull takes unless a test sets another time.
 const PULL_TAKES: Duration = Duration::from_millis(5);
 const IMAGE_SIZE: u64 = 1_000_000;
 
@@ -19,20 +19,20 @@ const IMAGE_SIZE: u64 = 1_000_000;
 pub(super) struct ImageStore {
     /// By name.
     here: BTreeMap<String, Image>,
-    /// What pulling an image by this name does; a name that is not listed can be pulled.
+    /// Scripted pulls by image name; any other name can be pulled.
     pub(super) pulls: BTreeMap<String, Pull>,
-    /// Images that cannot be inspected, and what the runtime says of them.
+    /// Images whose inspection fails, with the error.
     pub(super) broken: BTreeMap<String, String>,
 }
 
-/// What pulling an image does.
+/// The result of a pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pull {
-    /// It comes after this time.
+    /// Succeeds after this time.
     Takes(Duration),
-    /// It fails, with what the registry says.
+    /// Fails with this error of the registry.
     Fails(RpcErrorKind, String),
-    /// It comes at once to whoever logs in by this name, and to nobody else.
+    /// Succeeds at once with this user name, and fails with any other.
     NeedsLogin(String),
     /// It never ends.
     Hangs,

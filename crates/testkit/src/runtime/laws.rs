@@ -1,6 +1,7 @@
-//! Laws of the fake world that hold at every start of a container, whoever asks for it.
+//! Laws of the fake world that are checked at every start of a container.
 //!
-//! The place of an init container or sidecar is told by its name, `init-2` or `side-0`: all others are regular.
+//! The name of an init container or sidecar, `init-2` or `side-0`, gives its place in the order of starts; all others
+//! are regular.
 
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::observe::SandboxState;
@@ -8,7 +9,7 @@ use rubelet_core::pod::{SOURCE_ANNOTATION, Source};
 
 use super::world::{FakeContainer, FakeSandbox, Life, World};
 
-/// Where a container stands in the order of starts.
+/// A container's place in the order of starts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place(u32);
 
@@ -25,21 +26,21 @@ fn has_started(container: &FakeContainer) -> bool {
     match &container.life {
         Life::Created => false,
         Life::Running { .. } => true,
-        // One whose start failed has an end but no beginning.
+        // A container whose start failed has a finish time but no start time.
         Life::Exited(exit) => exit.started_at != jiff::Timestamp::UNIX_EPOCH,
     }
 }
 
 impl World {
-    /// Writes down which laws the start of `id` breaks.
+    /// Records the laws that the start of `id` breaks.
     pub(super) fn check_start(&mut self, uid: &PodUid, id: &ContainerId) {
         let broken: Vec<String> =
             [self.two_of_a_name(uid, id), self.out_of_order(uid, id)].into_iter().flatten().collect();
         self.violations.extend(broken);
     }
 
-    /// Equal names of static pods never overlap (WORK-08). A pod that was forced out of the API may still be ending when the
-    /// next of its name comes.
+    /// Static pods of equal names never overlap (WORK-08). A force-deleted pod may still be terminating when the next
+    /// of its name starts.
     fn two_of_a_name(&self, uid: &PodUid, id: &ContainerId) -> Option<String> {
         let (_, starting) = self.container(id)?;
         let mine = &self.pods.get(uid)?.sandboxes.get(&starting.sandbox)?.config;
@@ -56,7 +57,7 @@ impl World {
         twin.map(|(other, _)| format!("{uid}: starts while {other} of the same name runs"))
     }
 
-    /// Init containers run before all that come after them, sidecars start first before those (RT-30 … RT-32).
+    /// Init containers finish before later containers start, sidecars start before later containers (RT-30 … RT-32).
     fn out_of_order(&self, uid: &PodUid, id: &ContainerId) -> Option<String> {
         let pod = self.pods.get(uid)?;
         let starting = pod.containers.get(id)?;
@@ -69,7 +70,7 @@ impl World {
         later.filter(|_| !allowed).map(|later| format!("{uid}: {name} starts after {}", later.config.name))
     }
 
-    /// Nothing of this pod holds a process.
+    /// The pod has no processes.
     pub(super) fn is_still(&self, uid: &PodUid) -> bool {
         self.pods.get(uid).is_none_or(|pod| {
             pod.sandboxes.values().all(|s| s.state == SandboxState::NotReady)

@@ -1,11 +1,11 @@
-//! Reading back what a kubelet writes on sandboxes and containers (section 7.8), as `crates/cri` does.
+//! Reads back the annotations that a kubelet writes on sandboxes and containers, as `crates/cri` does.
 
 use std::collections::BTreeMap;
 
 use rubelet_core::launch::ContainerConfig;
 use rubelet_core::observe::ContainerMarks;
 
-/// Label with the pod's UID: without it an object is not ours (RT-70).
+/// Label with the pod's UID: an object without it is not ours (RT-70).
 pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
 pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";

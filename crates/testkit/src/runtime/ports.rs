@@ -1,4 +1,4 @@
-//! The fake world behind the engine's ports.
+//! The engine's ports on top of the fake world.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::effects::{container_name, sandbox_name};
 use super::world::{Life, World, fail};
 use super::{FakeRuntime, hints};
 
-/// An address on this machine at which nobody can listen.
+/// An address on this machine at which no server can listen.
 const NOWHERE: &str = "127.0.0.1:0";
 
 #[async_trait]
@@ -138,7 +138,7 @@ impl Containers for FakeRuntime {
     async fn start_container(&self, id: &ContainerId) -> Result<(), RpcError> {
         let (owner, takes, asked) = self.with(|world, now| (owner_of(world, id), world.start_takes(id), now));
         if !takes.is_zero() {
-            let given_up = GivenUp { runtime: self, id };
+            let given_up = AbandonedStart { runtime: self, id };
             tokio::time::sleep(takes).await;
             std::mem::forget(given_up);
         }
@@ -176,7 +176,7 @@ impl Containers for FakeRuntime {
             Ok(())
         })
         .await?;
-        // If the caller stops waiting, nobody sends SIGKILL: so it is with containerd.
+        // If the caller stops waiting, no SIGKILL is sent: so it is with containerd.
         self.wait_for_end(id, grace).await;
         Ok(())
     }
@@ -236,7 +236,7 @@ impl Containers for FakeRuntime {
     }
 }
 
-/// Sessions lead to where no one listens: what a session does is the runtime's own business.
+/// Session URLs lead to an address without a server: the runtime serves sessions, not the kubelet.
 #[async_trait]
 impl Streams for FakeRuntime {
     async fn exec(&self, id: &ContainerId, _command: &[String], _wanted: StdStreams) -> Result<Session, RpcError> {
@@ -313,18 +313,18 @@ impl FakeRuntime {
     }
 }
 
-/// Whose container it is, and its name.
+/// The container's pod and name.
 fn owner_of(world: &World, id: &ContainerId) -> Option<(PodUid, String)> {
     world.container(id).map(|(uid, container)| (uid.clone(), container.config.name.clone()))
 }
 
-/// If dropped, the caller did not wait for a start: containerd 2.1 gives it up then, and shows that it failed.
-struct GivenUp<'a> {
+/// Dropped if the caller abandoned a start: containerd 2.1 then cancels it, and shows it as failed.
+struct AbandonedStart<'a> {
     runtime: &'a FakeRuntime,
     id: &'a ContainerId,
 }
 
-impl Drop for GivenUp<'_> {
+impl Drop for AbandonedStart<'_> {
     fn drop(&mut self) {
         let why = "failed to start containerd task: context canceled";
         self.runtime.with(|world, now| world.could_not_start(now, self.id, why));

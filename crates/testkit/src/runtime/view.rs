@@ -1,4 +1,4 @@
-//! What the fake world shows of itself.
+//! The fake world as lists and observations.
 
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::launch::LinuxResources;
@@ -96,7 +96,7 @@ pub(super) fn kind(life: &Life) -> ContainerStateKind {
     }
 }
 
-/// The pod as its sandboxes or containers are labelled; `None` if nothing of it carries our labels (RT-70).
+/// The pod, from the labels of its sandboxes or containers; `None` if none has our labels (RT-70).
 fn pod_ref(uid: &PodUid, pod: &FakePod) -> Option<PodRef> {
     let sandbox = pod.sandboxes.values().find(|s| is_ours(s)).map(|s| &s.config.labels);
     let labels = sandbox.or_else(|| pod.containers.values().find(|c| is_our_container(c)).map(|c| &c.config.labels))?;

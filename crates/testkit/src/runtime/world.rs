@@ -1,4 +1,4 @@
-//! The state of the fake world. Nothing here waits: time comes in as an argument, and what is due is done on each look.
+//! The state of the fake world. Nothing here waits: time is an argument, and due effects happen on each access.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use super::behaviour::Behaviour;
 use super::images::ImageStore;
 use crate::clock::TestClock;
 
-/// A moment, as the test's clock counts it.
+/// Time since the start of the test's clock.
 pub(super) type At = Duration;
 
 pub(super) struct World {
@@ -22,10 +22,10 @@ pub(super) struct World {
     pub(super) pods: BTreeMap<PodUid, FakePod>,
     pub(super) sandbox_pod: BTreeMap<SandboxId, PodUid>,
     pub(super) container_pod: BTreeMap<ContainerId, PodUid>,
-    /// When containers end; entries of containers that ended otherwise are stale and skipped.
+    /// When containers end; an entry of a container that ended otherwise is stale and skipped.
     pub(super) ends: BTreeSet<(At, ContainerId)>,
     late: BTreeMap<(At, u64), LateEffect>,
-    /// Names taken by calls that are still at work.
+    /// Names reserved by calls in flight.
     pub(super) reserved: BTreeSet<String>,
     pub(super) made: u64,
     pub(super) images: ImageStore,
@@ -43,35 +43,35 @@ pub(super) struct World {
     pub(super) log: Vec<Call>,
     pub(super) counts: BTreeMap<&'static str, u64>,
     pub(super) violations: Vec<String>,
-    /// How many more calls know nothing of what was just made.
+    /// How many more calls do not find a sandbox or container that exists.
     pub(super) forgetful: u32,
     /// Hints that are not sent yet.
     pub(super) hints: Vec<Hint>,
-    /// Something changed that a waiting call may be waiting for.
+    /// Something changed for which a call may be waiting.
     pub(super) dirty: bool,
 }
 
-/// What a call that nobody waits for any more does when its time comes.
+/// The effect of a late call, after its caller has timed out.
 pub(super) struct LateEffect {
     pub(super) reserved: Option<String>,
     pub(super) effect: Effect,
 }
 
-/// What a call does to the world, kept for later.
+/// The effect of a call, kept for later.
 pub(super) type Effect = Box<dyn FnOnce(&mut World, At) + Send>;
 
-/// One call that had an effect, or tried to.
+/// A mutating call, failed ones included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// When it had its effect, on the test's clock.
+    /// Time of its effect, on the test's clock.
     pub at: Duration,
-    /// When it was made: a start may take a while.
+    /// Time of the call: a start may take a while.
     pub asked: Duration,
     /// Name of the pod.
     pub pod: String,
     /// UID of the pod.
     pub uid: PodUid,
-    /// What was done, such as `stop app grace=30s`.
+    /// The effect, such as `stop app grace=30s`.
     pub line: String,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct FakeSandbox {
     pub(super) state: SandboxState,
     pub(super) created_at: Timestamp,
     pub(super) ips: Vec<IpAddr>,
-    /// It was stopped by a call, which gives its network back: one that ended by itself was not.
+    /// It was stopped by a call, which releases its network: a sandbox that exited by itself has not released it.
     pub(super) torn_down: bool,
 }
 
@@ -102,14 +102,14 @@ pub(super) struct FakeContainer {
     pub(super) life: Life,
 }
 
-/// Where a container of the fake world is in its life.
+/// The stage of a fake container.
 pub(super) enum Life {
     Created,
     Running { started: At, ends: Option<End> },
     Exited(Exit),
 }
 
-/// How a running container will end, as things stand.
+/// The scheduled end of a running container.
 #[derive(Clone, Copy)]
 pub(super) struct End {
     pub(super) at: At,
@@ -146,7 +146,7 @@ impl World {
         }
     }
 
-    /// Does all that is due, in the order of time.
+    /// Applies all due effects, in the order of time.
     pub(super) fn settle(&mut self, now: At) {
         loop {
             let end = self.ends.first().map(|(at, _)| *at);
@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// When something is due next.
+    /// When the next effect is due.
     pub(super) fn next_due(&self) -> Option<At> {
         let end = self.ends.first().map(|(at, _)| *at);
         let late = self.late.first_key_value().map(|((at, _), _)| *at);
@@ -186,7 +186,7 @@ impl World {
         self.dirty = true;
     }
 
-    /// Whether this call is one that knows nothing of what was just made.
+    /// Whether this call is one that does not find an existing object.
     pub(super) fn forgets(&mut self) -> bool {
         let forgets = self.forgetful > 0;
         self.forgetful = self.forgetful.saturating_sub(1);
@@ -206,7 +206,7 @@ impl World {
         self.container(id).is_some_and(|(_, c)| matches!(c.life, Life::Running { .. }))
     }
 
-    /// Decides how a running container ends, unless it ends sooner anyway.
+    /// Schedules the end of a running container, unless an earlier end is scheduled.
     pub(super) fn end_at(&mut self, id: &ContainerId, end: End) {
         let Some(container) = self.container_mut(id) else { return };
         let Life::Running { ends, .. } = &mut container.life else { return };
@@ -247,7 +247,7 @@ impl World {
         self.dirty = true;
     }
 
-    /// Writes a line into the call log; the outcome is added if it is an error.
+    /// Adds a line to the call log, with the error if there is one.
     pub(super) fn record<T>(&mut self, at: At, uid: &PodUid, line: String, outcome: &Result<T, RpcError>) {
         let pod = self.name_of(uid);
         self.record_as(at, &pod, uid, line, outcome);

@@ -45,7 +45,7 @@ fn a_container_has_what_it_runs() {
         },
         expect![[r#"devices: [ Device { container_path: "/dev/a", host_path: "/dev/b", permissions: "rwm", }, ],"#]],
     );
-    // The value must not show, not even here.
+    // The value must not be shown, not even here.
     container(
         |c| c.envs = vec![("TOKEN".into(), "hush".into())],
         expect![[r#"envs: [ KeyValue { key: "TOKEN", .. }, ],"#]],

@@ -53,7 +53,7 @@ fn a_sandbox_has_its_names_and_its_network_rt_80() {
     }
     sandbox(|c| c.labels = map("app", "web"), expect![[r#"labels: { "app": "web", },"#]]);
     sandbox(|c| c.annotations = map("a", "b"), expect![[r#"annotations: { "a": "b", },"#]]);
-    // It is part of the call instead.
+    // The handler is part of the call instead.
     sandbox(|c| c.runtime_handler = "gvisor".into(), expect![[""]]);
 }
 

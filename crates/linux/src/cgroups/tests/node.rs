@@ -1,5 +1,5 @@
-//! On the machine's own cgroups. `make test` runs these in a virtual machine with v2; run by hand on a v1 host, they
-//! check v1.
+//! Tests on the machine's own cgroups. `make test` runs these in a virtual machine with v2; run by hand on a v1 host,
+//! they check v1.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 use super::*;
 use crate::testing::needs_node_tests;
 
-/// A tree of its own in the real hierarchies. What a failed test leaves in it has no processes.
+/// A separate subtree in the real hierarchies. After a failed test it may stay, without processes.
 struct Node {
     cgroups: KernelCgroups,
     tree: CgroupTree,
@@ -69,7 +69,7 @@ fn below_root(tree: &Path, path: &CgroupPath) -> PathBuf {
     tree.join(path.cgroupfs().trim_start_matches('/'))
 }
 
-/// Ends with the test, in a group of its own so that its children do too.
+/// A process that ends with the test, in its own process group so that its children end too.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -101,7 +101,7 @@ fn needs_cgroup_v2() {
     assert_eq!(version, CgroupVersion::V2, "this test needs cgroup v2: TIERS=vm make test has it on every machine");
 }
 
-/// No process is put beside a child cgroup: with controllers handed on, v2 does not allow that.
+/// No process is put beside a child cgroup: v2 forbids that once controllers are enabled for children.
 #[tokio::test]
 async fn cg_13_node_processes_are_killed_frozen_ones_too_and_the_cgroup_removed() {
     needs_node_tests();
@@ -130,9 +130,9 @@ async fn cg_13_node_processes_are_killed_frozen_ones_too_and_the_cgroup_removed(
     node.clean().await;
 }
 
-/// Each process leaves a child and ends. Listing and killing one by one would lose the race; `cgroup.kill` cannot.
+/// Each process forks a child and exits. Listing and killing one by one would lose the race; `cgroup.kill` cannot.
 #[tokio::test]
-async fn cg_13_node_v2_what_forks_and_runs_is_caught() {
+async fn cg_13_node_v2_a_fork_chain_is_killed() {
     needs_cgroup_v2();
     let node = Node::new("fork");
     let app = node.pod().child("app");
@@ -141,7 +141,7 @@ async fn cg_13_node_v2_what_forks_and_runs_is_caught() {
     node.join(runner.0.id(), &app);
     drop(runner.0.stdin.take());
     io::Read::read_exact(runner.0.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
-    assert_ne!(read(node.dir(&app).join("cgroup.procs")), "", "the first has ended, its children run");
+    assert_ne!(read(node.dir(&app).join("cgroup.procs")), "", "the first process has exited, its children run");
     node.cgroups.destroy(&node.pod()).await.unwrap();
     node.clean().await;
 }
@@ -193,8 +193,8 @@ async fn cg_05_node_v2_the_kernel_takes_every_value() {
     node.clean().await;
 }
 
-/// A cgroup that holds a process hands on nothing, so that a pod below it would have no limits. That is an error and
-/// names the first thing that is missing.
+/// A cgroup that holds a process cannot enable controllers for children, so a pod below it would have no limits. That
+/// is an error that names the first missing controller.
 #[tokio::test]
 async fn cg_04_node_v2_a_pod_without_controllers_is_refused() {
     needs_cgroup_v2();

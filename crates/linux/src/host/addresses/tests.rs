@@ -24,7 +24,7 @@ fn host() -> Vec<Interface> {
 }
 
 #[test]
-fn the_default_routes_interface_gives_the_address() {
+fn the_address_comes_from_the_default_routes_interface() {
     let v4 = [("eth0".to_owned(), Family::V4)];
     let both = [("eth0".to_owned(), Family::V4), ("eth0".to_owned(), Family::V6)];
     let gone = [("eth9".to_owned(), Family::V4)];
@@ -50,7 +50,7 @@ fn a_global_address_on_the_loopback_interface_counts_if_the_routes_interface_has
 }
 
 #[test]
-fn an_interface_that_is_down_gives_nothing() {
+fn an_interface_that_is_down_is_ignored() {
     let mut interfaces = host();
     interfaces[3].up = false;
     assert_eq!(choose(&interfaces, Some(&[("eth0".to_owned(), Family::V4)]), Family::V4), None);
@@ -66,7 +66,7 @@ fn a_name_that_resolves_to_this_host_decides() {
 }
 
 #[test]
-fn an_address_that_cannot_be_the_nodes_says_why() {
+fn an_unusable_node_ip_is_refused_with_a_reason() {
     for (address, expected) in [
         ("10.0.0.5", None),
         ("127.0.0.1", Some("node IP 127.0.0.1 can't be loopback address")),
@@ -98,7 +98,7 @@ fn routes_are_read_as_the_kernel_writes_them() {
 }
 
 #[tokio::test]
-async fn an_address_as_name_is_the_address_and_a_given_one_is_checked() {
+async fn a_hostname_that_is_an_ip_is_used_and_a_configured_ip_is_checked() {
     let proc = Path::new("/proc");
     assert_eq!(node_addresses(&[], "192.0.2.7", proc).await.unwrap(), [ip("192.0.2.7")]);
     assert!(matches!(

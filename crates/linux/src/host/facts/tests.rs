@@ -61,7 +61,7 @@ async fn facts_are_read_from_the_kernels_files() {
 }
 
 #[tokio::test]
-async fn a_machine_that_tells_nonsense_is_named() {
+async fn an_unreadable_kernel_file_is_named() {
     let (_dir, files) = fake_host();
     fs::write(files.sys.join("devices/system/cpu/online"), "all\n").unwrap();
     let err = node_facts(request(&files)).await.unwrap_err();
@@ -72,7 +72,7 @@ async fn a_machine_that_tells_nonsense_is_named() {
 }
 
 #[tokio::test]
-async fn an_unusable_address_leaves_the_node_without() {
+async fn an_unusable_address_leaves_the_node_without_addresses() {
     let (_dir, files) = fake_host();
     let request = FactsRequest { node_ips: vec!["127.0.0.1".parse().unwrap()], ..request(&files) };
     let facts = node_facts(request).await.unwrap();
@@ -81,7 +81,7 @@ async fn an_unusable_address_leaves_the_node_without() {
 }
 
 #[tokio::test]
-async fn this_machine_has_facts() {
+async fn facts_of_this_machine_can_be_read() {
     let facts = node_facts(FactsRequest::default()).await.unwrap().node;
     assert!(facts.cpu_millis >= 1000 && facts.memory_bytes > 0 && !facts.name.is_empty());
 }
@@ -140,11 +140,11 @@ fn rt_94_swap_is_limited_where_our_own_cgroup_has_the_file() {
     fs::create_dir_all(files.sys.join("fs/cgroup/memory")).unwrap();
     fs::write(files.sys.join("fs/cgroup/cgroup.controllers"), "cpu memory").unwrap();
     fs::write(files.proc.join("self/cgroup"), "0::/system.slice/kubelet.service\n").unwrap();
-    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "a kernel that does not count swap");
+    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "a kernel without swap accounting");
     fs::write(own.join("memory.swap.max"), "max").unwrap();
     assert!(swap_can_be_limited(&files, CgroupVersion::V2));
     fs::write(files.proc.join("self/cgroup"), "0::/\n").unwrap();
-    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "the root never has it");
+    assert!(!swap_can_be_limited(&files, CgroupVersion::V2), "the root cgroup has no swap limit");
     assert!(!swap_can_be_limited(&files, CgroupVersion::V1));
     fs::write(files.sys.join("fs/cgroup/memory/memory.memsw.limit_in_bytes"), "0").unwrap();
     assert!(swap_can_be_limited(&files, CgroupVersion::V1));

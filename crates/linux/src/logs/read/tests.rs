@@ -44,7 +44,7 @@ impl Setup {
     }
 }
 
-/// What it still gives, to its end.
+/// The rest of the log's text.
 async fn rest(text: &mut Box<dyn LogText>) -> String {
     let mut all = Vec::new();
     while let Some(piece) = text.next().await.unwrap() {
@@ -54,8 +54,8 @@ async fn rest(text: &mut Box<dyn LogText>) -> String {
 }
 
 async fn next(text: &mut Box<dyn LogText>) -> String {
-    let piece = tokio::time::timeout(Duration::from_secs(10), text.next()).await.expect("it comes in time");
-    String::from_utf8(piece.unwrap().expect("it goes on")).unwrap()
+    let piece = tokio::time::timeout(Duration::from_secs(10), text.next()).await.expect("the text arrives in time");
+    String::from_utf8(piece.unwrap().expect("the log has not ended")).unwrap()
 }
 
 fn second(second: i64) -> Option<jiff::Timestamp> {
@@ -112,7 +112,7 @@ async fn a_last_line_that_is_not_whole_is_read_and_a_broken_one_left_out() {
 }
 
 #[tokio::test]
-async fn a_long_log_is_found_from_its_end() {
+async fn the_last_lines_of_a_long_log_are_found_from_its_end() {
     let line = |n: usize| format!("2026-01-01T00:00:01Z stdout F {n:0>100}\n");
     let setup = setup(&(0..5000).map(line).collect::<String>());
     for lines in [1, 499, 500, 1234, 4999, 5000, 5001] {
@@ -135,7 +135,7 @@ async fn log_05_a_log_is_followed_through_its_rotation_until_the_container_ends(
     setup.write("ut F three\n");
     assert_eq!(next(&mut text).await, "three\n");
 
-    // What the runtime still writes to the old file comes before what it writes to the new one.
+    // Lines that the runtime still writes to the old file come before those of the new file.
     let rotated = setup.path.with_extension("log.20260101-000000");
     fs::rename(&setup.path, &rotated).unwrap();
     let mut old = OpenOptions::new().append(true).open(&rotated).unwrap();
@@ -155,12 +155,12 @@ async fn log_05_a_log_is_followed_through_its_rotation_until_the_container_ends(
 }
 
 #[tokio::test]
-async fn following_from_the_end_shows_only_what_comes() {
+async fn following_from_the_end_shows_only_new_lines() {
     let setup = setup(LOG);
     let wish = LogWish { follow: true, tail_lines: Some(0), limit_bytes: Some(7), ..LogWish::default() };
     let mut text = setup.open(&wish).await.unwrap();
     setup.write("2026-01-01T00:00:06Z stdout F new\n2026-01-01T00:00:06Z stdout F newer\n");
-    assert_eq!(rest(&mut text).await, "new\nnew", "the limit ends it");
+    assert_eq!(rest(&mut text).await, "new\nnew", "the byte limit ends the log");
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn no_link_and_no_path_leads_out_of_the_log_directory() {
         assert!(setup.logs.open(&path, &LogWish::default()).await.is_err(), "{path}");
     }
 
-    // Nor does one that takes the log's place while it is followed.
+    // Nor does a link that replaces the log while it is followed.
     let mut text = setup.open(&LogWish { follow: true, ..LogWish::default() }).await.unwrap();
     assert_eq!(next(&mut text).await, "one\ntwo\nthree\n\n");
     fs::remove_file(&setup.path).unwrap();
@@ -206,7 +206,7 @@ fn instances() -> usize {
     links.filter(|link| link.to_str() == Some("anon_inode:inotify")).count()
 }
 
-/// A follower that has read all there is and waits.
+/// A follower that has read everything and waits.
 async fn waiting(setup: &Setup) -> Box<dyn LogText> {
     let mut text = setup.open(&LogWish { follow: true, ..LogWish::default() }).await.unwrap();
     assert_eq!(next(&mut text).await, "one\n");
@@ -228,7 +228,7 @@ async fn a_hundred_followers_share_one_inotify_instance() {
         assert!(tokio::time::timeout(Duration::from_millis(5), text.next()).await.is_err(), "it waits");
         followers.push(text);
     }
-    // Other tests of this process have some, too.
+    // Other tests of this process have inotify instances, too.
     assert!(instances() < 50, "{} instances", instances());
     assert_eq!(logs.watches.watched(), 4, "one watch for each directory");
     setups.iter().for_each(|setup| setup.write("2026-01-01T00:00:02Z stdout F two\n"));
@@ -259,7 +259,7 @@ async fn a_follower_without_a_watch_polls() {
         for (setup, text) in [&first, &second].into_iter().zip(&mut texts) {
             setup.write("2026-01-01T00:00:02Z stdout F two\n");
             assert_eq!(next(text).await, "two\n");
-            // Through a rotation, as well.
+            // Through a rotation as well.
             fs::rename(&setup.path, setup.path.with_extension("log.20260101-000000")).unwrap();
             setup.write("2026-01-01T00:00:03Z stdout F three\n");
             assert_eq!(next(text).await, "three\n");
@@ -283,7 +283,7 @@ async fn a_directory_that_goes_away_ends_no_other_follower() {
 }
 
 #[tokio::test]
-async fn extreme_wishes_cost_no_more_than_the_log() {
+async fn extreme_log_options_cost_no_more_than_the_log() {
     let setup = setup(LOG);
     let most = u64::try_from(i64::MAX).unwrap();
     for (wish, expected) in [
@@ -295,10 +295,10 @@ async fn extreme_wishes_cost_no_more_than_the_log() {
     ] {
         assert_eq!(rest(&mut setup.open(&wish).await.unwrap()).await, expected, "{wish:?}");
     }
-    // A sparse file of 64 MiB without an end of line: the search ends at its beginning, in stretches.
+    // A sparse file of 64 MiB without a newline: the search ends at its beginning, in stretches.
     let hole = fs::OpenOptions::new().write(true).open(&setup.path).unwrap();
     hole.set_len(0).unwrap();
     hole.set_len(64 * 1024 * 1024).unwrap();
     let mut text = setup.open(&LogWish { tail_lines: Some(1), ..LogWish::default() }).await.unwrap();
-    assert_eq!(text.next().await.unwrap_err().source.kind(), io::ErrorKind::InvalidData, "a line that is too long");
+    assert_eq!(text.next().await.unwrap_err().source.kind(), io::ErrorKind::InvalidData, "the line is too long");
 }

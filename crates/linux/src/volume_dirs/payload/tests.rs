@@ -93,7 +93,7 @@ async fn vol_20_nothing_is_written_when_nothing_changed() {
     let before = case.link("..data");
     assert_eq!(case.write(&files).await, Written::Same);
     assert_eq!(case.link("..data"), before);
-    // A link that someone removed comes back.
+    // A removed link is made again.
     fs::remove_file(case.path.join("a")).unwrap();
     assert_eq!(case.write(&files).await, Written::Same);
     assert_eq!(case.read("a"), "1");
@@ -106,7 +106,7 @@ async fn vol_20_nothing_is_written_when_nothing_changed() {
 }
 
 #[tokio::test]
-async fn vol_20_what_is_gone_is_gone_for_readers_too() {
+async fn vol_20_removed_keys_disappear_for_readers() {
     let case = case().await;
     case.write(&[("a", "1"), ("b/c", "2"), ("d", "3")]).await;
     case.write(&[("d", "3"), ("a/was/a/file", "4")]).await;
@@ -118,7 +118,7 @@ async fn vol_20_what_is_gone_is_gone_for_readers_too() {
 }
 
 #[tokio::test]
-async fn an_old_reader_keeps_what_it_has_open() {
+async fn an_open_file_keeps_its_old_content() {
     let case = case().await;
     case.write(&[("a", "old")]).await;
     let mut open = fs::File::open(case.path.join("a")).unwrap();
@@ -170,17 +170,17 @@ async fn node_a_token_belongs_to_its_user() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_cut_off_is_healed_by_the_next() {
+async fn an_interrupted_write_is_cleaned_up_by_the_next() {
     let case = case().await;
     case.write(&[("a", "1")]).await;
-    // Cut off before the swap: files are there, and the link that was to be renamed.
+    // Interrupted before the swap: the files are there, and the link that was to be renamed.
     fs::create_dir(case.path.join("..2026_11_15_22_47_53.1")).unwrap();
     fs::write(case.path.join("..2026_11_15_22_47_53.1/a"), "2").unwrap();
     symlink("..2026_11_15_22_47_53.1", case.path.join("..data_tmp")).unwrap();
     assert_eq!(case.write(&[("a", "3")]).await, Written::New);
     assert_eq!(case.names(), ["..data", "a"]);
     assert_eq!((case.read("a"), case.data_dirs()), ("3".to_owned(), 1));
-    // The files in force were removed by someone.
+    // The data directory in force was removed.
     fs::remove_dir_all(case.path.join(case.link("..data"))).unwrap();
     assert_eq!(case.write(&[("a", "3")]).await, Written::New);
     assert_eq!(case.read("a"), "3");
@@ -195,15 +195,15 @@ async fn directories_to_mount_on_are_made_and_kept() {
         case.writer.write(&place(), payload).await.unwrap();
     }
     assert!(case.path.join("nested/deep").is_dir());
-    assert!(case.path.join("a").is_dir(), "what is mounted there hides the file");
+    assert!(case.path.join("a").is_dir(), "the mount point hides the file");
     assert_eq!(case.read("b"), "2");
-    // A container that came later mounts below something that is a link by now.
+    // A later container mounts below a name that is a link by now.
     let payload = Payload { mount_points: vec!["b".to_owned(), "b/x".to_owned()], ..payload(&[("b", "2")]) };
     case.writer.write(&place(), payload).await.unwrap();
 }
 
 #[tokio::test]
-async fn links_planted_in_the_volume_lead_nowhere() {
+async fn links_planted_in_the_volume_are_not_followed() {
     let case = case().await;
     let host = case.path.parent().unwrap().join("host");
     fs::create_dir(&host).unwrap();
@@ -215,7 +215,7 @@ async fn links_planted_in_the_volume_lead_nowhere() {
         assert_eq!(case.read("a"), "1");
         assert!(case.link("..data").to_str().unwrap().starts_with("..2026_"));
     }
-    // In place of a directory of files.
+    // In place of a data directory.
     let current = case.path.join(case.link("..data"));
     fs::remove_dir_all(&current).unwrap();
     symlink(&host, &current).unwrap();
