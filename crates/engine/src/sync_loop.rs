@@ -139,7 +139,7 @@ impl SyncLoop {
         let health = node.health.clone();
         let this = Self {
             desired: DesiredPods::sources(sources),
-            workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
+            workers: PodWorkers::new(Arc::clone(&node), note, prober.sender),
             rejected: BTreeMap::new(),
             waiters: BTreeMap::new(),
             resizes: Resizes::default(),

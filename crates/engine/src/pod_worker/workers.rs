@@ -20,7 +20,7 @@ use super::{JobResult, Note, PodMemory};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::StatusReport;
-use crate::prober::{ProbeTrouble, Teller};
+use crate::prober::{ProbeSender, ProbeTrouble};
 use crate::timeline::{Entry, Timeline, Waiting, brief};
 
 /// Every pod that has a life here. Owned by the sync loop; nothing in it waits.
@@ -32,7 +32,7 @@ pub struct PodWorkers {
     pub(super) names: Names,
     due: BTreeSet<(Instant, PodUid)>,
     pub(super) jobs: JoinSet<JobResult>,
-    pub(super) prober: Teller,
+    pub(super) prober: ProbeSender,
     /// Mirrors of static pods: what the API showed of them before we started is the status before.
     pub(super) mirrors: Arc<Mirrors>,
     /// What the runtime was told before we started, of pods whose life here has not begun.
@@ -82,7 +82,7 @@ pub enum Outcome {
 
 impl PodWorkers {
     /// None yet.
-    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>, prober: Teller) -> Self {
+    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>, prober: ProbeSender) -> Self {
         Self {
             node,
             notes,
