@@ -8,6 +8,7 @@
 //! There is no rate limit. While the API server answers, up to `pace::MOST` requests are in flight. When it is overloaded
 //! or cannot be reached, all writes pause, and a single request is tried first.
 
+mod entry;
 mod mail;
 mod pace;
 mod task;
