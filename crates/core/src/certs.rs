@@ -1,7 +1,7 @@
-//! Certificates of the node: what to ask for, when to renew, what an answer means.
+//! Certificates of the node: the request, the time of renewal, and the answer.
 //!
-//! Nothing here reads a certificate or a clock: what a certificate says arrives as a [`Leaf`], the time and the chance as
-//! arguments. The loops that ask and write files are in `cluster::certs`.
+//! Nothing here reads a certificate or a clock: the content of a certificate is a [`Leaf`], and time and randomness are
+//! arguments. The loops that send requests and write files are in `cluster::certs`.
 //! upstream: client-go util/certificate/certificate_manager.go, kubelet/certificate/kubelet.go (v1.36)
 
 use std::collections::BTreeSet;
@@ -34,14 +34,14 @@ const RETRY_JITTER: f64 = 0.1;
 /// What a certificate is for. It decides signer, usages, and names of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// We show it to the API server.
+    /// The kubelet presents it to the API server.
     Client,
-    /// The node's own server shows it.
+    /// The kubelet's server presents it.
     Serving,
 }
 
 impl Purpose {
-    /// Who signs it.
+    /// The signer.
     pub fn signer(self) -> &'static str {
         match self {
             Self::Client => "kubernetes.io/kube-apiserver-client-kubelet",
@@ -57,7 +57,7 @@ impl Purpose {
         }
     }
 
-    /// What its files' names begin with.
+    /// Prefix of its file names.
     #[doc(alias = "pairNamePrefix")]
     pub fn file_prefix(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// When a certificate is good.
+/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     /// Not before this.
@@ -101,7 +101,7 @@ impl Validity {
 /// Where a moment lies in a certificate's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Before it begins: somebody's clock is wrong.
+    /// Before its start: a clock is wrong.
     Early,
     /// Within it.
     Valid,
@@ -109,10 +109,10 @@ pub enum Phase {
     Expired,
 }
 
-/// What a certificate says of itself.
+/// The content of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// When it is good.
+    /// Its validity.
     pub validity: Validity,
     /// Subject: common name.
     pub common_name: String,
@@ -124,7 +124,7 @@ pub struct Leaf {
     pub ips: BTreeSet<IpAddr>,
 }
 
-/// What a certificate should say.
+/// The required content of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "x509.CertificateRequest")]
 pub struct Wish {
@@ -139,7 +139,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// For a client certificate: who the node is.
+    /// For a client certificate: the node's identity.
     pub fn client(node: &str) -> Self {
         Self {
             common_name: format!("system:node:{node}"),
@@ -149,8 +149,8 @@ impl Wish {
         }
     }
 
-    /// For a serving certificate: who the node is and where it is found. `None` while it has no address, as nobody would
-    /// sign that; a name alone is enough only under the gate `AllowDNSOnlyNodeCSR` (TLS-02).
+    /// For a serving certificate: the node's identity and addresses. `None` while it has no address, because such a request
+    /// would not be signed; a DNS name alone suffices only under the gate `AllowDNSOnlyNodeCSR` (TLS-02).
     ///
     /// upstream: kubelet/certificate/kubelet.go newGetTemplateFn, addressesToHostnamesAndIPs (v1.36)
     #[doc(alias = "newGetTemplateFn")]
@@ -175,7 +175,7 @@ impl Wish {
         enough.then_some(wish)
     }
 
-    /// What `leaf` lacks of it, if anything. More than was asked for is no lack.
+    /// What `leaf` lacks, if anything. Additional names are fine.
     #[doc(alias = "certSatisfiesTemplate")]
     pub fn lack(&self, leaf: &Leaf) -> Option<Lack> {
         if self.common_name != leaf.common_name {
@@ -201,10 +201,10 @@ pub enum DnsOnly {
     Refused,
 }
 
-/// What a certificate does not say but should.
+/// What a certificate lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// It is somebody else's.
+    /// It has another subject.
     CommonName {
         /// Whose.
         has: String,
@@ -237,7 +237,7 @@ pub enum Renewal {
     Now(Why),
     /// At this time.
     At(Timestamp),
-    /// Not as long as nothing is known to ask for.
+    /// Not while the required content is unknown.
     Nothing,
 }
 
@@ -248,11 +248,11 @@ pub enum Why {
     Missing,
     /// It is past its end, as this node's clock has it.
     Expired(Timestamp),
-    /// It says too little.
+    /// It lacks a name, address or group.
     Lacks(Lack),
     /// It is old enough.
     Due(Timestamp),
-    /// The API server does not know it, whatever it says of itself: revoked, or its authority was replaced.
+    /// The API server rejects it although it is valid: it was revoked, or its CA was replaced.
     Refused,
 }
 
@@ -277,8 +277,8 @@ pub fn rotation_deadline(validity: Validity, chance: f64) -> Timestamp {
     validity.not_before.checked_add(life.mul_f64(share)).unwrap_or(validity.not_after)
 }
 
-/// Whether to ask for a new certificate now, later, or not at all. `deadline` is what [`rotation_deadline`] said of
-/// `current` when it came: it is drawn once for each certificate.
+/// Whether to ask for a new certificate now, later, or not at all. `deadline` is the
+/// [`rotation_deadline`] of `current`, which is drawn once for each certificate.
 #[doc(alias = "needsRenewal")]
 pub fn renewal(current: Option<(&Leaf, Timestamp)>, wish: Option<&Wish>, now: Timestamp) -> Renewal {
     let Some(wish) = wish else { return Renewal::Nothing };

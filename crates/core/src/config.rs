@@ -1,9 +1,8 @@
-//! The node's configuration as a value: its fields, their defaults, the feature gates, and all that can be wrong with
-//! them. Reading files and flags is the binary's work; deciding what they mean is done here, so that it can be tested in
-//! tables.
+//! The node's configuration as a value: its fields, their defaults, the feature gates, and their validation. The binary
+//! reads files and flags; their meaning is decided here, where it can be tested in tables.
 //!
 //! A [`KubeletConfiguration`] goes through three steps: it is read (missing fields hold their defaults), completed by
-//! [`KubeletConfiguration::set_defaults`], and checked by [`validate()`]. Only a checked one is passed on.
+//! [`KubeletConfiguration::set_defaults`], and checked by [`validate()`]. Only a valid configuration is used.
 
 mod choices;
 mod defaults;
@@ -46,7 +45,7 @@ pub use parts::{
 pub use unacted::{ACTED_FIELDS, ACTED_GATES, unacted};
 pub use validate::{CgroupVersion, Invalid, ParsePairError, parse_reserved_memory, parse_taints, validate};
 
-/// What `/configz` answers (CFG-05): the configuration in effect under the name of its component.
+/// The document of `/configz` (CFG-05): the configuration in effect under the name of its component.
 #[must_use]
 #[doc(alias = "initConfigz")]
 pub fn configz(config: &KubeletConfiguration) -> serde_json::Value {

@@ -1,8 +1,8 @@
 //! Decisions of the kubelet.
 //!
-//! Everything here is a value or a pure function of values: no async, no I/O, no clock, no chance, no logging, no
-//! globals. What time it is, what the runtime said, which gates are on: all of it arrives as an argument, so that every
-//! decision can be run in a table. `engine` asks; this crate answers.
+//! Everything here is a value or a pure function of values: no async, no I/O, no clock, no randomness, no logging,
+//! no globals. The time, the runtime's answers and the feature gates are arguments, so that every decision can be tested
+//! in a table. `engine` calls; this crate decides.
 #![warn(missing_docs)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

@@ -1,8 +1,8 @@
-//! The node's own object in the API: what it says, what of it is ours to say, and how a change is sent (section 24).
+//! The node object in the API: its content, the parts that the kubelet owns, and the patch of a change (section 24).
 //!
-//! A node object has many writers: the cloud provider, controllers, people, plugins that add conditions. So nothing here
-//! makes a whole object but the first one: [`updated_node`] takes the object as it is and changes what is ours, and
-//! [`node_patch`] tells only the difference.
+//! A node object has many writers: the cloud provider, controllers, administrators, plugins that add conditions. Only the
+//! first object is therefore built as a whole: [`updated_node`] takes the current object and changes the parts that the
+//! kubelet owns, and [`node_patch`] holds the difference.
 
 mod conditions;
 mod health;

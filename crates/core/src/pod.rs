@@ -1,12 +1,12 @@
-//! A pod as the kubelet reads it: which containers it has and in what role, where it came from, how it ends.
+//! Accessors of a pod: its containers and their roles, its source, its restart policy.
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodSpec};
 
 use crate::id::PodRef;
 
-/// Annotation that says which source a pod came from.
+/// Annotation with the source of a pod.
 pub const SOURCE_ANNOTATION: &str = "kubernetes.io/config.source";
-/// Annotation that says when this node first saw the pod.
+/// Annotation with the time at which this node first saw the pod.
 pub const SEEN_ANNOTATION: &str = "kubernetes.io/config.seen";
 /// Annotation that holds a static pod's hash.
 pub const HASH_ANNOTATION: &str = "kubernetes.io/config.hash";
@@ -25,7 +25,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The word in the source annotation.
+    /// The value of the source annotation.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-/// A pod that runs here though no source asks for it: known only by what the runtime says.
+/// A pod that runs here and that no source wants: known only from the runtime.
 #[doc(alias = "RunningPod")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrphanPod {
@@ -53,7 +53,7 @@ pub enum Role {
     Sidecar,
     /// The pod's purpose.
     Regular,
-    /// Added to a running pod by a person.
+    /// Added to a running pod, for debugging.
     Ephemeral,
 }
 
@@ -69,7 +69,7 @@ pub enum RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// Reads the API's word; what is absent or unknown is `Always`, the API's default.
+    /// Parses the API's value; absent or unknown is `Always`, the API's default.
     pub fn parse(word: Option<&str>) -> Self {
         match word {
             Some("Never") => Self::Never,
@@ -95,11 +95,11 @@ pub trait PodExt {
     fn source(&self) -> Option<Source>;
     /// It came from a file or URL.
     fn is_static(&self) -> bool;
-    /// It is the API's picture of a static pod.
+    /// It is the mirror pod of a static pod.
     fn is_mirror(&self) -> bool;
-    /// Someone asked the API server to delete it.
+    /// It has a deletion timestamp.
     fn is_deleted(&self) -> bool;
-    /// The API says that it has ended for good.
+    /// Its phase in the API is terminal.
     fn is_terminal(&self) -> bool;
     /// The annotation `key`.
     fn annotation(&self, key: &str) -> Option<&str>;

@@ -1,4 +1,4 @@
-//! Resource quantities, and what a pod asks for in sum.
+//! Resource quantities, and the sums of a pod's requests and limits.
 //!
 //! The API writes quantities as text (`100m`, `1.5Gi`, `2e3`). `Amount` is that number, exact; lists of them add up by
 //! the rules that the scheduler uses too, so that both sides agree on what fits.

@@ -44,7 +44,7 @@ pub use normalise::normalise;
 pub use patch::status_patch;
 pub use phase::{Phase, PhaseFacts, pod_phase};
 pub use rejected::{is_settled, is_terminal, rejected};
-pub use write::{EndProgress, Telling, Write, next_write};
+pub use write::{EndProgress, Write, WriteInputs, next_write};
 
 /// The inputs of a status, with the status before and the time.
 #[derive(Clone, Copy)]

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A token is replaced when it is this old, however long it is good.
+/// Age at which a token is replaced, whatever its expiry.
 #[doc(alias = "maxTTL")]
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
-/// The nodes of a cluster, and the pods of a node, must not all ask at once: each asks up to this much earlier, …
+/// Jitter: each token is replaced up to this much earlier, so that nodes and pods do not all send requests at once.
 #[doc(alias = "maxJitter")]
 const LEAST_JITTER: Duration = Duration::from_secs(10);
-/// … or this share of the token's life, if that is longer: pods that started together would ask together otherwise.
+/// Jitter as a share of the token's life; the larger of the two applies, so that pods that started together spread out.
 const JITTER_SHARE: u64 = 20;
 
-/// How much earlier than it must a token that is good for `seconds` may be replaced.
+/// The largest jitter of a token that is valid for `seconds`.
 pub fn max_jitter(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default() / JITTER_SHARE).max(LEAST_JITTER)
 }

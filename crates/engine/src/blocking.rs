@@ -1,11 +1,11 @@
-//! Calls that block the thread that makes them, divided into pools by what can hang (ADR 14).
+//! Pools of threads for blocking calls, one for each kind of call that can hang (ADR 14).
 //!
-//! A system call on a file system whose server does not answer never returns, and neither does its thread. So every kind
-//! of work has a [`Pool`] with a bound of its own, and within it each key, mostly the UID of a pod, has a share: a hung
-//! mount costs the threads of its pod's share, and calls of other pods, and of other pools, go on.
+//! A system call on a file system whose server does not answer never returns, and neither does its thread. Every kind of
+//! work therefore has a [`Pool`] with its own bound, and within a pool each key, mostly a pod's UID, has a share. A hung
+//! mount costs the threads of its pod's share; calls of other pods and of other pools go on.
 //!
-//! Invariants: a call that runs keeps its place until it returns, even if nobody waits for it any more; a waiter that is
-//! dropped leaves the queue; waiters of one key get their places in the order in which they came; the bounds of all
+//! Invariants: a running call keeps its place until it returns, even if its future was dropped; a waiter that is dropped
+//! leaves the queue; waiters of one key get their places in the order in which they came; the bounds of all
 //! pools together are fewer threads than the runtime has ([`threads`]).
 
 mod joined;
@@ -62,7 +62,7 @@ static ALL: [&Pool; 12] = [
     &CLOSES,
 ];
 
-/// Threads for what libraries do without asking us: tokio resolves a name on one when it connects to it.
+/// Threads for blocking calls made by libraries: tokio resolves host names on one when it connects.
 const FOR_LIBRARIES: usize = 64;
 
 /// How long a call waits for its place before that is logged.
@@ -73,7 +73,7 @@ pub fn threads() -> usize {
     ALL.iter().map(|pool| pool.total).sum::<usize>() + FOR_LIBRARIES
 }
 
-/// A bound on calls of one kind: so many at once, and fewer of one key.
+/// A bound on concurrent calls of one kind, and a smaller one for each key.
 #[derive(Debug)]
 pub struct Pool {
     name: &'static str,
@@ -84,13 +84,13 @@ pub struct Pool {
     shares: Mutex<BTreeMap<Box<str>, Share>>,
 }
 
-/// What one key may use.
+/// The share of one key.
 #[derive(Debug)]
 struct Share {
     places: Arc<Semaphore>,
     /// Calls that run or wait.
     users: usize,
-    /// It has been logged that calls of this key wait.
+    /// A warning that calls of this key wait was logged.
     late: bool,
 }
 
@@ -101,19 +101,19 @@ impl Pool {
         Self { name, total, each, places: Semaphore::const_new(total), shares }
     }
 
-    /// Runs `work` once there is a place for it. A panic goes on in the caller, whose task knows what to do with it.
+    /// Runs `work` once there is a place for it. A panic of `work` is resumed in the caller.
     pub async fn run<T: Send + 'static>(&'static self, key: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
         match self.spawn(key, work).await {
             Ok(value) => value,
             Err(err) => match err.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down: the work never ran, and nobody waits for its outcome.
+                // The runtime is shutting down: the work never ran, and its result is not needed.
                 Err(_cancelled) => std::future::pending().await,
             },
         }
     }
 
-    /// As [`Pool::run`], for callers that take a panic for a failure.
+    /// As [`Pool::run`], for callers that treat a panic as a failure.
     ///
     /// # Errors
     /// If `work` panicked, or the runtime is shutting down.
@@ -170,10 +170,10 @@ impl Pool {
         Claim { pool: self, key: key.into(), places: Arc::clone(&share.places) }
     }
 
-    /// Once for each key, until all of its calls have returned.
+    /// Logs once for each key, until all of its calls have returned.
     fn report_late(&self, key: &str) {
-        let told = self.shares().get_mut(key).is_none_or(|share| std::mem::replace(&mut share.late, true));
-        if !told {
+        let logged = self.shares().get_mut(key).is_none_or(|share| std::mem::replace(&mut share.late, true));
+        if !logged {
             let running = self.total.saturating_sub(self.places.available_permits());
             let (pool, most, each) = (self.name, self.total, self.each);
             warn!(
@@ -193,7 +193,7 @@ impl Pool {
     }
 }
 
-const NEVER_CLOSED: &str = "nobody closes the semaphores of a pool";
+const NEVER_CLOSED: &str = "the semaphores of a pool are never closed";
 
 /// A key's entry in the map, for as long as a call of it runs or waits.
 #[derive(Debug)]

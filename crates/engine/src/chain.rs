@@ -1,4 +1,4 @@
-//! Errors in one line, cause after cause.
+//! An error and its causes in one line.
 
 use std::error::Error;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The only reader of real clocks.
 //!
-//! Everything else is handed a [`Now`]. In a test the clock is virtual: both times follow tokio's paused time, so that a
+//! All other code gets a [`Now`] as an argument. In a test the clock is virtual: both times follow tokio's paused time, so that a
 //! minute passes in no time and always the same way.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Inner {
 enum Wall {
     /// The machine's.
     Real,
-    /// This at the start, then in step with tokio's time, but for the milliseconds by which it was set.
+    /// This time at the start, then in step with tokio's time, plus the milliseconds by which it was set.
     Virtual(jiff::Timestamp, AtomicI64),
 }
 
@@ -64,19 +64,19 @@ impl Clock {
         }
     }
 
-    /// Sets a virtual wall clock forward or back, as people and time servers do. A real one is not ours to set.
+    /// Sets a virtual wall clock forward or back, as an administrator or NTP would. Does nothing to the real clock.
     pub fn set_wall(&self, by: jiff::SignedDuration) {
         if let Wall::Virtual(_, set) = &self.inner.wall {
             set.fetch_add(i64::try_from(by.as_millis()).unwrap_or_default(), Ordering::Relaxed);
         }
     }
 
-    /// Both.
+    /// Monotonic and wall time.
     pub fn now(&self) -> Now {
         Now { mono: self.mono(), wall: self.wall() }
     }
 
-    /// Waits until `due`; for ever if there is no such time.
+    /// Waits until `due`; for ever if it is `None`.
     pub async fn sleep_until(&self, due: Option<Instant>) {
         match due {
             Some(due) => tokio::time::sleep_until(self.inner.start + due.since_start()).await,
@@ -85,7 +85,7 @@ impl Clock {
     }
 }
 
-/// Measures real time, also where a test pauses tokio's: how long our own code ran. Nothing is decided by it.
+/// Measures how long our own code runs, in real time even if a test pauses tokio's. No decision depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(std::time::Instant);
 

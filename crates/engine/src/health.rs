@@ -1,7 +1,7 @@
 //! Watches whether the runtime and its network are ready (BOOT-13, LOOP-02).
 //!
-//! While the runtime is away the sync loop dispatches nothing; this task asks again with a growing pause and tells when
-//! it is back.
+//! While the runtime is down the sync loop dispatches nothing. This task asks again with growing pauses and publishes when
+//! the runtime is back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,30 +22,30 @@ const RETRIES: Doubling = Doubling::new(Duration::from_millis(100), Duration::fr
 /// A runtime whose network is not ready is asked this often, so that pods and the node's readiness need not wait once it
 /// is: a network that was just installed is ready any moment now (NODE-11).
 const NETWORK_PERIOD: Duration = Duration::from_millis(200);
-/// … but only for this long. upstream: kubelet.go nodeReadyGracePeriod (v1.36)
+/// How long [`NETWORK_PERIOD`] applies. upstream: kubelet.go nodeReadyGracePeriod (v1.36)
 const NETWORK_PATIENCE: Duration = Duration::from_secs(120);
 /// A runtime that was up counts as down when no check succeeded for this long (BOOT-13). Until then a slow answer is
 /// only slow.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// What is known of the runtime.
+/// The state of the runtime.
 #[doc(alias = "runtimeState")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeHealth {
     /// Pods can be worked on.
     pub up: bool,
-    /// Why not.
+    /// Why they cannot.
     pub problem: Option<String>,
-    /// What the runtime last said of itself.
+    /// The runtime's last answer.
     pub status: RuntimeStatus,
-    /// It has said something of itself.
+    /// The runtime has answered at least once.
     pub answered: bool,
-    /// When it last said that it is ready.
+    /// How long ago it was last ready.
     pub contact: RuntimeContact,
 }
 
 impl RuntimeHealth {
-    /// It answers, and nothing is wrong. One that went away a moment ago is still up, but not well.
+    /// The runtime answers and reports no problem. A runtime that stopped answering a moment ago is still up, but not well.
     pub fn is_well(&self) -> bool {
         self.up && self.problem.is_none()
     }
@@ -60,12 +60,12 @@ impl RuntimeHealth {
     }
 }
 
-/// Asks the runtime until cancelled, and tells when the answer changes.
+/// Asks the runtime for its status until cancelled, and publishes changes.
 #[doc(alias = "updateRuntimeUp")]
 pub async fn watch_runtime(
     runtime: Arc<dyn RuntimeInfo>,
     clock: Clock,
-    tell: watch::Sender<RuntimeHealth>,
+    out: watch::Sender<RuntimeHealth>,
     cancel: CancellationToken,
 ) {
     let mut last_good = None;
@@ -76,7 +76,7 @@ pub async fn watch_runtime(
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return,
-            // A question to the runtime has no effect: dropping it loses nothing.
+            // Asking for the status has no side effect: the call can be dropped.
             answer = ask(runtime.as_ref()) => answer,
         };
         if matches!(&answer, Ok(status) if status.runtime.ready) {
@@ -101,14 +101,14 @@ pub async fn watch_runtime(
                 (RuntimeHealth { up: true, problem: None, status, answered: true, contact }, pause)
             }
             Ok(status) => {
-                let problem = format!("the runtime says that it is not ready: {}", status.runtime.message);
+                let problem = format!("the runtime reports that it is not ready: {}", status.runtime.message);
                 let problem = Some(problem);
                 let health = RuntimeHealth { up: false, problem, status, answered: true, contact };
                 (health, RETRIES.after(failures))
             }
             Err(err) => {
                 let (status, answered) = {
-                    let before = tell.borrow();
+                    let before = out.borrow();
                     (before.status.clone(), before.answered)
                 };
                 let up = contact == RuntimeContact::Recent;
@@ -116,7 +116,7 @@ pub async fn watch_runtime(
                 (health, RETRIES.after(failures))
             }
         };
-        publish(&tell, health);
+        publish(&out, health);
         tokio::select! {
             biased;
             () = cancel.cancelled() => return,

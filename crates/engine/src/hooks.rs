@@ -1,4 +1,4 @@
-//! Lifecycle hooks: a command in the container, a pause, a request (section 14).
+//! Lifecycle hooks: exec, sleep and httpGet (section 14).
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -24,38 +24,38 @@ pub enum HookError {
         /// Its exit code.
         code: i32,
     },
-    /// It cannot be said whom to ask.
-    #[error("find whom the hook asks")]
+    /// The host or port of the request could not be resolved.
+    #[error("resolve the target of the hook's request")]
     Target(#[source] TargetError),
-    /// Nobody answered.
+    /// The request got no answer.
     #[error("the hook's request to {url}")]
     Http {
-        /// Where to.
+        /// The URL of the request.
         url: String,
-        /// Why not.
+        /// Why it failed.
         #[source]
         source: NetError,
     },
-    /// Nothing here can run it.
+    /// This kind of handler is not supported.
     #[error("cannot run handler: {0} hooks are not supported")]
     Unsupported(&'static str),
 }
 
-/// A hook and what it is run on.
+/// A hook, and the container that it runs for.
 pub(crate) struct Hook<'a> {
     pub(crate) handler: &'a LifecycleHandler,
-    /// The instance.
+    /// The container's instance.
     pub(crate) id: &'a ContainerId,
     /// The container, for its named ports.
     pub(crate) container: Cow<'a, Container>,
     /// The pod, unless only the runtime knows it.
     pub(crate) pod: Option<&'a Arc<Pod>>,
-    /// Where the pod is, if it has an address.
+    /// The pod's IP, if it has one.
     pub(crate) ip: Option<IpAddr>,
 }
 
 impl Hook<'_> {
-    /// Runs the hook to its end. Who calls it bounds it.
+    /// Runs the hook to its end. The caller sets the deadline.
     #[doc(alias = "HandlerRunner")]
     pub(crate) async fn run(&self, node: &Node) -> Result<(), HookError> {
         if let Some(exec) = &self.handler.exec {
@@ -74,8 +74,8 @@ impl Hook<'_> {
         Err(HookError::Unsupported("tcpSocket"))
     }
 
-    /// Whatever the server answers is success. One that is asked over TLS and speaks plain HTTP is asked again so, for
-    /// that is what it always was asked in early versions (HOOK-01).
+    /// Any response is success. A server that answers an HTTPS request in plain HTTP gets the request again over HTTP,
+    /// because early versions always sent hooks over HTTP (HOOK-01).
     async fn get(&self, node: &Node, get: &HTTPGetAction) -> Result<(), HookError> {
         let ip = self.ip.map(|ip| ip.to_string());
         let target = http_target(get, &self.container, ip.as_deref(), LIFECYCLE_AGENT).map_err(HookError::Target)?;
@@ -84,19 +84,19 @@ impl Hook<'_> {
             Ok(_) => Ok(()),
             Err(NetError::PlainHttp) => {
                 let mut plain = HttpTarget { scheme: Scheme::Http, ..target };
-                // What was meant for an encrypted line is not sent over an open one.
+                // Credentials meant for HTTPS must not be sent in the clear.
                 plain.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
                 node.ports.probes.http(&plain, None).await.map_err(|err| failed(&plain, err))?;
-                self.tell_fallback(node, &plain);
+                self.report_fallback(node, &plain);
                 Ok(())
             }
-            // A body that broke off is an answer all the same.
+            // A truncated body is still a response.
             Err(NetError::Body(_)) => Ok(()),
             Err(err) => Err(failed(&target, err)),
         }
     }
 
-    fn tell_fallback(&self, node: &Node, plain: &HttpTarget) {
+    fn report_fallback(&self, node: &Node, plain: &HttpTarget) {
         node.metrics.hook_fell_back();
         let Some(pod) = self.pod else { return };
         let address = plain.address();

@@ -1,9 +1,9 @@
-//! What the engine counts. Names, types, labels and buckets are upstream's (section 28); the few that are ours begin with
+//! The metrics of the engine. Names, types, labels and buckets are upstream's (section 28); the few that are ours begin with
 //! `rubelet_`.
 //!
-//! Plain atomics at places that are known beforehand: whoever counts neither waits nor allocates nor looks anything up.
-//! How many pods there are of each kind is not kept here: the sync loop counts them when it is asked ([`Census`]), and
-//! the prober keeps the counts of each probe beside it ([`ProbeCounts`]).
+//! Each series is an atomic at a fixed place, so that counting takes no lock, allocation or lookup. The number of pods of
+//! each kind is not kept here: the sync loop counts them on request ([`Census`]), and the prober keeps the counts of each
+//! probe ([`ProbeCounts`]).
 //! upstream: kubelet/metrics/metrics.go, prober/prober_manager.go (v1.36)
 
 mod census;
@@ -84,7 +84,7 @@ macro_rules! labels {
 }
 
 labels! {
-    /// What a job was for.
+    /// The kind of a job.
     Operation {
         Create = "create",
         Update = "update",
@@ -95,7 +95,7 @@ labels! {
 }
 
 labels! {
-    /// What made those that wait for resources be looked at again.
+    /// Why deferred resizes were tried again.
     Trigger {
         PodResized = "pod_resized",
         PodUpdated = "pod_updated",
@@ -108,7 +108,7 @@ labels! {
 
 const CONTAINER_TYPES: [&str; 3] = ["container", "init_container", "ephemeral_container"];
 
-/// What was counted since the start of the process.
+/// All counts since the start of the process.
 #[derive(Debug)]
 pub struct Metrics {
     jobs: [Histogram; Operation::ALL.len()],
@@ -133,7 +133,7 @@ struct ResizeMetrics {
     requested: [[[Counter; Change::ALL.len()]; Requirement::ALL.len()]; Resized::ALL.len()],
     succeeded: Histogram,
     failed: Histogram,
-    /// Swap is the only reason that there is yet.
+    /// Swap is the only reason so far.
     infeasible: Counter,
     accepted: [Counter; Trigger::ALL.len()],
 }
@@ -167,26 +167,26 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A job came to rest.
+    /// A job ended.
     pub(crate) fn job_ended(&self, operation: Operation, took: Duration) {
         if let Some(jobs) = self.jobs.get(operation as usize) {
             jobs.took(took);
         }
     }
 
-    /// The first job on a pod of so many containers begins, so long after the pod was first seen.
+    /// The first job for a pod with this many containers starts, `waited` after the pod was first seen.
     pub(crate) fn first_job(&self, containers: usize, waited: Duration) {
         self.worker_start.took(waited);
         self.containers_per_pod.observe(u64::try_from(containers).unwrap_or(u64::MAX));
     }
 
-    /// A pod turned to `Running`, so long after it was first seen.
+    /// A pod turned to `Running`, `took` after it was first seen.
     pub(crate) fn pod_running(&self, took: Duration) {
         self.start.took(took);
     }
 
-    /// The API shows every container of a pod as started, so long after the pod was made. `own` is that time without
-    /// pulls and init containers; a pod with volumes that take time of their own has none.
+    /// The API shows every container of a pod as started, `took` after the pod was created. `own` is that time without
+    /// pulls and init containers; `None` for a pod that upstream excludes because of its volumes.
     pub(crate) fn pod_shown_started(&self, took: Duration, own: Option<Duration>) {
         self.start_total.took(took);
         if let Some(own) = own {
@@ -194,7 +194,7 @@ impl Metrics {
         }
     }
 
-    /// A sandbox was to be made.
+    /// A sandbox was created, or could not be.
     pub(crate) fn pod_started(&self, succeeded: bool) {
         self.started_pods.add();
         if !succeeded {
@@ -202,7 +202,7 @@ impl Metrics {
         }
     }
 
-    /// A container was to be started, and this is what kept it from it. One that backs off was not to be started.
+    /// A container was started, or failed to. A container in back-off was not tried, and does not count.
     pub(crate) fn container_started(&self, role: Role, failure: Option<WaitingReason>) {
         if failure == Some(WaitingReason::CrashLoopBackOff) {
             return;
@@ -221,22 +221,22 @@ impl Metrics {
         }
     }
 
-    /// The runtime has a pod that nobody knew.
+    /// The runtime has an unknown pod.
     pub(crate) fn orphan_found(&self) {
         self.orphans.add();
     }
 
-    /// A hook that was asked over TLS was asked again without.
+    /// An HTTPS hook was sent again over HTTP.
     pub(crate) fn hook_fell_back(&self) {
         self.http_fallbacks.add();
     }
 
-    /// A hook that sleeps was not let sleep to its end.
+    /// A sleep hook was ended early.
     pub(crate) fn sleep_cut(&self) {
         self.sleeps_cut.add();
     }
 
-    /// A container asks for other resources.
+    /// A resize of a container was requested.
     pub(crate) fn resize_requested(&self, requested: Requested) {
         let Requested { resource, requirement, change } = requested;
         let of_resource = self.resizes.requested.get(resource as usize);
@@ -246,30 +246,30 @@ impl Metrics {
         }
     }
 
-    /// The runtime was told of other resources.
+    /// A resize was actuated, or failed.
     pub(crate) fn resize_done(&self, succeeded: bool, took: Duration) {
         let histogram = if succeeded { &self.resizes.succeeded } else { &self.resizes.failed };
         histogram.observe(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
     }
 
-    /// A resize can never be.
+    /// A resize is infeasible.
     pub(crate) fn resize_infeasible(&self) {
         self.resizes.infeasible.add();
     }
 
-    /// A resize that had to wait was given.
+    /// A deferred resize was allocated.
     pub(crate) fn deferred_accepted(&self, trigger: Trigger) {
         if let Some(counter) = self.resizes.accepted.get(trigger as usize) {
             counter.add();
         }
     }
 
-    /// How long tasks held up the loop, on the thread that this was made on.
+    /// The poll times of tasks, on the thread that created these metrics.
     pub fn polls(&self) -> &Polls {
         &self.polls
     }
 
-    /// Writes everything in Prometheus' text form. As upstream, a series with labels is there once it was counted.
+    /// Writes all metrics in Prometheus' text format. As upstream, a series with labels appears with its first count.
     pub fn write(&self, out: &mut String) {
         self.write_pods(out);
         self.write_containers(out);
@@ -283,36 +283,36 @@ impl Metrics {
             histogram.write(out, name, "");
         };
         let per_pod = "kubelet_containers_per_pod_count";
-        plain(out, per_pod, "Containers of each pod that was begun with.", &self.containers_per_pod);
-        counter(out, "kubelet_orphaned_runtime_pods_total", "Pods that only the runtime knew.", &self.orphans);
+        plain(out, per_pod, "Containers of each pod that was started.", &self.containers_per_pod);
+        counter(out, "kubelet_orphaned_runtime_pods_total", "Unknown pods found in the runtime.", &self.orphans);
         plain(out, "kubelet_pod_start_duration_seconds", "From seeing a pod to its running, in seconds.", &self.start);
-        // These two have labels upstream, though no names of labels: they are there once they were counted.
+        // Upstream makes these two with an empty set of labels: they appear with their first count.
         let sli = "kubelet_pod_start_sli_duration_seconds";
         let total = "kubelet_pod_start_total_duration_seconds";
         if !self.start_sli.is_empty() {
-            plain(out, sli, "From making a pod to its start, without pulls and init containers.", &self.start_sli);
+            plain(out, sli, "From creating a pod to its start, without pulls and init containers.", &self.start_sli);
         }
         if !self.start_total.is_empty() {
-            plain(out, total, "From making a pod to its start, in seconds.", &self.start_total);
+            plain(out, total, "From creating a pod to its start, in seconds.", &self.start_total);
         }
         let jobs = "kubelet_pod_worker_duration_seconds";
         if self.jobs.iter().any(|histogram| !histogram.is_empty()) {
-            head(out, jobs, "histogram", "How long work on one pod took, by what it was for.");
+            head(out, jobs, "histogram", "How long one job for a pod took, by operation.");
         }
         for (operation, histogram) in Operation::ALL.iter().zip(&self.jobs).filter(|(_, h)| !h.is_empty()) {
             histogram.write(out, jobs, &format!("operation_type=\"{}\"", operation.as_str()));
         }
         let began = "kubelet_pod_worker_start_duration_seconds";
-        plain(out, began, "From seeing a pod to the first work on it, in seconds.", &self.worker_start);
+        plain(out, began, "From seeing a pod to its first job, in seconds.", &self.worker_start);
         counter(out, "kubelet_started_pods_total", "Pods that were started.", &self.started_pods);
         counter(out, "kubelet_started_pods_errors_total", "Starts of pods that failed.", &self.started_pods_errors);
     }
 
     fn write_containers(&self, out: &mut String) {
         let fell_back = "kubelet_lifecycle_handler_http_fallbacks_total";
-        counter(out, fell_back, "Hooks that were asked again without TLS.", &self.http_fallbacks);
+        counter(out, fell_back, "HTTPS hooks that were sent again over HTTP.", &self.http_fallbacks);
         let cut = "kubelet_sleep_action_terminated_early_total";
-        counter(out, cut, "Hooks that could not sleep to their end.", &self.sleeps_cut);
+        counter(out, cut, "Sleep hooks that were ended early.", &self.sleeps_cut);
         let kinds = || CONTAINER_TYPES.iter().map(|kind| format!("container_type=\"{kind}\""));
         let started = kinds().zip(&self.started).map(|(labels, counter)| (labels, counter.get()));
         counted(out, "kubelet_started_containers_total", "Containers that were started.", started);
@@ -338,13 +338,13 @@ impl Metrics {
             }
         }
         let name = "kubelet_container_requested_resizes_total";
-        counted(out, name, "Changes of resources that were asked for.", requested);
+        counted(out, name, "Resizes of containers that were requested.", requested);
         let accepted = Trigger::ALL.iter().zip(&self.resizes.accepted);
         let accepted = accepted.map(|(why, counter)| (format!("retry_trigger=\"{}\"", why.as_str()), counter.get()));
         let name = "kubelet_pod_deferred_accepted_resizes_total";
-        counted(out, name, "Resizes that were given after they had to wait.", accepted);
+        counted(out, name, "Deferred resizes that were allocated later.", accepted);
         let infeasible = [("reason_detail=\"swap_limitation\"".to_owned(), self.resizes.infeasible.get())];
-        counted(out, "kubelet_pod_infeasible_resizes_total", "Resizes that can never be.", infeasible);
+        counted(out, "kubelet_pod_infeasible_resizes_total", "Infeasible resizes.", infeasible);
         let took = "kubelet_pod_resize_duration_milliseconds";
         let both = [("false", &self.resizes.failed), ("true", &self.resizes.succeeded)];
         if both.iter().any(|(_, histogram)| !histogram.is_empty()) {
@@ -361,7 +361,7 @@ fn counter(out: &mut String, name: &str, help: &str, counter: &Counter) {
     sample(out, name, "", counter.get());
 }
 
-/// A counter with labels: only what was counted is there.
+/// A counter with labels: only series that were counted appear.
 fn counted(out: &mut String, name: &str, help: &str, series: impl IntoIterator<Item = (String, u64)>) {
     let mut first = true;
     for (labels, value) in series.into_iter().filter(|(_, value)| *value > 0) {

@@ -1,6 +1,6 @@
 //! Keeps the node's lease: the heartbeat by which the control plane knows that the node is alive (NODE-30).
 //!
-//! Nothing but the API server can hold it up: it has a connection and a task of its own.
+//! It has its own task and connection, so that only the API server can delay it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 use crate::clock::Clock;
 use crate::ports::{ApiError, ApiErrorKind, LeaseApi, Rng};
 
-/// How often a renewal is tried in one go. upstream: lease/controller.go maxUpdateRetries (v1.36)
+/// Attempts for each renewal. upstream: lease/controller.go maxUpdateRetries (v1.36)
 const ATTEMPTS: u32 = 5;
 /// Pauses before a lease that cannot be read or made is asked for again.
 const RETRIES: Doubling = Doubling::new(Duration::from_millis(200), Duration::from_secs(7));
@@ -24,7 +24,7 @@ const RETRIES: Doubling = Doubling::new(Duration::from_millis(200), Duration::fr
 const BUSY: Duration = Duration::from_millis(100);
 /// A lease is renewed four times in its life. upstream: kubelet.go nodeLeaseRenewIntervalFraction (v1.36)
 const RENEWALS: u32 = 4;
-/// By how much renewals are spread, so that nodes started together drift apart.
+/// Jitter of the period, so that nodes that started together spread their renewals.
 const JITTER: f64 = 0.04;
 
 /// The task.
@@ -33,12 +33,12 @@ pub struct LeaseKeeper {
     name: String,
     seconds: i32,
     api: Arc<dyn LeaseApi>,
-    /// The node's object: the lease belongs to it. `None` while there is none.
+    /// The node's object, which owns the lease; `None` while there is none.
     node: watch::Receiver<Option<Arc<Node>>>,
     clock: Clock,
     rng: Arc<dyn Rng>,
     latest: Option<Lease>,
-    /// The last renewal did not succeed: said once.
+    /// The last renewal failed, and a warning was logged.
     failing: bool,
 }
 
@@ -55,12 +55,12 @@ impl LeaseKeeper {
         Self { name, seconds, api, node, clock, rng, latest: None, failing: false }
     }
 
-    /// Runs until cancelled. The lease is not given up then: pods go on running.
+    /// Runs until cancelled. The lease is not released then: pods go on running.
     pub async fn run(mut self, cancel: CancellationToken) {
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
-            // A renewal cut off in the middle was made or was not; the next start reads the lease again.
+            // A cancelled renewal may or may not have reached the server; the next start reads the lease again.
             () = self.keep() => {}
         }
     }
@@ -74,8 +74,8 @@ impl LeaseKeeper {
         }
     }
 
-    /// Renews what was last seen, without reading it first: nobody else writes it. If that fails, it is read or made
-    /// again, however long that takes.
+    /// Renews the lease as last seen, without reading it first: only the kubelet writes it. If that fails, reads or creates
+    /// it, for as long as that takes.
     async fn renew(&mut self) {
         if let Some(latest) = self.latest.take()
             && self.try_renew(latest).await
@@ -85,7 +85,7 @@ impl LeaseKeeper {
         match self.ensure().await {
             Ensured::Made(lease) => {
                 self.latest = Some(lease);
-                self.says_well();
+                self.renewed();
             }
             Ensured::Found(lease) => {
                 self.try_renew(lease).await;
@@ -100,21 +100,21 @@ impl LeaseKeeper {
             match self.api.update(&renewed).await {
                 Ok(lease) => {
                     self.latest = Some(lease);
-                    self.says_well();
+                    self.renewed();
                     return true;
                 }
                 Err(err) => {
-                    self.says_failed(&err);
+                    self.failed(&err);
                     match err.kind {
                         ApiErrorKind::Conflict => match self.ensure().await {
                             Ensured::Made(lease) => {
                                 self.latest = Some(lease);
-                                self.says_well();
+                                self.renewed();
                                 return true;
                             }
                             Ensured::Found(lease) => base = lease,
                         },
-                        // Somebody removed it: it is made again at once.
+                        // The lease was deleted: create it at once.
                         ApiErrorKind::NotFound => return false,
                         ApiErrorKind::Busy { retry_after } => {
                             tokio::time::sleep(retry_after.unwrap_or(BUSY).min(RETRIES.most)).await;
@@ -127,7 +127,7 @@ impl LeaseKeeper {
         false
     }
 
-    /// The lease as it is, or a new one; tries until it is there.
+    /// Reads or creates the lease; retries until that succeeds.
     #[doc(alias = "backoffEnsureLease")]
     async fn ensure(&mut self) -> Ensured {
         let mut failures: u32 = 0;
@@ -135,7 +135,7 @@ impl LeaseKeeper {
             match self.try_ensure().await {
                 Ok(Some(ensured)) => return ensured,
                 Ok(None) => debug!("The lease waits for its node to be registered"),
-                Err(err) => self.says_failed(&err),
+                Err(err) => self.failed(&err),
             }
             failures = failures.saturating_add(1);
             let (node, cancelled) = (&mut self.node, tokio::time::sleep(RETRIES.after(failures)));
@@ -147,7 +147,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// `None` if there is neither a lease nor a node that a new one could belong to.
+    /// `None` if there is neither a lease nor a node object to own a new one.
     async fn try_ensure(&mut self) -> Result<Option<Ensured>, ApiError> {
         match self.api.get(&self.name).await {
             Ok(lease) => return Ok(Some(Ensured::Found(lease))),
@@ -160,14 +160,14 @@ impl LeaseKeeper {
         Ok(Some(Ensured::Made(self.api.create(&lease).await?)))
     }
 
-    fn says_well(&mut self) {
+    fn renewed(&mut self) {
         if self.failing {
             info!("The node's lease is renewed again");
         }
         self.failing = false;
     }
 
-    fn says_failed(&mut self, err: &ApiError) {
+    fn failed(&mut self, err: &ApiError) {
         if self.failing {
             debug!(%err, "Could not renew the node's lease");
         } else {
@@ -178,13 +178,13 @@ impl LeaseKeeper {
 }
 
 enum Ensured {
-    /// It was just made: nothing is left to renew.
+    /// Created now: nothing is left to renew.
     Made(Lease),
-    /// It was there.
+    /// It existed.
     Found(Lease),
 }
 
-/// Waits until the node is another than the one that was last looked at; for ever if nobody will tell.
+/// Waits until the node's object changes; for ever if its sender is gone.
 async fn appeared(node: &mut watch::Receiver<Option<Arc<Node>>>) {
     if node.changed().await.is_err() {
         std::future::pending::<()>().await;

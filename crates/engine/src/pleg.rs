@@ -1,10 +1,10 @@
-//! The pod lifecycle event generator: notices that something changed in the runtime and says at which pod to look.
+//! The pod lifecycle event generator: notices changes in the runtime and hints at the pods to look at.
 //!
-//! Two ways lead to a hint. Where the runtime streams events, each event is one, at once, and a slow list of everything
-//! is the safety net for those that were lost. Where it does not, everything is listed every second and compared with the
-//! list before. Either way a hint carries no truth: whoever acts on it inspects that pod first, so an event that comes
-//! late, twice or out of order can start nothing twice. And since inspecting is done by the pod's own job, a call that
-//! hangs on one sandbox delays that pod alone; this task only ever makes calls that span all pods.
+//! Hints come from two origins. If the runtime streams events, each event is a hint at once, and a slow list of all pods
+//! catches events that were lost. If it does not, all pods are listed every second and compared with the previous list.
+//! In both cases a hint carries no state: the pod's job inspects the pod before it acts, so an event that comes late,
+//! twice or out of order starts nothing twice. Since the pod's own job inspects it, a call that hangs on one sandbox
+//! delays that pod alone; this task only makes calls that span all pods.
 
 mod diff;
 
@@ -29,9 +29,9 @@ use crate::clock::Clock;
 use crate::ports::{RpcError, RpcErrorKind, RuntimeView};
 use diff::hints_between;
 
-/// Without events, how often everything is listed (PLEG-01).
+/// Without events, how often all pods are listed (PLEG-01).
 const RELIST_PERIOD: Duration = Duration::from_secs(1);
-/// With events, how often everything is listed all the same. Upstream: 300 s (PLEG-10); ours is shorter because a list
+/// With events, how often all pods are still listed. Upstream: 300 s (PLEG-10); ours is shorter because a list
 /// of all pods is cheap and bounds how long a lost event can hurt.
 const SAFETY_PERIOD: Duration = Duration::from_secs(60);
 /// Pauses before a stream that broke is opened again.
@@ -40,17 +40,17 @@ const REOPEN: Doubling = Doubling::new(Duration::from_millis(100), Duration::fro
 /// All pods that the runtime knows.
 pub type Listing = BTreeMap<PodUid, PodSummary>;
 
-/// What the generator tells the sync loop.
+/// What the generator sends to the sync loop.
 #[derive(Clone, Debug)]
 #[doc(alias = "PodLifecycleEvent")]
 pub enum PlegNews {
     /// Look at this pod.
     Hint(Hint),
-    /// A list of everything that differs from the one before, or the first. Hints for what differs come with it.
+    /// The first list of all pods, or one that differs from the one before. Hints for the differences follow.
     Listed(Arc<Listing>),
 }
 
-/// How the generator fares. Node health depends on it (PLEG-01).
+/// The state of the generator. Node health depends on it (PLEG-01).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlegHealth {
     /// When the last successful list began; `None` before the first.
@@ -97,7 +97,7 @@ enum Event {
 }
 
 impl Pleg {
-    /// A generator that sends to `out`; the second part tells how it fares.
+    /// A generator that sends to `out`, and a receiver of its health.
     pub fn new(
         runtime: Arc<dyn RuntimeView>,
         clock: Clock,
@@ -113,7 +113,7 @@ impl Pleg {
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
-            // It only looks and tells: dropping it loses nothing, and a runtime that hangs does not hold up our end.
+            // The future only reads and sends hints: dropping it loses nothing, and a hung runtime does not delay shutdown.
             () = self.watch() => {}
         }
     }
@@ -146,7 +146,7 @@ impl Pleg {
                 }
             };
             if relist_now {
-                // The safety net must not have a hole of its own: what could not be listed is listed soon.
+                // A list that failed is made again soon, also while events stream: it catches what they lost.
                 let period = if self.relist().await { self.period() } else { RELIST_PERIOD };
                 relist_at = self.clock.mono() + period;
             }
@@ -160,7 +160,7 @@ impl Pleg {
         }
     }
 
-    /// Opens the event stream; whether a list is due because one was opened: what happened before it is in no event.
+    /// Opens the event stream. Returns whether one was opened: then a list is due, for changes from before the stream.
     async fn open_stream(&mut self) -> bool {
         match self.runtime.hints().await {
             Ok(stream) => {
@@ -186,7 +186,7 @@ impl Pleg {
 
     fn stream_ended(&mut self, end: Option<Result<Hint, RpcError>>) {
         match end {
-            // A runtime may offer the call and refuse it when used: that is a runtime without events, not a broken one.
+            // A runtime may accept the call and then answer "unimplemented": it has no events, the stream is not broken.
             Some(Err(err)) if err.kind == RpcErrorKind::Unimplemented => {
                 info!("The runtime streams no events: listing every second");
                 self.stream = Stream::None;
@@ -197,7 +197,7 @@ impl Pleg {
         }
     }
 
-    /// Says so once: a runtime that offers a stream and always ends it at once would fill the log.
+    /// Logs only the first break: a runtime that always ends its stream at once would fill the log.
     fn stream_broke(&mut self, problem: &dyn std::fmt::Display) {
         if let Stream::Open { since, .. } = self.stream
             && self.clock.mono().since(since) > REOPEN.most
@@ -216,7 +216,7 @@ impl Pleg {
         self.health.send_modify(|h| h.streaming = false);
     }
 
-    /// Whether it could.
+    /// Lists all pods and sends the differences. Returns whether the list succeeded.
     #[doc(alias = "Relist")]
     async fn relist(&mut self) -> bool {
         let began = self.clock.mono();
@@ -246,10 +246,10 @@ impl Pleg {
     }
 }
 
-/// Waits for room rather than dropping (upstream drops, PLEG-05): the loop at the other end never blocks for long.
+/// Waits for room instead of dropping the event as upstream does (PLEG-05): the sync loop never blocks for long.
 async fn send(out: &mpsc::Sender<PlegNews>, news: PlegNews) {
     if out.send(news).await.is_err() {
-        debug!("The sync loop is gone");
+        debug!("The sync loop has ended");
     }
 }
 

@@ -1,11 +1,11 @@
-//! Probes every container of the node that asks for it (section 13).
+//! Runs the startup, readiness and liveness probes of the node's containers (section 13).
 //!
-//! One task owns every probe and one queue of deadlines: a thousand probes are a thousand entries and one timer. What is
-//! due runs beside it, within limits; an answer comes back as an event, and `core::probe` says what it means. The
-//! sync loop is told what stands of a pod when that changes, and decides; the prober touches no container.
+//! One task owns every probe and one queue of deadlines: a thousand probes are a thousand entries and one timer. Probes
+//! that are due run beside the task, within limits. An answer comes back as an event, and `core::probe` decides the probe
+//! result. When a pod's results change, the sync loop gets them and acts on them; the prober touches no container.
 //!
-//! It is told of pods by the sync loop, with each look at them, and forgets them when they are gone (HK-04). Both ways
-//! the newest word of each pod replaces an older one that was not taken yet, so neither task ever waits for the other.
+//! The sync loop sends a pod's targets with each look at the pod, and the prober forgets pods that are gone (HK-04). In
+//! both directions the newest message of a pod replaces one that was not received yet, so neither task waits for the other.
 
 mod pod;
 mod run;
@@ -25,62 +25,62 @@ use crate::metrics::ProbeCounts;
 
 pub use task::Prober;
 
-/// How many words about pods may wait, either way. More only wait a little longer.
-const WORDS: usize = 64;
+/// Capacity of the channel in each direction. Messages beyond it wait with their sender, one for each pod.
+const CAPACITY: usize = 64;
 
-/// What the prober needs to know of a pod.
+/// What the prober needs to know about a pod.
 #[derive(Clone, Debug)]
 pub(crate) struct ProbeTargets {
     pub(crate) pod: Arc<Pod>,
-    /// The last look at it.
+    /// The last observation.
     pub(crate) seen: Option<Arc<PodObservation>>,
-    /// Its status: where it is, and which of its containers had started before us.
+    /// The pod's status: its IP, and which containers had started before this agent did.
     pub(crate) status: Arc<PodStatus>,
-    /// It is on its way out.
+    /// The pod is terminating.
     pub(crate) ending: bool,
 }
 
-/// What the prober knows of a pod.
+/// The probe results of a pod, when they changed.
 #[derive(Clone, Debug)]
 pub(crate) struct ProbeNews {
     pub(crate) uid: PodUid,
-    /// What stands.
+    /// The results.
     pub(crate) view: Arc<ProbeView>,
-    /// What happened, for the timeline.
+    /// New lines for the timeline.
     pub(crate) happened: Vec<String>,
-    /// What a probe still has to say before the pod is ready, in words for people.
+    /// Which probe has to pass before the pod is ready, as text for people.
     pub(crate) waits_for: Option<String>,
-    /// Which probes do not pass now.
+    /// The probes that do not pass now.
     pub(crate) troubles: Vec<ProbeTrouble>,
 }
 
 /// A probe that does not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeTrouble {
-    /// Of which container.
+    /// The container.
     pub container: Arc<str>,
-    /// Which probe.
+    /// The probe.
     pub kind: ProbeKind,
-    /// What it said last.
+    /// Its last output.
     pub said: String,
-    /// How often in a row it failed; none if it could not be asked.
+    /// How often in a row it failed; zero if it could not be run.
     pub times: u32,
 }
 
 #[derive(Debug)]
-enum Word {
+enum ProbeUpdate {
     Targets(ProbeTargets),
     Gone,
 }
 
-/// Asks the prober what came of its probes.
+/// Reads the counts of the prober.
 #[derive(Clone, Debug)]
 pub struct ProberHandle {
     ask: mpsc::Sender<oneshot::Sender<Vec<ProbeCounts>>>,
 }
 
 impl ProberHandle {
-    /// What came of every probe of every container that is here; `None` if the prober has ended.
+    /// The counts of every probe of every container on the node; `None` if the prober has ended.
     pub async fn counts(&self) -> Option<Vec<ProbeCounts>> {
         let (reply, answer) = oneshot::channel();
         self.ask.send(reply).await.ok()?;
@@ -88,53 +88,53 @@ impl ProberHandle {
     }
 }
 
-/// The sync loop's end: tells of pods, and hears what stands.
+/// The sync loop's end: sends targets, and receives results.
 #[derive(Debug)]
 pub struct ProberLine {
     /// To the prober.
-    pub(crate) teller: Teller,
+    pub(crate) sender: ProbeSender,
     /// From the prober.
     pub(crate) news: mpsc::Receiver<ProbeNews>,
 }
 
-/// Tells the prober of pods, without ever waiting for it.
+/// Sends targets to the prober without ever waiting for it.
 #[derive(Debug)]
-pub(crate) struct Teller {
-    words: mpsc::Sender<(PodUid, Word)>,
-    unsent: BTreeMap<PodUid, Word>,
+pub(crate) struct ProbeSender {
+    updates: mpsc::Sender<(PodUid, ProbeUpdate)>,
+    unsent: BTreeMap<PodUid, ProbeUpdate>,
     /// Pods that the prober knows.
-    told: BTreeSet<PodUid>,
+    known: BTreeSet<PodUid>,
 }
 
-impl Teller {
-    /// This is how the pod is now.
+impl ProbeSender {
+    /// Sends the pod's targets, if it has probes.
     pub(crate) fn targets(&mut self, uid: &PodUid, targets: ProbeTargets) {
         if probed(&targets.pod).next().is_some() {
-            self.told.insert(uid.clone());
-            self.unsent.insert(uid.clone(), Word::Targets(targets));
+            self.known.insert(uid.clone());
+            self.unsent.insert(uid.clone(), ProbeUpdate::Targets(targets));
         }
     }
 
-    /// The pod holds no container any more.
+    /// The pod has no containers any more.
     pub(crate) fn gone(&mut self, uid: &PodUid) {
-        if self.told.remove(uid) {
-            self.unsent.insert(uid.clone(), Word::Gone);
+        if self.known.remove(uid) {
+            self.unsent.insert(uid.clone(), ProbeUpdate::Gone);
         }
     }
 
-    /// Sends one word, when there is one and room for it; waits for ever if there is none. Cancel-safe: what is not
+    /// Sends one update once the channel has room; pends for ever if there is none. Cancel-safe: an update that is not
     /// sent stays.
     pub(crate) async fn flush(&mut self) {
         if self.unsent.is_empty() {
             return std::future::pending().await;
         }
-        match self.words.reserve().await {
+        match self.updates.reserve().await {
             Ok(room) => {
-                if let Some(word) = self.unsent.pop_first() {
-                    room.send(word);
+                if let Some(update) = self.unsent.pop_first() {
+                    room.send(update);
                 }
             }
-            // The prober has gone: we are shutting down.
+            // The prober has ended: the agent is shutting down.
             Err(_) => self.unsent.clear(),
         }
     }

@@ -10,10 +10,10 @@ use rubelet_core::qos::{QosClass, QosValues, pod_values};
 use crate::node::Node;
 use crate::ports::CgroupError;
 
-/// How long the QoS levels may take to be set: a few writes to the kernel. What hangs is tried again later.
+/// Deadline for setting the QoS levels, which is a few writes to cgroupfs. They are set again later.
 const LEVELS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Makes the pod's cgroup and sets its values (SYNC-07, CG-11).
+/// Creates the pod's cgroup and sets its values (SYNC-07, CG-11).
 pub(crate) async fn ensure_pod(node: &Node, pod: &Pod) -> Result<(), CgroupError> {
     let launch = &node.settings.launch;
     if !launch.tree.per_qos() {
@@ -41,7 +41,7 @@ pub(crate) async fn ensure_levels(node: &Node, values: &QosValues) -> Result<(),
     }
 }
 
-/// Removes the pod's cgroup (CG-13). Of a pod that is known only by its UID, every class is tried.
+/// Removes the pod's cgroup (CG-13). If only the UID is known, the cgroup of every QoS class is removed.
 pub(crate) async fn remove_pod(node: &Node, pod: Option<&Pod>, uid: &PodUid) -> Result<(), CgroupError> {
     let tree = &node.settings.launch.tree;
     if !tree.per_qos() {

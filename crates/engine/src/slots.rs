@@ -1,10 +1,10 @@
-//! Slots for what is being started. More starts at once would only make all of them late: the first pods are to be ready
-//! long before the last.
+//! Slots for starting pods. More concurrent starts would make all of them slow, and the first pods should be ready long
+//! before the last.
 //!
-//! A slot is for work of the runtime alone: whoever waits for something else (an image, a hook, a container that takes
-//! its grace to stop) gives it back, so that a slow registry holds up nobody who does not need it. Pods that are already
-//! under way, or have a sandbox and only restart a container, queue apart from new ones: a crashed container does not
-//! wait for a hundred new pods.
+//! A slot is held only while the runtime works. A job that waits for an image, a hook or the grace of a container
+//! releases it, so that a slow registry delays only the pods that need it. Pods that are already starting, or have a
+//! sandbox and only restart a container, have a queue of their own: a crashed container does not wait for a hundred new
+//! pods.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -32,13 +32,13 @@ impl StartSlots {
 /// Where a job waits for its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// With pods that have nothing here yet.
+    /// With pods that have no sandbox yet.
     New,
-    /// With pods that have.
+    /// With pods that have one.
     UnderWay,
 }
 
-/// A job's claim to a slot. Dropping it gives the slot back.
+/// A job's claim to a slot. Dropping it releases the slot.
 #[derive(Debug)]
 pub(crate) struct StartSlot<'a> {
     slots: &'a StartSlots,
@@ -64,13 +64,12 @@ impl StartSlot<'_> {
             }
         };
         self.held = Some(slot.map_err(|_| JobError::later("shutting down"))?);
-        // From here on the pod is under way.
         self.queue = Queue::UnderWay;
         Ok(())
     }
 
-    /// Lets another have it.
-    pub(crate) fn give_back(&mut self) {
+    /// Releases the slot for other jobs.
+    pub(crate) fn release(&mut self) {
         self.held = None;
     }
 }

@@ -1,13 +1,14 @@
-//! Tells the API server how pods are, and removes their objects when nothing is left of them (section 12).
+//! Writes pod statuses to the API server, and deletes the objects of pods that have fully terminated (section 12).
 //!
-//! One task is the sole writer of pod status. Others drop reports into a mailbox that keeps the newest of each pod and
-//! never makes anyone wait. The writer compares with what the API last showed and sends the difference at once: no GET
-//! before, no tick. What it must not do: send what is there already, have two requests for one pod in flight, show a
-//! terminal phase while a container may run (TRAP-01), touch a pod of another UID.
+//! One task is the sole writer of pod status. Other tasks leave reports in a mailbox, which keeps the newest report of each
+//! pod and never blocks them. The writer compares a report with the object last seen in the API and patches the difference
+//! at once: no GET before, no ticker. It must not patch what the API shows already, have two requests for one pod in
+//! flight, write a terminal phase while a container may run (TRAP-01), or touch a pod of another UID.
 //!
-//! There is no rate. While the API server answers, up to `pace::MOST` requests are in flight; when it says that it is
-//! busy or cannot be reached, all wait, and it is asked by one at first.
+//! There is no rate limit. While the API server answers, up to `pace::MOST` requests are in flight. When it is overloaded
+//! or cannot be reached, all writes pause, and a single request is tried first.
 
+mod entry;
 mod mail;
 mod pace;
 mod task;

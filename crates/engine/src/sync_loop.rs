@@ -148,7 +148,7 @@ impl SyncLoop {
         let ips = Arc::clone(&now.borrow().ips);
         let this = Self {
             desired: DesiredPods::sources(sources),
-            workers: PodWorkers::new(Arc::clone(&node), note, prober.teller),
+            workers: PodWorkers::new(Arc::clone(&node), note, prober.sender),
             rejected: BTreeMap::new(),
             allocations: Allocations::default(),
             mirrors,

@@ -1,4 +1,4 @@
-//! Tasks that belong together: started by name, told to stop together, awaited at the end.
+//! Groups of tasks: started by name, cancelled together, awaited at the end.
 
 mod polls;
 
@@ -11,7 +11,7 @@ use tracing::{Instrument, error, warn};
 
 pub use polls::{PollClock, Polls, TaskPolls, Timed, timed};
 
-/// How long tasks are given to stop.
+/// How long tasks have to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A group of tasks. Dropping it stops them all at their next await.
@@ -27,12 +27,12 @@ impl TaskGroup {
         Self { tasks: JoinSet::new(), cancel: parent.child_token() }
     }
 
-    /// The token that tells the group's tasks to stop.
+    /// The token that cancels the group's tasks.
     pub fn cancel_token(&self) -> CancellationToken {
         self.cancel.clone()
     }
 
-    /// Starts a task. Each of its polls is measured as one of `name`: a kind of task, never an object.
+    /// Starts a task. Its polls are measured under `name`, which is a kind of task and never an object.
     pub fn start<F>(&mut self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -45,13 +45,13 @@ impl TaskGroup {
         self.tasks.spawn(timed(name, task.instrument(span)));
     }
 
-    /// Waits for the next task that ends, and says which and whether it panicked. `None` if there is none.
+    /// Waits for the next task that ends. Returns its name, or the error if it panicked; `None` if no task is left.
     pub async fn next_end(&mut self) -> Option<Result<&'static str, JoinError>> {
         self.tasks.join_next().await
     }
 
-    /// Tells all to stop and waits until they have. One that does not listen is cut off: whatever it was at, the next
-    /// start finds by looking, and a process that will not end is worse.
+    /// Cancels all tasks and waits until they have stopped. A task that does not stop in time is aborted: the next start
+    /// observes the node again, and a process that does not end would be worse.
     pub async fn stop(mut self) {
         self.cancel.cancel();
         let rest = async {
@@ -64,7 +64,7 @@ impl TaskGroup {
             }
         };
         if tokio::time::timeout(PATIENCE, rest).await.is_err() {
-            warn!(left = self.tasks.len(), "Cutting off tasks that did not stop");
+            warn!(left = self.tasks.len(), "Aborting tasks that did not stop in time");
         }
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_does_not_listen_is_cut_off() {
+    async fn a_task_that_ignores_cancellation_is_aborted() {
         let mut group = TaskGroup::new(&CancellationToken::new());
         group.start("deaf", std::future::pending());
         group.start("good", group.cancel_token().cancelled_owned());

@@ -1,7 +1,7 @@
-//! What happened to a pod on this node, step by step: the memory behind `rubelet explain`.
+//! The steps of a pod on this node, for `rubelet explain`.
 //!
-//! Bounded, because a pod that crashes for a month must not grow it: a step that comes again is told once, where it was
-//! last, with how often; past that the oldest go first. So a crash loop is a handful of steps, and how it began stays.
+//! The timeline is bounded, because a pod may crash for a month. A step that repeats is kept once, at its last time, with
+//! a count; beyond that the oldest steps are dropped. A crash loop is therefore a few steps, and its beginning is kept.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,36 +16,36 @@ const KEEP: usize = 32;
 /// How long the text of a step may be, in bytes: runtimes and registries may answer with pages.
 const LONGEST: usize = 1024;
 
-/// One thing that happened.
+/// One step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// When it happened last.
     pub at: Timestamp,
-    /// What, in words for people.
+    /// What happened, as text for people.
     pub what: String,
     /// When it happened first.
     pub first: Timestamp,
-    /// How often.
+    /// How often it happened.
     pub times: u32,
-    /// How long it took, where that is known.
+    /// How long it took, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took: Option<Duration>,
-    /// It went wrong.
+    /// The step failed.
     pub bad: bool,
 }
 
 /// What a pod waits for now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// What for, in words for people.
+    /// What for, as text for people.
     pub what: String,
     /// Since when.
     pub since: Instant,
-    /// Until when, where that is known.
+    /// Until when, if known.
     pub until: Option<Instant>,
 }
 
-/// The steps of one pod, by when each happened last.
+/// The steps of one pod, ordered by their last time.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     entries: VecDeque<Entry>,
@@ -74,13 +74,13 @@ impl Timeline {
         self.entries.iter()
     }
 
-    /// How many older steps were let go.
+    /// How many older steps were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 }
 
-/// `text`, cut if it is too long to be kept.
+/// `text`, cut to the longest text that is kept.
 pub fn brief(text: &str) -> String {
     if text.len() <= LONGEST { text.to_owned() } else { format!("{}…", cut(text, LONGEST)) }
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trouble_of_several_steps_does_not_push_out_how_it_began() {
+    fn a_failure_that_repeats_several_steps_keeps_the_first_steps() {
         let mut timeline = Timeline::default();
         timeline.add(entry("Accepted"));
         for _ in 0..100 {
@@ -119,8 +119,8 @@ mod tests {
                 timeline.add(entry(step));
             }
         }
-        let told: Vec<_> = timeline.entries().map(|e| (e.what.as_str(), e.times)).collect();
-        assert_eq!(told, [("Accepted", 1), ("Pulling", 100), ("Failed", 100), ("BackOff", 100)]);
+        let steps: Vec<_> = timeline.entries().map(|e| (e.what.as_str(), e.times)).collect();
+        assert_eq!(steps, [("Accepted", 1), ("Pulling", 100), ("Failed", 100), ("BackOff", 100)]);
         assert_eq!(timeline.dropped(), 0);
     }
 

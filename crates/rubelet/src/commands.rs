@@ -1,8 +1,8 @@
-//! What the command line asks for: to be the node's agent, or what a person asks of it (`rubelet pods`, `rubelet explain`,
+//! Runs the command line: the node's agent, or one of the commands for users (`rubelet pods`, `rubelet explain`,
 //! `rubelet check`).
 //!
-//! Each command of a person gathers, then renders a text by a pure function; only this file writes to the terminal. Leaves with 0 if
-//! all is well, with 1 if it is not or cannot be told, with 2 if the command line makes no sense.
+//! Each of these commands gathers data, then renders it by a pure function; only this file writes to the terminal. The exit
+//! code is 0 for success, 1 for a problem or a failure, and 2 for an invalid command line.
 
 mod check;
 mod explain;
@@ -23,20 +23,20 @@ use crate::flags::{Command, RunOptions, parse};
 use crate::{config_load, logging, run};
 use style::Style;
 
-/// How long a thread for blocking calls waits for the next one. A new one costs some 30 µs.
+/// How long an idle thread for blocking calls is kept. A new thread costs about 30 µs.
 const BLOCKING_IDLE: Duration = Duration::from_secs(1);
 
-/// What a command has to say.
+/// The output of a command.
 #[derive(Debug, Default)]
 struct Report {
     /// Its result.
     text: String,
-    /// What the reader should know beside it.
+    /// Remarks on it, for stderr.
     notes: Vec<String>,
     failed: bool,
 }
 
-/// Does what the command line asks for.
+/// Runs the command line.
 pub fn main() -> ExitCode {
     let style = Style::detect();
     let report = match parse(std::env::args_os().skip(1)) {
@@ -55,17 +55,17 @@ pub fn main() -> ExitCode {
         }
         Ok(Command::Check { output, options }) => wait_for(check::run(&options, output, style)),
     };
-    tell(report)
+    print(report)
 }
 
-/// Is the node's agent until told to stop.
+/// Runs the node's agent until it is asked to stop.
 fn run_node(options: &RunOptions) -> Result<ExitCode, String> {
     let _heap = Heap::frugal();
     let loaded = config_load::load(options, check::cgroup_version()).map_err(|err| Chain(&err).to_string())?;
     let log = logging::init(&loaded.config.logging).map_err(|err| Chain(&err).to_string())?;
     tracing::warn!("{}", not_yet());
     for line in &loaded.tolerated {
-        tracing::warn!("{line}; it is passed over, as upstream does; `rubelet check` fails for it");
+        tracing::warn!("{line}; it is ignored, as upstream does; `rubelet check` fails for it");
     }
     for path in &loaded.skipped {
         tracing::info!(path = %path.display(), "Not a drop-in: its name does not end in .conf");
@@ -74,18 +74,18 @@ fn run_node(options: &RunOptions) -> Result<ExitCode, String> {
         tracing::warn!("{warning}");
     }
     let result = wait_for(async { run::run(loaded, &log).await.map_err(|err| format!("{err:#}")) });
-    // From here on stderr belongs to the log, whose reader may be stuck: the last words take the same way.
+    // From here on only the log writes to stderr, because its reader may be stuck: the last error goes through it too.
     log.finish(result.as_ref().err().map(|problem| format!("rubelet: {problem}")).as_deref());
     Ok(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What this node lacks, in one line.
+/// The capabilities that this node lacks, in one line.
 fn not_yet() -> String {
     let names: Vec<&str> = missing_by_default().map(|missing| missing.what).collect();
     format!("Not built yet, and done by upstream's kubelet by default: {}. See `rubelet check`", names.join("; "))
 }
 
-/// One thread is enough: a node waits far more than it works.
+/// One thread suffices: a node mostly waits.
 fn wait_for<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -96,10 +96,10 @@ fn wait_for<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, St
     runtime.map_err(|err| format!("cannot start: {err}"))?.block_on(command)
 }
 
-fn tell(report: Result<Report, String>) -> ExitCode {
+fn print(report: Result<Report, String>) -> ExitCode {
     match report {
         Ok(report) => {
-            // A reader that has gone (`rubelet pods | head -1`) has read enough.
+            // A closed pipe (`rubelet pods | head -1`) is not an error.
             let _gone = io::stdout().lock().write_all(report.text.as_bytes());
             complain(&report.notes);
             if report.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }

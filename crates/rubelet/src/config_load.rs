@@ -1,11 +1,11 @@
-//! From flags and files to one checked configuration.
+//! Loads flags and files into one validated configuration.
 //!
 //! Precedence (CFG-01): built-in defaults, then `--config`, then the drop-ins of `--config-dir` in lexical order, then
 //! flags.
 //!
-//! A field that does not exist, and a key that is there twice, do not take a node down: the file may be of another release.
-//! Each is reported with its place and the nearest name, because a misspelled field is a setting that does not hold.
-//! `rubelet check` fails for them. A value of the wrong type is an error.
+//! Unknown fields and duplicate keys do not stop a node, because the file may be of another release. Each is reported with
+//! its place and the nearest name, because a misspelled field is a setting without effect. `rubelet check` fails for them.
+//! A value of the wrong type is an error.
 // upstream: pkg/kubelet/kubeletconfig/util/codec/codec.go DecodeKubeletConfiguration (v1.36), strict and then lenient.
 
 mod decode;
@@ -30,10 +30,10 @@ use crate::flags::{FlagError, KubeletFlags, RunOptions};
 pub use decode::Problem;
 use decode::Tolerated;
 
-/// Largest file. What kubeadm writes has 2 KiB; an API server keeps no object that is larger than this.
+/// Largest file. kubeadm writes 2 KiB; the API server stores no object larger than this.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// All that a run is told, checked.
+/// The validated settings of a run.
 #[derive(Debug)]
 pub struct Loaded {
     /// The settings that exist only as flags.
@@ -42,13 +42,13 @@ pub struct Loaded {
     pub config: KubeletConfiguration,
     /// Which features are on.
     pub gates: FeatureGates,
-    /// What was set by hand.
+    /// The fields that were set explicitly.
     pub given: Given,
-    /// Things to tell the user once logging works.
+    /// Warnings to log once logging is set up.
     pub warnings: Vec<String>,
-    /// What was passed over in the files: fields that do not exist and keys that are there twice, each with its place.
+    /// What was ignored in the files: unknown fields and duplicate keys, each with its place.
     pub tolerated: Vec<String>,
-    /// Files in `--config-dir` that are no drop-ins.
+    /// Files in `--config-dir` that are not drop-ins.
     pub skipped: Vec<PathBuf>,
     /// The version to report.
     pub reported_version: String,
@@ -63,7 +63,7 @@ impl Loaded {
     }
 }
 
-/// Why there is no configuration.
+/// Why the configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A file or directory cannot be read.
@@ -87,7 +87,7 @@ pub enum LoadError {
         /// Which.
         path: PathBuf,
     },
-    /// A file says what it should not.
+    /// A file has invalid content.
     #[error("{}", Places(.path, .problems))]
     Problems {
         /// Which.
@@ -124,7 +124,7 @@ impl<T: fmt::Display> fmt::Display for Lines<'_, T> {
     }
 }
 
-/// What is known of the files, beside what they set.
+/// Findings about the files, besides their values.
 #[derive(Default)]
 struct Sources {
     given: Given,
@@ -132,7 +132,7 @@ struct Sources {
     skipped: Vec<PathBuf>,
 }
 
-/// Reads all files that the flags name, and checks the result for a host of this kind.
+/// Reads all files that the flags name, and validates the result for this kind of host.
 ///
 /// # Errors
 /// See [`LoadError`]; each names the file, place, field and what would be valid.
@@ -169,7 +169,7 @@ fn warnings(options: &RunOptions, config: &KubeletConfiguration, given: &Given) 
     lines.extend(gate_warnings(&config.feature_gates));
     let ignored = node_ips(&options.flags.node_ip).map(|ips| ips.ignored).unwrap_or_default();
     if !ignored.is_empty() {
-        lines.push(format!("--node-ip: {} is no IP address and is passed over", ignored.join(", ")));
+        lines.push(format!("--node-ip: {} is not an IP address and is ignored", ignored.join(", ")));
     }
     let (own, reserved) = (&config.kubelet_cgroups, &config.kube_reserved_cgroup);
     if !own.is_empty() && !reserved.is_empty() && !own.starts_with(reserved.as_str()) {
@@ -192,7 +192,7 @@ fn read_config(path: &Path, sources: &mut Sources) -> Result<KubeletConfiguratio
     let mut config: KubeletConfiguration = decoded.map_err(|problem| at(path, vec![problem]))?;
     sources.tolerated = tolerated.lines(path);
     config.set_defaults(given);
-    // Paths in the file are relative to the file, so that it means the same wherever rubelet is started.
+    // Paths in the file are relative to the file, independent of the working directory.
     let directory =
         std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_owned)).unwrap_or_default();
     for field in config.paths_mut() {
@@ -204,7 +204,7 @@ fn read_config(path: &Path, sources: &mut Sources) -> Result<KubeletConfiguratio
     Ok(config)
 }
 
-/// A file's content with the place of everything in it, known to be a `KubeletConfiguration`.
+/// Parses a file with the place of each value, and checks that it is a `KubeletConfiguration`.
 fn read_tree(path: &Path) -> Result<(tree::Node, Tolerated), LoadError> {
     let unreadable = |source| LoadError::Read { path: path.to_owned(), source };
     let mut text = String::new();
@@ -229,7 +229,7 @@ fn at(path: &Path, problems: Vec<Problem>) -> LoadError {
     LoadError::Problems { path: path.to_owned(), problems }
 }
 
-/// The path without `.` and `..`, by its words alone.
+/// The path without `.` and `..`, resolved lexically.
 // upstream: filepath.Join as used by configfiles.go resolveRelativePaths (v1.36).
 fn clean(path: &Path) -> String {
     use std::path::Component;

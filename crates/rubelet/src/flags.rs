@@ -1,7 +1,7 @@
 //! The command line: every flag of kubelet v1.36 with pflag's rules, and rubelet's own commands.
 //!
 //! An own small parser, not a library's: a drop-in must read a command line exactly as upstream does (`_` for `-`,
-//! `--flag=value` and `--flag value`, switches that never take the next word, lists that forget their default on first
+//! `--flag=value` and `--flag value`, switches that never take the next argument, lists that forget their default on first
 //! use), and must be able to read it twice, because flags are applied again over the configuration file (CFG-01).
 
 mod flag;
@@ -66,10 +66,10 @@ pub fn control_socket(root_dir: &Path) -> PathBuf {
     root_dir.join("rubelet.sock")
 }
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Debug)]
 pub enum Command {
-    /// Be the node's agent.
+    /// Run the node's agent.
     Run(Box<RunOptions>),
     /// List the pods of this node.
     Pods {
@@ -78,7 +78,7 @@ pub enum Command {
         /// Socket of the running rubelet.
         socket: PathBuf,
     },
-    /// Tell what happened to a pod and what it waits for.
+    /// Show what happened to a pod and what it waits for.
     Explain {
         /// Name, `namespace/name` or UID.
         pod: String,
@@ -91,19 +91,19 @@ pub enum Command {
     Check {
         /// How to show the findings.
         output: Output,
-        /// The run that is meant.
+        /// The options of the run to check.
         options: Box<RunOptions>,
     },
-    /// Print a text (help, version) and leave with success.
+    /// Print a text (help, version) and exit with success.
     Print(String),
 }
 
-/// What a command line says about a run, before any file is read.
+/// The options of a run, before any file is read.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The settings that exist only as flags.
     pub flags: KubeletFlags,
-    /// Things to tell the user: deprecated flags.
+    /// Warnings for the user: deprecated flags.
     pub warnings: Vec<String>,
     /// The version to report; [`REPORTED_VERSION`] unless `--version=vX.Y.Z-…` was given.
     pub reported_version: String,
@@ -126,10 +126,10 @@ impl std::fmt::Debug for Assigned {
 }
 
 impl RunOptions {
-    /// Applies the flags over a configuration: what the command line says, wins. Feature gates are merged (CFG-02).
+    /// Applies the flags over a configuration: flags take precedence. Feature gates are merged (CFG-02).
     ///
     /// # Errors
-    /// None in practice: the same words were read before.
+    /// None in practice: the same arguments were parsed before.
     #[doc(alias = "kubeletConfigFlagPrecedence")]
     pub(crate) fn apply_over(&self, config: KubeletConfiguration) -> Result<KubeletConfiguration, FlagError> {
         let gates = config.feature_gates.clone();
@@ -157,7 +157,7 @@ impl RunOptions {
         given
     }
 
-    /// The flags in use that have no field and no effect yet, as `--flag`. Those from cAdvisor say so themselves.
+    /// The flags in use that have no field and no effect yet, as `--flag`. Flags from cAdvisor have a warning of their own.
     pub(crate) fn unacted(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for Assigned { flag, .. } in &self.assigned {

@@ -11,9 +11,9 @@
 //!
 //! `--vmodule=pattern=N` sets the scale for modules whose last name, or whose source file, matches the pattern.
 //! JSON lines carry upstream's keys: `ts` in milliseconds since the epoch, `v` for info and finer, `msg`, then the
-//! fields of the enclosing spans and of the event; `level` and `caller` tell the rest.
+//! fields of the enclosing spans and of the event; `level` and `caller` complete them.
 //!
-//! Logging never holds up the agent and never bloats it: lines are cut (`bounded`), warnings are paced (`pace`), and a thread
+//! Logging never blocks the agent, and its memory is bounded: lines are cut (`bounded`), warnings are paced (`pace`), and a thread
 //! of its own writes them from a bounded queue (`queue`).
 
 mod bounded;
@@ -47,14 +47,14 @@ use pace::{PER_SECOND, Pace, Verdict};
 
 pub(crate) use queue::{DropCause, Queue};
 
-/// How long the end of the process waits for its last lines to be read.
+/// How long the process waits at its end for the last lines to be read.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// How long a thread that panics waits for its message to be read: it may be the last thing that the process does.
 const PANIC_LINES: Duration = Duration::from_millis(200);
-/// The writer's thread formats a line now and then, and else only writes.
+/// Stack of the writer's thread, which writes, and formats a line now and then.
 const WRITER_STACK: usize = 256 * 1024;
 
-/// Why there is no log.
+/// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogSetupError {
     /// Logging was set up before.
@@ -97,7 +97,7 @@ pub fn init(logging: &Logging) -> Result<Log, LogSetupError> {
     start_writer(&queue, logging.format).map_err(LogSetupError::Thread)?;
     let of_panics = Arc::clone(&queue);
     std::panic::set_hook(Box::new(move |info| {
-        // Not by an event: a panic inside of one would be lost.
+        // Not as an event: a panic inside an event would be lost.
         of_panics.push(panic_message(info).as_bytes());
         of_panics.flush_unless_stuck(PANIC_LINES);
     }));
@@ -106,10 +106,10 @@ pub fn init(logging: &Logging) -> Result<Log, LogSetupError> {
 
 fn start_writer(queue: &Arc<Queue>, format: LogFormat) -> io::Result<()> {
     let queue = Arc::clone(queue);
-    // A descriptor of its own: who holds the lock of `io::stderr` while a write blocks holds up every other user of it.
+    // A descriptor of its own: a blocked write through `io::stderr` would hold its lock and block every other user.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let writer = std::thread::Builder::new().name("log-writer".to_owned()).stack_size(WRITER_STACK);
-    // It ends with the process: `Log::finish` waits for the lines, nobody for the thread.
+    // The thread ends with the process: `Log::finish` waits for the lines, not for the thread.
     let _detached = writer.spawn(move || queue.write_to(stderr, |text| notice(format, text).into_bytes()))?;
     Ok(())
 }
@@ -132,7 +132,7 @@ fn notice(format: LogFormat, text: &str) -> String {
     }
 }
 
-/// As the standard library prints it, cut.
+/// The panic message as the standard library prints it, cut.
 fn panic_message(info: &PanicHookInfo<'_>) -> String {
     use std::fmt::Write as _;
     let thread = std::thread::current();

@@ -1,4 +1,4 @@
-//! `/metrics` of what other adapters count: they know nothing of each other.
+//! The metrics of adapters, for `/metrics`: adapters must not import each other, so the binary joins them.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -97,8 +97,8 @@ mod tests {
     fn cri_04_bounds_are_upstreams() {
         for (text, micros) in BOUNDS.into_iter().zip(BUCKETS_MICROS) {
             let seconds: f64 = text.parse().expect("a number");
-            let told = std::time::Duration::from_micros(micros).as_secs_f64();
-            assert!((seconds - told).abs() <= 0.000_001, "{text} {told}");
+            let exact = std::time::Duration::from_micros(micros).as_secs_f64();
+            assert!((seconds - exact).abs() <= 0.000_001, "{text} {exact}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The end of a process whose log has a thread of its own: what it says last must arrive, and must not wait for a reader that
+//! The end of a process whose log has its own thread: its last lines must be written, and must not wait for a reader that
 //! does not read.
 
 use std::io::Write as _;
@@ -41,7 +41,7 @@ fn process() -> Command {
 }
 
 fn end() -> ! {
-    let log = rubelet::logging::init(&Logging::default()).expect("nobody else logs here");
+    let log = rubelet::logging::init(&Logging::default()).expect("logging is set up once");
     tracing::info!(target: "rubelet", "first line");
     let worker = std::thread::Builder::new().name("worker".to_owned()).spawn(|| panic!("lost my way"));
     let _panicked = worker.expect("a thread can be started").join();

@@ -22,9 +22,9 @@ fn third_party() -> BTreeSet<String> {
 #[test]
 fn every_dependency_has_its_reason_and_no_other_has() {
     let page = read("docs/dependencies.md");
-    let told: BTreeSet<String> =
+    let documented: BTreeSet<String> =
         page.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned())).collect();
-    assert_eq!(third_party(), told, "docs/dependencies.md and Cargo.toml differ");
+    assert_eq!(third_party(), documented, "docs/dependencies.md and Cargo.toml differ");
     for line in page.lines().filter(|line| line.starts_with("| `")) {
         let empty = line.trim_matches('|').split(" | ").any(|cell| cell.trim().is_empty());
         assert!(!empty && line.matches(" | ").count() >= 2, "what for, and why not its rival? {line}");

@@ -234,9 +234,9 @@ fn every_row_says_what_upstream_does_on_the_page_of_its_answer() {
     let facts = facts();
     let mut wrong = Vec::new();
     for Row { place, id, .. } in rows() {
-        let told: Vec<_> = facts.iter().filter(|(_, fact)| fact.id == id).collect();
-        let [(page, fact)] = told[..] else {
-            wrong.push(format!("{place}: {id} has {} entries under {UPSTREAM:?}", told.len()));
+        let entries: Vec<_> = facts.iter().filter(|(_, fact)| fact.id == id).collect();
+        let [(page, fact)] = entries[..] else {
+            wrong.push(format!("{place}: {id} has {} entries under {UPSTREAM:?}", entries.len()));
             continue;
         };
         if !place.starts_with(&format!("{page}:")) {

@@ -1,4 +1,4 @@
-//! Which crate may use which, and words that have no place in the tree. Reads the tree; needs no network and no build.
+//! Which crate may depend on which, and what sources must not contain. Reads the tree; needs no network and no build.
 
 mod tree;
 
@@ -280,7 +280,7 @@ fn no_file_names_a_machine_or_a_package_registry() {
     }
 }
 
-/// Names that somebody who knows upstream's kubelet will search for.
+/// Names that an engineer who knows upstream's kubelet will search for.
 const KNOWN_BY: [&str; 32] = [
     "syncLoop",
     "syncLoopIteration",

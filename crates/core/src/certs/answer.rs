@@ -1,11 +1,11 @@
-//! What the state of a certificate request means to the one who asked.
+//! The outcome of a certificate signing request.
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 
-/// What has become of a request.
+/// The state of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nobody has approved it yet.
+    /// It is not approved yet.
     Waiting,
     /// It is approved, and will be signed.
     Approved,
@@ -20,7 +20,7 @@ pub enum Answer {
         /// Message of the condition.
         message: String,
     },
-    /// It is not the request that was made, but another of its name.
+    /// It is another request of the same name.
     Replaced,
 }
 

@@ -1,6 +1,6 @@
-//! Fields that take one word out of a few. A wrong word cannot be built, so nothing downstream has to look for one.
+//! Fields that take one of a few values. An invalid value cannot be represented, so later code need not check for it.
 //!
-//! In a file the empty word means "the default", as it does for upstream's text fields.
+//! In a file the empty string means "the default", as it does for upstream's text fields.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,13 +11,13 @@ use serde::{Serialize, Serializer};
 
 use super::nearest::nearest;
 
-/// A word that is none of those a field takes.
+/// A value that the field does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is not one of {}{}", Listed(.valid), Guess(.word, .valid))]
 pub struct WordError {
-    /// What was given.
+    /// The value.
     pub word: String,
-    /// What could have been given.
+    /// The allowed values.
     pub valid: &'static [&'static str],
 }
 
@@ -40,12 +40,12 @@ impl fmt::Display for Guess<'_> {
     }
 }
 
-/// A type made by `choice!`: its words, for help texts and messages.
+/// A type made by `choice!`: its values, for help texts and messages.
 pub trait Choice: Copy + Default + FromStr<Err = WordError> + 'static {
-    /// Every word, in the order of the declaration.
+    /// The spelling of every value, in the order of the declaration.
     const WORDS: &'static [&'static str];
 
-    /// The word of this value, as written in files and flags.
+    /// The spelling of this value in files and flags.
     fn word(self) -> &'static str;
 }
 
@@ -70,7 +70,7 @@ macro_rules! choice {
         pub enum $name { $($(#[$vmeta])* $variant,)+ }
 
         impl $name {
-            /// The word of this value, as written in files and flags.
+            /// The spelling of this value in files and flags.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
@@ -117,21 +117,21 @@ macro_rules! choice {
 }
 
 choice! {
-    /// Who may talk to the node's own API. The default is that of a configuration file (CFG-03).
+    /// The authorizer of the node's own API. The default is that of a configuration file (CFG-03).
     #[doc(alias = "KubeletAuthorizationMode")]
     AuthorizationMode {
         /// Ask the API server whether this request is allowed.
         #[default]
         Webhook = "Webhook",
-        /// Whoever is authenticated may do everything.
+        /// Every authenticated caller may do everything.
         AlwaysAllow = "AlwaysAllow",
     }
 }
 
 choice! {
-    /// Who writes cgroups: the kubelet itself, or systemd on its behalf. The runtime's own answer overrides it (BOOT-05).
+    /// The cgroup driver: the kubelet writes cgroups itself, or systemd does. The runtime's driver overrides it (BOOT-05).
     CgroupDriver {
-        /// Directories under the cgroup mount, made by us.
+        /// Directories under the cgroup mount, created by the kubelet.
         #[default]
         Cgroupfs = "cgroupfs",
         /// Slices and scopes, made by systemd over D-Bus.
@@ -153,10 +153,10 @@ choice! {
 choice! {
     /// Whether guaranteed pods get memory of chosen NUMA nodes.
     MemoryManagerPolicy {
-        /// The kernel places memory where it likes.
+        /// The kernel chooses the NUMA node.
         #[default]
         None = "None",
-        /// Guaranteed pods get memory from as few NUMA nodes as will do.
+        /// Guaranteed pods get memory from as few NUMA nodes as possible.
         Static = "Static",
     }
 }

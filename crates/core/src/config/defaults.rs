@@ -1,5 +1,4 @@
-//! What holds when nothing is said: the defaults of a configuration file (CFG-03, CFG-04), and those of a start by flags
-//! alone, which are older and laxer.
+//! The defaults of a configuration file (CFG-03, CFG-04), and those of a start by flags alone, which are older and laxer.
 //!
 //! upstream: apis/config/v1beta1/defaults.go, cmd/kubelet/app/options/options.go applyLegacyDefaults (v1.36).
 
@@ -171,7 +170,7 @@ impl Default for KubeletConfiguration {
     }
 }
 
-/// Gives a field that holds its zero value the default: to upstream, `port: 0` says "no port given".
+/// Sets a field to its default if it has its zero value: for upstream, `port: 0` means "not set".
 fn zero_means<T: Default + PartialEq>(field: &mut T, default: T) {
     if *field == T::default() {
         *field = default;
@@ -179,7 +178,7 @@ fn zero_means<T: Default + PartialEq>(field: &mut T, default: T) {
 }
 
 impl KubeletConfiguration {
-    /// The defaults of a start without a configuration file: open to everybody, as kubelets once were (CFG-03).
+    /// The defaults of a start without a configuration file: open to every caller, as early kubelets were (CFG-03).
     #[must_use]
     #[doc(alias = "applyLegacyDefaults")]
     pub fn legacy_defaults() -> Self {
@@ -191,11 +190,11 @@ impl KubeletConfiguration {
         config
     }
 
-    /// Completes a configuration just read from a file. `given` says what the file itself named: some defaults follow
-    /// other fields, and only fields that were left out may follow.
+    /// Completes a configuration just read from a file. `given` holds the fields that the file sets: some defaults depend on
+    /// other fields, and only for fields that were left out.
     #[doc(alias = "SetDefaults_KubeletConfiguration")]
     pub fn set_defaults(&mut self, given: &Given) {
-        // Only a field that was left out follows; a zero was replaced by nothing yet, so it counts as left out too.
+        // Only for a field that was left out; a zero counts as left out too.
         if !given.has("nodeStatusReportFrequency") || self.node_status_report_frequency.is_zero() {
             let follows = given.has("nodeStatusUpdateFrequency") && !self.node_status_update_frequency.is_zero();
             self.node_status_report_frequency =

@@ -1,7 +1,7 @@
-//! Feature gates: which there are, which are on, and what is wrong with a wish to change them.
+//! Feature gates: their defaults, which are on, and the validation of changes.
 //!
-//! `FeatureGates` is a value, made once from flags and file and passed on. Nothing is ambient: whoever needs a gate turns
-//! it into a policy at start-up.
+//! `FeatureGates` is a value, built once from flags and file and passed as an argument. Code that depends on a gate gets a
+//! policy that was derived from it at start-up.
 //!
 //! upstream: component-base/featuregate/feature_gate.go (v1.36); behaviours: GATE-01.
 
@@ -12,7 +12,7 @@ use super::nearest::nearest;
 /// How mature a feature is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GateStage {
-    /// Off unless asked for; may vanish.
+    /// Off by default; may be removed.
     Alpha,
     /// Mostly on; may still change.
     Beta,
@@ -35,7 +35,7 @@ impl GateStage {
     }
 }
 
-/// Makes the enum of all gates and its table out of one list.
+/// Defines the enum of all gates and its table from one list.
 macro_rules! gates {
     (@locked) => { false };
     (@locked locked) => { true };
@@ -65,7 +65,7 @@ macro_rules! gates {
                 match self { $(Self::$name => GateStage::$stage,)+ }
             }
 
-            /// Whether the feature is on when nothing is said.
+            /// Whether the feature is on by default.
             #[must_use]
             pub const fn on_by_default(self) -> bool {
                 match self { $(Self::$name => $default,)+ }
@@ -100,7 +100,7 @@ impl Gate {
     }
 }
 
-/// What is wrong with a wish for a gate.
+/// Why a gate cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
     /// There is no such gate.
@@ -111,12 +111,12 @@ pub enum GateError {
         /// The gate it was probably meant to be.
         nearest: Option<&'static str>,
     },
-    /// The gate cannot be moved.
+    /// The gate is locked to its default.
     #[error("cannot set feature gate {} to {value}, feature is locked to {}", .gate.as_str(), .gate.on_by_default())]
     Locked {
         /// The gate.
         gate: Gate,
-        /// The value wished for.
+        /// The requested value.
         value: bool,
     },
     /// The gate is on while one that it needs is off.
@@ -133,16 +133,16 @@ fn names(gates: &[Gate]) -> String {
     gates.iter().map(|gate| gate.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Which features are on. Every gate has an answer.
+/// Which features are on, for every gate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates {
-    /// Only the gates that differ from nothing being said, by name or through `AllAlpha` and `AllBeta`.
+    /// Only the gates that were set, by name or through `AllAlpha` and `AllBeta`.
     set: BTreeMap<Gate, bool>,
     umbrellas: BTreeSet<&'static str>,
 }
 
 impl FeatureGates {
-    /// The gates as wished for in a file and flags, or all that is wrong with the wishes.
+    /// The gates as set in a file and flags, or all errors.
     ///
     /// # Errors
     /// Every unknown name, every locked gate, and, if there are none of those, every unmet dependency.
@@ -167,7 +167,7 @@ impl FeatureGates {
         if errors.is_empty() { Ok(gates) } else { Err(errors) }
     }
 
-    /// The gates as wished for, passing over what cannot be granted. For deciding defaults before the wishes are checked.
+    /// The gates as set, ignoring invalid settings. For defaults that depend on gates before these are validated.
     #[must_use]
     pub fn lenient(wishes: &BTreeMap<String, bool>) -> Self {
         let mut gates = Self::default();
@@ -190,8 +190,8 @@ impl FeatureGates {
         self.set.get(&gate).copied().unwrap_or(gate.on_by_default())
     }
 
-    /// Every gate with its answer, for the metric `kubernetes_feature_enabled`: name, stage, on. The two umbrella keys
-    /// are among them, as upstream has it.
+    /// Every gate for the metric `kubernetes_feature_enabled`: name, stage, on. It includes the two umbrella keys, as
+    /// upstream.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, GateStage, bool)> + '_ {
         let umbrellas = [(ALL_ALPHA, GateStage::Alpha), (ALL_BETA, GateStage::Beta)];
         let umbrellas = umbrellas.into_iter().map(|(name, stage)| (name, stage, self.umbrellas.contains(name)));
@@ -207,7 +207,7 @@ impl FeatureGates {
     }
 }
 
-/// What to tell a user about gates that will go away: one line per gate set by hand that is GA or deprecated.
+/// Warnings about gates that will be removed: one line per gate that is set and is GA or deprecated.
 #[must_use]
 pub fn gate_warnings(wishes: &BTreeMap<String, bool>) -> Vec<String> {
     let line = |(name, value): (&String, &bool)| {
@@ -221,7 +221,7 @@ pub fn gate_warnings(wishes: &BTreeMap<String, bool>) -> Vec<String> {
     wishes.iter().filter_map(line).collect()
 }
 
-/// The gates that a help text offers: those that are still worth setting.
+/// The gates in the help text: those that are alpha or beta.
 #[doc(alias = "KnownFeatures")]
 pub fn known_features() -> impl Iterator<Item = String> {
     let umbrellas = [(ALL_ALPHA, GateStage::Alpha, false), (ALL_BETA, GateStage::Beta, false)];

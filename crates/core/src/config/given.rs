@@ -1,8 +1,8 @@
-//! Which fields somebody set by hand, in a file or by a flag.
+//! Which fields were set explicitly, in a file or by a flag.
 
 use std::collections::BTreeSet;
 
-/// The fields that were set by hand, as dotted paths (`authentication.webhook.enabled`), gates as
+/// The fields that were set explicitly, as dotted paths (`authentication.webhook.enabled`), gates as
 /// `featureGates.<Gate>`. Everything else holds a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given(BTreeSet<String>);
@@ -13,7 +13,7 @@ impl Given {
         self.0.insert(path.into());
     }
 
-    /// Takes over what another source set.
+    /// Adds the fields that another source set.
     pub fn extend(&mut self, other: &Self) {
         self.0.extend(other.0.iter().cloned());
     }

@@ -1,12 +1,11 @@
 //! The configuration itself: every field of `KubeletConfiguration` v1beta1 under its upstream spelling.
 //!
-//! One flat struct, although the house prefers small ones: the shape is a public file format, and readers look for a
-//! field by the name they know from the file. A value of this type is always complete: what a file leaves out already
-//! holds its default (`defaults.rs`), so nobody downstream asks "and if it is not set?". `Option` marks the few fields
-//! whose absence means something of its own.
+//! One large flat struct, because its shape is a public file format and readers search for a field by its name in the file.
+//! A value of this type is always complete: a field that the file leaves out has its default (`defaults.rs`), so later code
+//! need not handle missing fields. `Option` marks the few fields whose absence has a meaning.
 //!
-//! Written out (CFG-05), text, numbers and lists that are empty are left out, and durations, nested objects and what
-//! upstream keeps behind a pointer are always there: the same keys that upstream's `/configz` shows.
+//! Serialized (CFG-05), empty text, numbers and lists are left out, while durations, nested objects and fields that
+//! upstream keeps behind a pointer are always present: the same keys as in upstream's `/configz`.
 //!
 //! upstream: kubelet/config/v1beta1/types.go (v1.36); behaviours: section 1.3.
 
@@ -83,9 +82,9 @@ pub struct KubeletConfiguration {
     /// Whether the serving certificate is requested from the cluster instead of self-signed.
     #[serde(rename = "serverTLSBootstrap", skip_serializing_if = "is_false")]
     pub server_tls_bootstrap: bool,
-    /// Who callers of the node's own API are.
+    /// Authentication for the node's own API.
     pub authentication: Authentication,
-    /// What callers of the node's own API may do.
+    /// Authorization for the node's own API.
     pub authorization: Authorization,
     /// Image pulls per second; 0 for no limit.
     #[serde(rename = "registryPullQPS")]
@@ -158,7 +157,7 @@ pub struct KubeletConfiguration {
     /// Whether pods get cgroups of their own, sorted by QoS class.
     #[serde(rename = "cgroupsPerQOS")]
     pub cgroups_per_qos: bool,
-    /// Who writes cgroups, unless the runtime says.
+    /// The cgroup driver, unless the runtime reports one.
     pub cgroup_driver: CgroupDriver,
     /// Whether pods get exclusive cpus.
     pub cpu_manager_policy: CpuManagerPolicy,
@@ -258,7 +257,7 @@ pub struct KubeletConfiguration {
     pub iptables_masquerade_bit: i32,
     /// Accepted for old files; not used.
     pub iptables_drop_bit: i32,
-    /// Gates set by hand; see [`super::FeatureGates`].
+    /// Gates that were set; see [`super::FeatureGates`].
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub feature_gates: BTreeMap<String, bool>,
     /// Refuse to start on a node with swap.
@@ -315,7 +314,7 @@ pub struct KubeletConfiguration {
     pub enable_system_log_handler: bool,
     /// Whether /logs/ answers queries.
     pub enable_system_log_query: bool,
-    /// How long a node shutdown is held up for pods to end.
+    /// How long a node shutdown is delayed for pods to terminate.
     pub shutdown_grace_period: GoDuration,
     /// The part of it that is kept for critical pods.
     pub shutdown_grace_period_critical_pods: GoDuration,

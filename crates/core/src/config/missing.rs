@@ -1,19 +1,18 @@
-//! What upstream's kubelet does and rubelet does not do yet: one table, from which the start of the agent and `rubelet
-//! check` name it.
+//! Capabilities of upstream's kubelet that rubelet lacks: one table for the log at start-up and for `rubelet check`.
 //!
-//! The table and [`ACTED_FIELDS`](super::ACTED_FIELDS) exclude each other: a field of a capability that is built moves
-//! from here to there, and a test refuses one that is in both or in neither.
+//! A field is either in this table or in [`ACTED_FIELDS`](super::ACTED_FIELDS): it moves there when its capability is
+//! implemented, and a test fails for a field that is in both or in neither.
 
-/// One capability that is not there.
+/// One missing capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What it is, as a person would look for it.
+    /// Its name, as a user would search for it.
     pub what: &'static str,
     /// What happens on a node without it.
     pub instead: &'static str,
-    /// When upstream has it.
+    /// When upstream does it.
     pub when: When,
-    /// The fields that ask for it or set it.
+    /// The fields that enable or configure it.
     pub fields: &'static [&'static str],
 }
 
@@ -34,7 +33,7 @@ const fn asked(what: &'static str, instead: &'static str, fields: &'static [&'st
     Missing { what, instead, when: When::Asked, fields }
 }
 
-/// Every capability that is missing. Each entry goes with the change that builds it.
+/// Every missing capability. The change that implements one removes its entry.
 pub const MISSING: &[Missing] = &[
     by_default(
         "eviction",
@@ -52,7 +51,7 @@ pub const MISSING: &[Missing] = &[
     ),
     by_default(
         "image garbage collection",
-        "images stay on the disk until somebody removes them",
+        "images stay on the disk until they are removed by hand",
         &["imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "imageMinimumGCAge", "imageMaximumGCAge"],
     ),
     by_default(
@@ -69,7 +68,7 @@ pub const MISSING: &[Missing] = &[
     by_default("user namespaces for pods", "a pod with hostUsers: false does not start", &["userNamespaces"]),
     by_default(
         "stats (/stats/summary, /metrics/cadvisor, /metrics/resource)",
-        "kubectl top and autoscalers see nothing of this node",
+        "kubectl top and autoscalers have no data of this node",
         &[],
     ),
     by_default("the pod-resources socket", "monitoring of devices finds no socket", &[]),
@@ -78,7 +77,7 @@ pub const MISSING: &[Missing] = &[
         "every pod may use every image that is on the node",
         &["imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"],
     ),
-    by_default("checkpoints of containers", "/checkpoint answers that it is not there", &[]),
+    by_default("checkpoints of containers", "/checkpoint is not served", &[]),
     by_default(
         "iptables chains (KUBE-IPTABLES-HINT, KUBE-KUBELET-CANARY)",
         "programs that look for these chains do not find them",
@@ -86,7 +85,7 @@ pub const MISSING: &[Missing] = &[
     ),
     by_default(
         "the logs of the machine and profiles over HTTPS (/logs/, /debug/pprof)",
-        "these paths answer that they are not there",
+        "these paths are not served",
         &[
             "enableSystemLogHandler",
             "enableSystemLogQuery",
@@ -95,16 +94,16 @@ pub const MISSING: &[Missing] = &[
             "enableDebugFlagsHandler",
         ],
     ),
-    by_default("events about memory that ran out on the node (SystemOOM)", "nobody reports it", &[]),
+    by_default("events about memory that ran out on the node (SystemOOM)", "no such event is emitted", &[]),
     asked("the systemd cgroup driver", "the agent refuses to start with it", &[]),
     asked(
         "node shutdown",
-        "pods are not ended in order when the machine goes down",
+        "pods are not terminated gracefully when the machine shuts down",
         &["shutdownGracePeriod", "shutdownGracePeriodCriticalPods", "shutdownGracePeriodByPodPriority"],
     ),
     asked(
         "CPU, memory and topology managers",
-        "no container has CPUs or memory of its own",
+        "no container has exclusive CPUs or memory",
         &[
             "cpuManagerPolicy",
             "cpuManagerPolicyOptions",
@@ -136,7 +135,7 @@ pub const MISSING: &[Missing] = &[
 /// Fields that change nothing in upstream's kubelet either, or nothing on a node with a CRI runtime and an API server.
 pub const WITHOUT_EFFECT_UPSTREAM: &[&str] = &["hairpinMode", "podCIDR", "contentType"];
 
-/// What upstream does by default and this node does not, by name.
+/// The names of missing capabilities that upstream has by default.
 pub fn missing_by_default() -> impl Iterator<Item = &'static Missing> {
     MISSING.iter().filter(|missing| missing.when == When::ByDefault)
 }

@@ -1,5 +1,5 @@
-//! Names that the node goes by: its own (BOOT-03) and its labels (CFG-06), with the rules that the API server will
-//! apply to them, so that a wrong one is found at start-up and not as a rejected registration.
+//! The node's name (BOOT-03) and labels (CFG-06), validated by the API server's rules, so that an invalid one is reported
+//! at start-up and not as a rejected registration.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub const NODE_LABEL_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kub
 pub enum NodeLabelError {
     /// A reserved label.
     #[error(
-        "node label {0:?} is in a reserved domain; a node may set {allowed} and whatever is in {namespaces}",
+        "node label {0:?} is in a reserved domain; a node may set {allowed} and labels in {namespaces}",
         allowed = NODE_LABELS.join(", "),
         namespaces = NODE_LABEL_NAMESPACES.join(" or ")
     )]

@@ -1,9 +1,9 @@
-//! "Did you mean …?": the nearest valid name to one that was mistyped.
+//! "Did you mean …?": the valid name nearest to a mistyped one.
 
 /// Fewest single-character edits (insert, delete, replace, swap two neighbours) that turn `a` into `b`.
 ///
-/// Case is ignored and so are `-` and `_`: `hairpinmode` and `hairpin_mode` are no distance from `hairpin-mode`, which
-/// is how people mistype flags and fields.
+/// Case, `-` and `_` are ignored: `hairpinmode` and `hairpin_mode` have distance 0 to `hairpin-mode`, because users often
+/// mistype flags and fields this way.
 #[must_use]
 pub fn distance(a: &str, b: &str) -> usize {
     let letters =

@@ -1,13 +1,13 @@
-//! `--node-ip` (FLAG-01): one address, or one of each family. `0.0.0.0` and `::` alone say only which family to prefer.
+//! `--node-ip` (FLAG-01): one address, or one of each family. `0.0.0.0` and `::` alone only choose the preferred family.
 
 use std::net::IpAddr;
 
-/// The addresses that a user gave the node, and the words among them that are no addresses.
+/// The addresses in `--node-ip`, and the parts that are not addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeIps {
     /// At most two, then of different families.
     pub addresses: Vec<IpAddr>,
-    /// Passed over, as upstream does; to be warned about.
+    /// Ignored with a warning, as upstream does.
     pub ignored: Vec<String>,
 }
 

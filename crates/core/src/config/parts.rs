@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::choices::{AuthorizationMode, Choice, SwapBehavior};
 use super::duration::GoDuration;
 
-/// Who callers of the node's own API are. Each way is tried; none matching means anonymous, if that is allowed.
+/// Authentication for the node's own API. Each method is tried; without a match the caller is anonymous, if allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[doc(alias = "KubeletAuthentication")]
@@ -17,7 +17,7 @@ pub struct Authentication {
     pub x509: X509Authentication,
     /// By bearer token, asked of the API server.
     pub webhook: WebhookAuthentication,
-    /// Without any proof.
+    /// Anonymous requests.
     pub anonymous: AnonymousAuthentication,
 }
 
@@ -25,7 +25,7 @@ pub struct Authentication {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct X509Authentication {
-    /// Authorities whose client certificates are believed; empty for none.
+    /// File of the trusted client CAs; empty for none.
     #[serde(rename = "clientCAFile", skip_serializing_if = "String::is_empty")]
     pub client_ca_file: String,
 }
@@ -47,20 +47,20 @@ impl Default for WebhookAuthentication {
     }
 }
 
-/// Requests without any proof of who sends them.
+/// Anonymous requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AnonymousAuthentication {
-    /// Whether they are let in as `system:anonymous`.
+    /// Whether they are allowed, as `system:anonymous`.
     pub enabled: bool,
 }
 
-/// What callers of the node's own API may do.
+/// Authorization for the node's own API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[doc(alias = "KubeletAuthorization")]
 pub struct Authorization {
-    /// Who decides.
+    /// The authorizer.
     pub mode: AuthorizationMode,
     /// How long decisions of the API server are remembered.
     pub webhook: WebhookAuthorization,
@@ -89,7 +89,7 @@ impl Default for WebhookAuthorization {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[doc(alias = "MemorySwapConfiguration")]
 pub struct MemorySwap {
-    /// None means `NoSwap`, but is told apart: `/configz` shows what was written.
+    /// None means `NoSwap`, but stays distinct: `/configz` shows the file's value.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "empty_is_none")]
     pub swap_behavior: Option<SwapBehavior>,
 }
@@ -179,7 +179,7 @@ pub struct UserNamespaces {
     pub ids_per_pod: Option<i64>,
 }
 
-/// In a file, an empty word is the same as no word.
+/// In a file, an empty string is the same as none.
 pub(super) fn empty_is_none<'de, C: Choice, D: Deserializer<'de>>(deserializer: D) -> Result<Option<C>, D::Error> {
     let word = String::deserialize(deserializer)?;
     if word.is_empty() { Ok(None) } else { word.parse().map(Some).map_err(serde::de::Error::custom) }

@@ -1,11 +1,11 @@
-//! Just enough of Kubernetes quantities to check a configuration: is this text one, and is it above, at or below zero?
-//! What a quantity is worth is decided where it is used.
+//! Validates Kubernetes quantities in a configuration: whether a text is a quantity, and its sign. The amount is computed
+//! where it is used.
 //!
 //! upstream: apimachinery/pkg/api/resource ParseQuantity (v1.36).
 
 use std::cmp::Ordering;
 
-/// What a quantity is compared with zero, or none if the text is no quantity.
+/// The quantity compared with zero; `None` if the text is not a quantity.
 pub(super) fn sign(text: &str) -> Option<Ordering> {
     let (negative, rest) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),

@@ -1,8 +1,8 @@
-//! What is accepted but does nothing yet. A drop-in takes every field and gate; honesty demands that one without effect
-//! is named once at start-up instead of being passed over in silence.
+//! Fields and gates that are accepted and have no effect yet. A drop-in replacement accepts every field and gate; those
+//! without effect are logged once at start-up.
 //!
-//! The two tables list what rubelet does act on today. When a part starts to honour a field, its line is added in the
-//! same change, and taken from the table of `missing.rs`. `logging.flushFrequency` is honoured because no line is ever held back.
+//! The two tables list what rubelet acts on. A change that implements a field adds it here and removes it from the table
+//! of `missing.rs`. `logging.flushFrequency` is honoured because log lines are never buffered.
 
 use serde_json::Value;
 
@@ -114,11 +114,10 @@ pub const ACTED_GATES: &[Gate] = &[
     Gate::UserNamespacesHostNetworkSupport,
 ];
 
-/// The fields and gates that were set by hand and have no effect yet: fields by their dotted path, gates as
+/// The fields and gates that were set and have no effect yet: fields by their dotted path, gates as
 /// `featureGates.<Gate>`.
 ///
-/// A field set to nothing (false, zero, empty) where nothing is the default is left out: tools that write files, kubeadm
-/// above all, spell out many of those.
+/// A field that is set to its zero default (false, zero, empty) is left out: kubeadm and other tools write many of those.
 #[must_use]
 pub fn unacted(config: &KubeletConfiguration, given: &Given) -> Vec<String> {
     let now = serde_json::to_value(config).unwrap_or_default();

@@ -1,8 +1,7 @@
-//! All that can be wrong with a configuration, found in one go: each finding names the field, its value and what would
-//! be valid, so that one look at the message mends the file.
+//! Validates a configuration and returns all findings at once: each names the field, its value and what would be valid.
 //!
-//! Upstream makes some of these checks when a part starts (eviction thresholds, reservations, TLS names); they are made
-//! here instead, because a node that will not start should say so at once and say everything.
+//! Upstream makes some of these checks when a subsystem starts (eviction thresholds, reservations, TLS names). They are
+//! made here instead, so that a node that cannot start reports every reason at once.
 //!
 //! upstream: apis/config/validation/validation.go ValidateKubeletConfiguration (v1.36); behaviours: CFG-07, BOOT-08.
 
@@ -24,19 +23,19 @@ pub use crate::qos::CgroupVersion;
 
 pub use pairs::{ParsePairError, parse_reserved_memory, parse_taints};
 
-/// One thing that is wrong with a configuration.
+/// One error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}{}: {rule}", .value.as_ref().map(|value| format!(" {value}")).unwrap_or_default())]
 pub struct Invalid {
     /// The field, as a dotted path in the file's spelling, with its flag if it has one.
     pub field: String,
-    /// What it holds, if it holds anything.
+    /// Its value, if it has one.
     pub value: Option<String>,
     /// What would be valid.
     pub rule: String,
 }
 
-/// Everything that is wrong with a configuration on a host of this kind; empty if it can be used.
+/// All errors of a configuration on this kind of host; empty if it is valid.
 #[must_use]
 #[doc(alias = "ValidateKubeletConfiguration")]
 pub fn validate(config: &KubeletConfiguration, host: CgroupVersion) -> Vec<Invalid> {
@@ -68,7 +67,7 @@ impl Findings {
         self.0.push(Invalid { field: field.to_owned(), value: Some(value.to_string()), rule: rule.to_string() });
     }
 
-    /// A field that breaks a rule whatever it holds.
+    /// A field that breaks a rule, without its value.
     fn say(&mut self, field: &str, rule: impl fmt::Display) {
         self.0.push(Invalid { field: field.to_owned(), value: None, rule: rule.to_string() });
     }

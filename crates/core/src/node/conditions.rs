@@ -1,4 +1,4 @@
-//! The node's conditions (24.3). `Ready` is always the last of ours.
+//! The node's conditions (24.3). `Ready` is always the last of the kubelet's.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeCondition;
@@ -35,7 +35,7 @@ const PID: Words = Words {
     good: ["KubeletHasSufficientPID", "kubelet has sufficient PID available", "NodeHasSufficientPID"],
 };
 
-/// Brings our four up to date and leaves all others alone; `missing` are resources whose capacity is unknown.
+/// Updates the four conditions of the kubelet and leaves all others alone; `missing` are resources whose capacity is unknown.
 pub(super) fn set_conditions(
     conditions: &mut Vec<NodeCondition>,
     seen: &NodeObservation<'_>,
@@ -56,7 +56,7 @@ pub(super) fn set_conditions(
     news
 }
 
-/// Reason and message change only with the status, as upstream has it.
+/// Reason and message change only with the status, as upstream.
 /// upstream: nodestatus/setters.go MemoryPressureCondition and its like (v1.36)
 fn set_pressure(
     conditions: &mut Vec<NodeCondition>,
@@ -78,8 +78,8 @@ fn set_pressure(
     Some(event)
 }
 
-/// upstream: nodestatus/setters.go ReadyCondition (v1.36). One difference: a node that is ready the first time it is
-/// told of has its `NodeReady` too; upstream's is never that quick.
+/// upstream: nodestatus/setters.go ReadyCondition (v1.36). One difference: a node that is ready in its first
+/// report gets `NodeReady` too; upstream's is never ready that early.
 fn set_ready(
     conditions: &mut Vec<NodeCondition>,
     seen: &NodeObservation<'_>,
@@ -120,7 +120,7 @@ fn place(conditions: &mut Vec<NodeCondition>, kind: &str) -> usize {
     conditions.len() - 1
 }
 
-/// The API keeps whole seconds: a finer time would differ from what it gives back.
+/// The API keeps whole seconds: a finer time would differ from its answer.
 pub(super) fn seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

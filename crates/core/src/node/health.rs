@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::config::GoDuration;
 
-/// A generator that could not list for this long is sick. upstream: kubelet.go genericPlegRelistThreshold (v1.36)
+/// PLEG is unhealthy if its last list is older than this. upstream: kubelet.go genericPlegRelistThreshold (v1.36)
 pub const PLEG_THRESHOLD: Duration = Duration::from_secs(3 * 60);
 
-/// When the runtime last said that it is ready.
+/// When the runtime last reported that it is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "lastBaseRuntimeSync")]
 pub enum RuntimeContact {
-    /// Not yet.
+    /// Never yet.
     #[default]
     Never,
     /// Within the last 30 seconds.
@@ -24,7 +24,7 @@ pub enum RuntimeContact {
 /// Whether pods can have a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NetworkState {
-    /// The runtime has not told.
+    /// The runtime has not reported it.
     #[default]
     Unknown,
     /// They can.
@@ -33,7 +33,7 @@ pub enum NetworkState {
     NotReady(String),
 }
 
-/// How the event generator fares.
+/// The state of PLEG.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlegState {
     /// It has listed nothing yet.
@@ -43,23 +43,23 @@ pub enum PlegState {
     Listed(Duration),
 }
 
-/// All that decides whether the node is ready.
+/// The inputs of the node's readiness.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "runtimeState")]
 pub struct NodeHealth {
     /// When the runtime was last ready.
     pub contact: RuntimeContact,
-    /// The runtime says of itself that it is not ready: its condition as text.
+    /// The runtime's condition as text, if it reports that it is not ready.
     pub runtime: Option<String>,
     /// The network.
     pub network: NetworkState,
-    /// The event generator.
+    /// PLEG.
     pub pleg: PlegState,
     /// What is wrong with storage.
     pub storage: Option<String>,
     /// Why the node is going down.
     pub shutdown: Option<String>,
-    /// What the machine lacks that pods may miss: told, but no reason not to be ready.
+    /// Features that the machine lacks and pods may need: shown in the message, but the node is ready.
     #[doc(alias = "SoftRequirements")]
     pub warning: Option<String>,
 }
@@ -71,7 +71,7 @@ pub fn condition_text(name: &str, ready: bool, reason: &str, message: &str) -> S
 }
 
 impl PlegState {
-    /// Whether it can be relied upon.
+    /// Whether it is healthy.
     pub fn is_well(self) -> bool {
         matches!(self, Self::Listed(ago) if ago <= PLEG_THRESHOLD)
     }
@@ -81,7 +81,7 @@ impl PlegState {
             Self::Never => "pleg has yet to be successful".to_owned(),
             Self::Listed(ago) if ago > PLEG_THRESHOLD => {
                 let threshold = go(PLEG_THRESHOLD);
-                // Whole seconds: a finer figure says no more, and would make each report a change.
+                // Whole seconds: a finer figure would make each report a change.
                 format!("pleg was last seen active {} ago; threshold is {threshold}", go(whole_seconds(ago)))
             }
             Self::Listed(_) => return None,
@@ -114,7 +114,7 @@ impl NodeHealth {
     }
 }
 
-/// Several errors in one sentence, as Go's aggregate has it.
+/// Several errors in one line, in the format of Go's aggregate.
 /// upstream: apimachinery/pkg/util/errors/errors.go aggregate.Error (v1.36)
 #[doc(alias = "NewAggregate")]
 pub(super) fn aggregate(problems: &[String]) -> Option<String> {

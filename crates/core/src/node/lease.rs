@@ -1,4 +1,4 @@
-//! The node's lease: the heartbeat that the control plane goes by (24.4).
+//! The node's lease: its heartbeat for the control plane (24.4).
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -27,7 +27,7 @@ pub fn node_lease(node: &Node, seconds: i32, now: Timestamp) -> Lease {
 /// upstream: util/nodelease.go SetNodeOwnerFunc (v1.36)
 ///
 /// The time of renewal never goes back: the control plane counts only a later one as a sign of life, and a clock that
-/// was set back must not look like silence (upstream's does).
+/// was set back must not look like a dead node (upstream's does).
 #[doc(alias = "SetNodeOwnerFunc")]
 pub fn renewed_lease(mut lease: Lease, node: Option<&Node>, seconds: i32, now: Timestamp) -> Lease {
     let spec = lease.spec.get_or_insert_default();

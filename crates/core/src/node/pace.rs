@@ -1,4 +1,4 @@
-//! When a report is due though nothing changed (NODE-10).
+//! When a report is due without a change (NODE-10).
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl ReportPace {
         Self { every, due: None }
     }
 
-    /// A report is due with nothing to tell.
+    /// Whether a report is due without a change.
     pub fn is_due(&self, now: Instant) -> bool {
         self.due.is_none_or(|due| now >= due)
     }

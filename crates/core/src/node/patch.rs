@@ -1,12 +1,12 @@
 //! What changed, as a strategic merge patch.
 //!
-//! Only what differs is sent, so that whatever others wrote meanwhile into other parts stays. Lists are sent whole but
-//! for conditions, which are merged by their type.
+//! Only differences are sent, so that concurrent writes to other parts of the object stay. Lists are sent whole, except
+//! conditions, which are merged by type.
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
 use serde_json::{Map, Value, json};
 
-/// What there is to tell: the difference but for heartbeats, as a patch; `None` if a report would say nothing new.
+/// The difference without heartbeats, as a patch; `None` if there is none.
 /// upstream: kubelet_node_status.go nodeStatusHasChanged (v1.36)
 #[doc(alias = "nodeStatusHasChanged")]
 pub fn node_change(old: &Node, new: &Node) -> Option<String> {
@@ -21,8 +21,8 @@ fn without_heartbeats(node: &Node) -> Node {
     node
 }
 
-/// The difference as JSON for the `status` subresource, whose patches may carry labels and annotations too; `None` if
-/// there is none at all, not even of a heartbeat. The spec is never part of it.
+/// The difference with heartbeats, as a patch of the `status` subresource, which may carry labels and annotations too;
+/// `None` if there is none. The spec is never part of it.
 /// upstream: component-helpers/node/util/status.go PatchNodeStatus (v1.36)
 #[doc(alias = "PatchNodeStatus")]
 pub fn node_patch(old: &Node, new: &Node) -> Option<String> {
@@ -65,7 +65,7 @@ fn status_patch(old: &NodeStatus, new: &NodeStatus) -> Map<String, Value> {
         patch.insert("$setElementOrder/conditions".to_owned(), Value::Array(order));
         patch.insert("conditions".to_owned(), Value::Array(conditions));
     }
-    // The API declares addresses to be merged by their type, which would lose one of two of a kind: they are replaced.
+    // The API merges addresses by type, which would lose one of two addresses of a type: the list is replaced.
     if old.addresses != new.addresses {
         let mut addresses: Vec<Value> = new.addresses.iter().flatten().map(value).collect();
         addresses.push(json!({ "$patch": "replace" }));
@@ -74,7 +74,7 @@ fn status_patch(old: &NodeStatus, new: &NodeStatus) -> Map<String, Value> {
     patch
 }
 
-/// Of each condition that differs, what differs and its type.
+/// For each condition that differs, its type and the differing fields.
 fn changed_conditions(old: &[NodeCondition], new: &[NodeCondition]) -> Vec<Value> {
     let mut changed = Vec::new();
     for condition in new {
@@ -88,7 +88,7 @@ fn changed_conditions(old: &[NodeCondition], new: &[NodeCondition]) -> Vec<Value
     changed
 }
 
-/// The keys whose values differ, objects key by key; what is gone is null. Lists are one value.
+/// The keys whose values differ, recursively for objects; null for removed keys. A list is one value.
 fn difference(old: &Value, new: &Value) -> Map<String, Value> {
     let none = Map::new();
     let (old, new) = (old.as_object().unwrap_or(&none), new.as_object().unwrap_or(&none));

@@ -1,4 +1,4 @@
-//! The node's first object, and what is put right in one that is already there (24.1).
+//! The node's first object, and the corrections of one that exists already (24.1).
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const BETA_ARCH: &str = "beta.kubernetes.io/arch";
 const ATTACH_DETACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Labels that are put right on a node that is already there. upstream: updateDefaultLabels (v1.36)
+/// Labels that are corrected on an existing node. upstream: updateDefaultLabels (v1.36)
 const DEFAULT_LABELS: [&str; 11] = [
     LABEL_HOSTNAME,
     "topology.kubernetes.io/zone",
@@ -85,7 +85,7 @@ pub fn initial_node(seen: &NodeObservation<'_>) -> NodeUpdate {
     updated_node(seen, &node)
 }
 
-/// What registering changes on a node that is already there (NODE-05). Taints, the provider's id and labels that are
+/// The changes of registration to an existing node (NODE-05). Taints, the provider's id and labels that are
 /// not among the default ones are never touched.
 /// upstream: kubelet_node_status.go tryRegisterWithAPIServer (v1.36)
 #[doc(alias = "tryRegisterWithAPIServer")]
@@ -138,7 +138,7 @@ fn reconcile_labels(first: &Node, node: &mut Node) {
     }
 }
 
-/// Sizes that the machine no longer knows go; those it knows are as it says.
+/// Removes sizes that the machine no longer supports, and sets the others to its values.
 fn reconcile_pages(list: &mut BTreeMap<String, Quantity>, ours: &BTreeMap<String, Quantity>) {
     list.retain(|name, _| !name.starts_with(HUGEPAGES_PREFIX) || ours.contains_key(name));
     for (name, wanted) in ours.iter().filter(|(name, _)| name.starts_with(HUGEPAGES_PREFIX)) {
@@ -148,7 +148,7 @@ fn reconcile_pages(list: &mut BTreeMap<String, Quantity>, ours: &BTreeMap<String
     }
 }
 
-/// Whether the object was last reported by another machine: two machines under one name would take turns at it.
+/// Whether the object was last reported by another machine: two machines of one name would overwrite each other's reports.
 pub fn seems_foreign(machine: &Machine, existing: &Node) -> bool {
     let Some(info) = existing.status.as_ref().and_then(|status| status.node_info.as_ref()) else { return false };
     let differs = |theirs: &str, ours: &str| !theirs.is_empty() && !ours.is_empty() && theirs != ours;

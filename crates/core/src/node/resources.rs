@@ -1,4 +1,4 @@
-//! What the node has, what it leaves to pods, and how both are written (19.3, NODE-13).
+//! Capacity and allocatable resources of the node, and their notation (19.3, NODE-13).
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ pub struct ThresholdError {
     pub field: &'static str,
     /// Which resource or signal.
     pub name: String,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// What the configuration keeps from pods.
+/// Reservations of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reservations<'a> {
     /// `systemReserved`.
@@ -31,7 +31,7 @@ pub(super) struct Reservations<'a> {
     pub(super) eviction_hard: &'a BTreeMap<String, String>,
 }
 
-/// All that the machine has, and how many pods it may run.
+/// The capacity of the machine, and of pods.
 /// upstream: cadvisor/util.go CapacityFromMachineInfo; nodestatus/setters.go MachineInfo (v1.36)
 pub fn node_capacity(machine: &Machine, pods: i64) -> Amounts {
     let mut capacity = Amounts::new();
@@ -63,7 +63,7 @@ impl Reservations<'_> {
         Ok(sum)
     }
 
-    /// All that is kept from pods: that, and what would make eviction set in (CG-20).
+    /// All reservations: system, kube and hard eviction thresholds (CG-20).
     /// upstream: cm/node_container_manager_linux.go GetNodeAllocatableReservation, cm/helpers.go
     /// hardEvictionReservation (v1.36)
     pub(super) fn kept_from_pods(&self, capacity: &Amounts) -> Result<Amounts, ThresholdError> {
@@ -154,7 +154,7 @@ fn scaled(value: i64, base: i64, suffixes: &[&str]) -> String {
 }
 
 /// Features that this node declares, in order of name. Each is on with its gate; the one for user namespaces on the
-/// host's network also needs a runtime that says it can, which none does yet.
+/// host's network also needs support of the runtime, which none has yet.
 /// upstream: component-helpers/nodedeclaredfeatures/features (v1.36)
 pub fn declared_features(enabled: impl Fn(Gate) -> bool) -> Option<Vec<String>> {
     if !enabled(Gate::NodeDeclaredFeatures) {

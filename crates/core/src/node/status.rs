@@ -1,4 +1,4 @@
-//! What we say of the node (24.2).
+//! The node status (24.2).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,12 +16,12 @@ use super::version::runtime_version;
 use super::view::{Cloud, NodeImage, NodeNews, NodeObservation, Unserved};
 use crate::resources::{Amount, Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts};
 
-/// Where an external cloud controller reads which addresses were asked for (NODE-04).
+/// Annotation in which an external cloud controller reads the requested addresses (NODE-04).
 const PROVIDED_IP: &str = "alpha.kubernetes.io/provided-node-ip";
-/// Names told of one image (NODE-14). upstream: nodestatus/setters.go MaxNamesPerImageInNodeStatus (v1.36)
+/// Names listed for one image (NODE-14). upstream: nodestatus/setters.go MaxNamesPerImageInNodeStatus (v1.36)
 const MAX_NAMES: usize = 5;
 
-/// The object as it should be, and what there is to tell people.
+/// The updated object, and the events to emit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeUpdate {
     /// The object.
@@ -30,7 +30,7 @@ pub struct NodeUpdate {
     pub news: Vec<NodeNews>,
 }
 
-/// The node's object brought up to date: all that is ours is set, all else is as it was.
+/// The updated node object: the kubelet's fields are set, all others are unchanged.
 /// upstream: kubelet_node_status.go updateNode, setNodeStatus (v1.36)
 #[doc(alias = "setNodeStatus")]
 pub fn updated_node(seen: &NodeObservation<'_>, node: &Node) -> NodeUpdate {
@@ -58,12 +58,12 @@ pub fn updated_node(seen: &NodeObservation<'_>, node: &Node) -> NodeUpdate {
     NodeUpdate { node, news }
 }
 
-/// An empty list is not told apart from none.
+/// An empty list counts as none.
 fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
     (!items.is_empty()).then_some(items)
 }
 
-/// Wrong labels for system and architecture are put back (NODE-02).
+/// Corrects the labels for system and architecture (NODE-02).
 fn require_label(node: &mut Node, key: &str, value: &str) {
     let labels = node.metadata.labels.get_or_insert_default();
     if labels.get(key).is_none_or(|label| label != value) {
@@ -107,7 +107,7 @@ fn set_addresses(status: &mut NodeStatus, seen: &NodeObservation<'_>) {
     status.addresses = Some(ips.chain([hostname()]).collect());
 }
 
-/// Capacity of what is ours; what others advertise stays. Allocatable of all that has a capacity.
+/// Sets the capacity of the kubelet's resources and keeps those that others advertise. Sets allocatable for all of them.
 /// upstream: nodestatus/setters.go MachineInfo (v1.36)
 fn set_resources(status: &mut NodeStatus, seen: &NodeObservation<'_>) {
     let mut capacity = amounts(status.capacity.as_ref());
@@ -152,7 +152,7 @@ fn set_node_info(status: &mut NodeStatus, seen: &NodeObservation<'_>) -> Option<
         boot_id: machine.boot_id.clone(),
         container_runtime_version: format!("{}://{version}", seen.runtime_name),
         kernel_version: machine.kernel.clone(),
-        // Nobody knows: the field is deprecated and kept empty (gate DisableNodeKubeProxyVersion, locked).
+        // The field is deprecated and kept empty (gate DisableNodeKubeProxyVersion, locked).
         kube_proxy_version: String::new(),
         kubelet_version: setup.kubelet_version.clone(),
         machine_id: machine.machine_id.clone(),
@@ -178,7 +178,7 @@ fn set_images(status: &mut NodeStatus, seen: &NodeObservation<'_>) {
     images.truncate(seen.setup.max_images.unwrap_or(usize::MAX));
     let image = |image: &NodeImage| ContainerImage {
         names: list(image.digests.iter().chain(&image.tags).take(MAX_NAMES).cloned().collect()),
-        // The API leaves a size of nothing out: what it gives back must not look like a change.
+        // The API omits a size of zero: its answer must not look like a change.
         size_bytes: Some(i64::try_from(image.size).unwrap_or(i64::MAX)).filter(|size| *size != 0),
     };
     status.images = list(images.into_iter().map(image).collect());
@@ -190,7 +190,7 @@ fn set_runtime(status: &mut NodeStatus, seen: &NodeObservation<'_>) {
             name: Some(name.clone()),
             features: Some(NodeRuntimeHandlerFeatures {
                 recursive_read_only_mounts: Some(features.recursive_read_only_mounts),
-                // Whatever the runtime can do: no pod is given one here.
+                // Independent of the runtime: pods do not get user namespaces here.
                 user_namespaces: None,
             }),
         };

@@ -86,7 +86,7 @@ fn condition(node: &Node, kind: &str) -> NodeCondition {
 }
 
 #[test]
-fn node_20_what_makes_a_node_not_ready_and_in_which_words() {
+fn node_20_what_makes_a_node_not_ready_and_its_messages() {
     let check = |change: fn(&mut NodeHealth), expected: Expect| {
         let mut health = well();
         change(&mut health);
@@ -155,7 +155,7 @@ fn node_20_a_node_without_a_figure_for_its_storage_is_not_ready() {
 }
 
 #[test]
-fn node_21_conditions_turn_with_their_words_their_times_and_their_events() {
+fn node_21_conditions_change_with_reason_message_time_and_event() {
     let (setup, health) = (setup(), well());
     let mut seen = view(&setup, &health);
     let first = initial_node(&seen);
@@ -203,7 +203,7 @@ fn node_21_conditions_turn_with_their_words_their_times_and_their_events() {
 }
 
 #[test]
-fn node_20_a_node_that_begins_unready_tells_of_no_turn() {
+fn node_20_a_node_that_begins_unready_emits_no_event() {
     let (setup, health) = (setup(), NodeHealth::default());
     let first = initial_node(&view(&setup, &health));
     assert!(first.news.iter().all(|news| news.reason != "NodeNotReady"));
@@ -308,7 +308,7 @@ fn cg_21_the_limit_on_all_pods_leaves_eviction_thresholds_and_huge_pages_out() {
 
 #[test]
 fn node_13_versions_of_runtimes_lose_what_is_no_part_of_them() {
-    for (told, shown) in [
+    for (reported, shown) in [
         ("2.1.9", "2.1.9"),
         ("v2.1.9", "2.1.9"),
         ("v2.2.0-rc.1", "2.2.0-rc.1"),
@@ -317,7 +317,7 @@ fn node_13_versions_of_runtimes_lose_what_is_no_part_of_them() {
         ("1.36.0+abc", "1.36.0+abc"),
         ("nightly", "Unknown"),
     ] {
-        assert_eq!(runtime_version(told), shown, "{told}");
+        assert_eq!(runtime_version(reported), shown, "{reported}");
     }
 }
 

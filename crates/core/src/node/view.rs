@@ -1,4 +1,4 @@
-//! What the node object is made from.
+//! The inputs of the node object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,13 +10,13 @@ use super::health::NodeHealth;
 use crate::launch::HandlerFeatures;
 use crate::resources::Amounts;
 
-/// What the machine is. Read once at start: nothing of it changes while the machine is up.
+/// Facts about the machine, read once at start: they do not change while the machine is up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "MachineInfo")]
 pub struct Machine {
     /// `/etc/machine-id`.
     pub machine_id: String,
-    /// What the firmware calls the machine.
+    /// The firmware's UUID of the machine.
     pub system_uuid: String,
     /// New with every boot.
     pub boot_id: String,
@@ -34,27 +34,27 @@ pub struct Machine {
     pub swap_bytes: i64,
     /// How many huge pages are set aside, by their size in bytes.
     pub hugepages: BTreeMap<u64, u64>,
-    /// Size of the file system that holds the root directory; `None` if it could not be told, or is not counted
+    /// Size of the file system that holds the root directory; `None` if it is unknown, or is not counted
     /// (`localStorageCapacityIsolation`).
     pub storage_bytes: Option<i64>,
 }
 
-/// Who else has a say about the node.
+/// Whether a cloud controller manages parts of the node object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cloud {
-    /// Nobody.
+    /// There is none.
     #[default]
     None,
-    /// A cloud controller sets addresses and takes the first taint away: `--cloud-provider=external`.
+    /// A cloud controller sets addresses and removes the initial taint: `--cloud-provider=external`.
     External,
 }
 
-/// What configuration, flags and the machine say of the node. Made once, at start-up.
+/// What configuration, flags and the machine determine. Built once, at start-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSetup {
     /// Name of the node.
     pub name: String,
-    /// Name of the machine, or what `--hostname-override` says.
+    /// The host's name, or `--hostname-override`.
     pub hostname: String,
     /// `--node-labels`.
     pub labels: BTreeMap<String, String>,
@@ -84,20 +84,20 @@ pub struct NodeSetup {
     pub machine: Machine,
     /// `maxPods`, or what `podsPerCore` leaves of it.
     pub pods: i64,
-    /// What is kept from pods, eviction thresholds included (CG-20).
+    /// Resources reserved from pods, including eviction thresholds (CG-20).
     pub reserved: Amounts,
 }
 
 /// Extended resources that the node's object may list from before, and that nothing on this node serves.
 ///
-/// Those that a device plugin once had are told apart from those that an administrator advertises, by the checkpoint that
-/// upstream's device manager keeps: the latter are counted by the scheduler alone, and stay.
+/// The checkpoint of upstream's device manager distinguishes resources of device plugins from those that an administrator
+/// advertises. The latter are accounted by the scheduler alone, and stay.
 #[doc(alias = "ShouldResetExtendedResourceCapacity")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unserved {
-    /// No device manager has run here since the root directory was made: all that the object lists is stale.
+    /// No device manager has run here since the root directory was created: all that the object lists is stale.
     All,
-    /// What device plugins had registered.
+    /// The resources that device plugins had registered.
     Named(BTreeSet<String>),
 }
 
@@ -108,7 +108,7 @@ impl Default for Unserved {
 }
 
 impl Unserved {
-    /// By the text of `kubelet_internal_checkpoint`, if there is one. One that cannot be read is as good as none.
+    /// From the text of `kubelet_internal_checkpoint`, if there is one. An unreadable checkpoint counts as none.
     pub fn from_checkpoint(text: Option<&str>) -> Self {
         let checkpoint = text.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
         let registered = checkpoint.as_ref().and_then(|all| all.get("Data")?.get("RegisteredDevices"));
@@ -160,17 +160,17 @@ pub struct NodeObservation<'a> {
     pub setup: &'a NodeSetup,
     /// Its addresses, primary family first; empty if none is known.
     pub ips: &'a [IpAddr],
-    /// Who answers on the runtime's socket, such as `containerd`.
+    /// The runtime's name, such as `containerd`.
     pub runtime_name: &'a str,
-    /// Its version as it told it; `None` if it could not be asked.
+    /// The version that it reported; `None` if it could not be asked.
     pub runtime_version: Option<&'a str>,
-    /// What its handlers can do, by name; `None` before it told.
+    /// The features of its handlers, by name; `None` before it reported them.
     pub handlers: Option<&'a BTreeMap<String, HandlerFeatures>>,
-    /// It can set supplementary groups strictly; `None` before it told.
+    /// Whether it supports the supplemental groups policy; `None` before it reported that.
     pub supplemental_groups_policy: Option<bool>,
     /// Images, in any order; `None` before they were listed.
     pub images: Option<&'a [NodeImage]>,
-    /// How it fares.
+    /// The node's health.
     pub health: &'a NodeHealth,
     /// What it is short of.
     pub pressure: Pressure,
@@ -180,19 +180,19 @@ pub struct NodeObservation<'a> {
     pub now: Timestamp,
 }
 
-/// Something to tell people about the node.
+/// An event about the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeNews {
-    /// Upstream's word, such as `NodeReady`.
+    /// Upstream's reason, such as `NodeReady`.
     pub reason: &'static str,
-    /// Someone may have to act.
+    /// It is a warning.
     pub warning: bool,
-    /// The sentence.
+    /// The message.
     pub message: String,
 }
 
 impl NodeNews {
-    /// The node is now as the reason says.
+    /// The event for a change of the node's status to `reason`.
     pub(super) fn is_now(node: &str, reason: &'static str) -> Self {
         Self { reason, warning: false, message: format!("Node {node} status is now: {reason}") }
     }

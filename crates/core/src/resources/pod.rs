@@ -1,4 +1,4 @@
-//! What a pod asks for in sum.
+//! The sums of a pod's requests and limits.
 //!
 //! Regular containers run together: their sum. An init container runs alone but beside the sidecars before it: the
 //! greatest such moment counts if it exceeds the sum. Sidecars stay: they are in the sum as well. Pod-level values
@@ -73,7 +73,7 @@ pub fn limits_per_container(pod: &Pod) -> Vec<Amounts> {
     lists
 }
 
-/// The pod states resources of its own, of a kind that pods may state.
+/// The pod has pod-level resources of a supported kind.
 #[doc(alias = "IsPodLevelResourcesSet")]
 pub fn has_pod_level_resources(pod: &Pod) -> bool {
     let names = |list: Option<&BTreeMap<String, Quantity>>| {
@@ -82,14 +82,14 @@ pub fn has_pod_level_resources(pod: &Pod) -> bool {
     pod_level(pod).is_some_and(|r| names(r.requests.as_ref()) || names(r.limits.as_ref()))
 }
 
-/// The pod states requests of its own, of a kind that pods may state.
+/// The pod has pod-level requests of a supported kind.
 #[doc(alias = "IsPodLevelRequestsSet")]
 pub fn has_pod_level_requests(pod: &Pod) -> bool {
     let requests = pod_level(pod).and_then(|r| r.requests.as_ref());
     requests.is_some_and(|list| list.keys().any(|name| is_pod_level_resource(name)))
 }
 
-/// A pod may state this resource for itself.
+/// This resource is supported at pod level.
 #[doc(alias = "IsSupportedPodLevelResource")]
 pub fn is_pod_level_resource(name: &str) -> bool {
     name == CPU || name == MEMORY || name.starts_with(HUGEPAGES_PREFIX)

@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use super::{is_terminal, merge, status_patch};
 use crate::pod::PodExt;
 
-/// What is known of a pod whose status is to be told.
+/// The inputs of a pod's next status write.
 #[derive(Clone, Copy, Debug)]
-pub struct Telling<'a> {
+pub struct WriteInputs<'a> {
     /// The pod as the API has it: for a static pod its mirror.
     pub api: &'a Pod,
-    /// What we decided.
+    /// The status that was decided.
     pub status: &'a PodStatus,
     /// How far its end has come.
     pub end: EndProgress,
@@ -21,7 +21,7 @@ pub struct Telling<'a> {
     pub now: Timestamp,
 }
 
-/// How far a pod's end has come, for those who are told of it.
+/// How far a pod's end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndProgress {
     /// Containers may run.
@@ -35,7 +35,7 @@ pub enum EndProgress {
 /// What to ask of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Nothing: all is said.
+    /// Nothing: the API shows this status.
     Nothing,
     /// Change the status by this patch.
     Patch {
@@ -49,8 +49,8 @@ pub enum Write {
 }
 
 /// The next request for this pod.
-pub fn next_write(telling: &Telling<'_>) -> Write {
-    let Telling { api, status, end, refused, now } = *telling;
+pub fn next_write(inputs: &WriteInputs<'_>) -> Write {
+    let WriteInputs { api, status, end, refused, now } = *inputs;
     let new = merge(api, status, end == EndProgress::MayRun, now);
     let patch = status_patch(api, &new).filter(|patch| Some(patch.as_str()) != refused);
     match patch {

@@ -1,4 +1,4 @@
-//! Questions that many ask at once.
+//! Calls that concurrent callers share.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,10 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 
 use super::Pool;
 
-/// Asks each question once: while a call for a key is in flight, all who ask for the same key get its answer.
+/// One call for each key at a time: callers that ask for the same key while it is in flight get its answer.
 ///
-/// A call whose askers have all gone still runs, and keeps the share of its key: where a share is one place, no second
-/// call for the key is begun beside it.
+/// A call whose callers were all dropped still runs and keeps the share of its key. If a share is one place, no second
+/// call for that key starts beside it.
 #[derive(Debug)]
 pub struct Joined<T: Clone> {
     pool: &'static Pool,
@@ -19,21 +19,21 @@ pub struct Joined<T: Clone> {
     asked: Mutex<BTreeMap<Box<str>, WeakShared<BoxFuture<'static, T>>>>,
 }
 
-/// So many keys are being asked for already that one more is refused.
+/// Too many keys are in flight already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} others are pending")]
 pub struct TooMany(pub usize);
 
 impl<T: Clone + Send + Sync + 'static> Joined<T> {
-    /// Questions on `pool`, of at most `most` keys at once.
+    /// Shared calls on `pool`, for at most `most` keys at once.
     pub const fn new(pool: &'static Pool, most: usize) -> Self {
         Self { pool, most, asked: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The answer for `key`; `work` finds it unless somebody asks for the key already.
+    /// The answer for `key`: from the call in flight, or from `work`.
     ///
     /// # Errors
-    /// If too many other keys are being asked for.
+    /// If too many other keys are in flight.
     pub async fn ask(&self, key: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<T, TooMany> {
         let answer = self.join(key, work)?;
         Ok(answer.await)

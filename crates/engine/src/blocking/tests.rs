@@ -31,7 +31,7 @@ fn pool(total: usize, each: usize) -> &'static Pool {
     Box::leak(Box::new(Pool::new("test", total, each)))
 }
 
-/// Whether the call ends without anybody's help.
+/// Whether the call ends by itself.
 async fn ends(call: impl Future) -> bool {
     tokio::time::timeout(Duration::from_secs(5), call).await.is_ok()
 }
@@ -118,7 +118,7 @@ async fn a_panic_reaches_the_caller_and_frees_the_place() {
 }
 
 #[tokio::test]
-async fn what_cannot_wait_learns_at_once_whether_there_is_a_place() {
+async fn free_place_answers_at_once() {
     let pool = pool(1, 1);
     let mut hung = Hung::none();
     hung.hang(pool, "a", 1).await;
@@ -130,7 +130,7 @@ async fn what_cannot_wait_learns_at_once_whether_there_is_a_place() {
 }
 
 #[tokio::test]
-async fn one_question_per_name_is_in_flight_and_everybody_gets_its_answer() {
+async fn one_call_per_name_is_in_flight_and_all_callers_get_its_answer() {
     let pool = pool(4, 1);
     let joined = Joined::new(pool, 8);
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -143,15 +143,15 @@ async fn one_question_per_name_is_in_flight_and_everybody_gets_its_answer() {
     let others = (0..50).map(|_| joined.ask("name", || ASKED.fetch_add(1, Ordering::SeqCst)));
     let mut others = pin!(futures_util::future::join_all(others));
     assert!(poll_fn(|cx| Poll::Ready(others.as_mut().poll(cx).is_pending())).await);
-    // The first asker leaves; the question stays.
+    // The first caller is dropped; the call goes on.
     drop(first);
     drop(release);
     assert!(others.await.into_iter().all(|answer| answer == Ok(0)));
-    assert_eq!(joined.ask("name", || ASKED.fetch_add(1, Ordering::SeqCst)).await, Ok(1), "asked anew afterwards");
+    assert_eq!(joined.ask("name", || ASKED.fetch_add(1, Ordering::SeqCst)).await, Ok(1), "a new call afterwards");
 }
 
 #[tokio::test]
-async fn too_many_names_are_refused_and_those_that_nobody_waits_for_do_not_count() {
+async fn too_many_names_are_refused_and_calls_without_callers_do_not_count() {
     let pool = pool(2, 1);
     let joined = Joined::new(pool, 3);
     let mut hung = Hung::none();
@@ -163,7 +163,7 @@ async fn too_many_names_are_refused_and_those_that_nobody_waits_for_do_not_count
     }
     assert_eq!(joined.ask("d", || ()).await, Err(TooMany(3)));
     pending.pop();
-    assert!(waits(joined.ask("d", || ())).await, "one has gone");
+    assert!(waits(joined.ask("d", || ())).await, "one was dropped");
     drop(hung);
     for answer in pending {
         assert_eq!(answer.await, Ok(()));

@@ -1,8 +1,8 @@
-//! How many pods there are of each kind, at one moment.
+//! The number of pods of each kind, at one moment.
 
 use super::histogram::{head, sample};
 
-/// How many of something are static pods, and how many are not.
+/// A number of pods, split by whether they are static.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
     /// Static pods.
@@ -23,60 +23,60 @@ impl Split {
     }
 }
 
-/// Pods that are in one stage of their life.
+/// Pods in one stage of their life cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Working {
-    /// A source asks for them.
+    /// Pods that a source wants.
     pub desired: Split,
-    /// Their source has let them go.
+    /// Pods that their source no longer wants.
     pub orphan: Split,
-    /// Only the runtime knows them.
+    /// Unknown pods, found in the runtime only.
     pub runtime_only: u64,
 }
 
-/// How many pods there are of each kind.
+/// The number of pods of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Pods that sources ask for.
+    /// Desired pods.
     pub desired: Split,
-    /// Of them, those that may run.
+    /// Desired pods that may run.
     pub active: Split,
-    /// Pictures of static pods in the API.
+    /// Mirror pods in the API.
     pub mirrors: u64,
-    /// Pods that are kept as their spec says, that are being ended, and that have stopped.
+    /// Pods that are syncing, terminating and terminated.
     pub working: [Working; 3],
-    /// Containers to debug with.
+    /// Ephemeral containers.
     pub ephemeral: u64,
-    /// Resizes for which there is no room now.
+    /// Deferred resizes.
     pub deferred: u64,
-    /// Resizes that can never be.
+    /// Infeasible resizes.
     pub infeasible: u64,
-    /// Resizes that were given and are not in force yet.
+    /// Resizes that are allocated and not actuated yet.
     pub in_progress: u64,
 }
 
 impl Census {
-    /// Writes it in Prometheus' text form.
+    /// Writes the census in Prometheus' text format.
     pub fn write(&self, out: &mut String) {
         head(out, "kubelet_active_pods", "gauge", "Pods that may run, by whether they are static.");
         self.active.write(out, "kubelet_active_pods", "");
-        head(out, "kubelet_desired_pods", "gauge", "Pods that are asked for, by whether they are static.");
+        head(out, "kubelet_desired_pods", "gauge", "Desired pods, by whether they are static.");
         self.desired.write(out, "kubelet_desired_pods", "");
-        head(out, "kubelet_managed_ephemeral_containers", "gauge", "Containers to debug with.");
+        head(out, "kubelet_managed_ephemeral_containers", "gauge", "Ephemeral containers.");
         sample(out, "kubelet_managed_ephemeral_containers", "", self.ephemeral);
-        head(out, "kubelet_mirror_pods", "gauge", "Pictures of static pods that the API has.");
+        head(out, "kubelet_mirror_pods", "gauge", "Mirror pods.");
         sample(out, "kubelet_mirror_pods", "", self.mirrors);
-        head(out, "kubelet_pod_in_progress_resizes", "gauge", "Resizes that are not in force everywhere yet.");
+        head(out, "kubelet_pod_in_progress_resizes", "gauge", "Resizes that are allocated and not actuated yet.");
         sample(out, "kubelet_pod_in_progress_resizes", "", self.in_progress);
         let pending = [("deferred", self.deferred), ("infeasible", self.infeasible)];
         if pending.iter().any(|(_, count)| *count > 0) {
-            head(out, "kubelet_pod_pending_resizes", "gauge", "Resizes that wait, by why.");
+            head(out, "kubelet_pod_pending_resizes", "gauge", "Pending resizes, by reason.");
         }
         for (reason, count) in pending.into_iter().filter(|(_, count)| *count > 0) {
             sample(out, "kubelet_pod_pending_resizes", &format!("reason=\"{reason}\""), count);
         }
         let name = "kubelet_working_pods";
-        head(out, name, "gauge", "Pods that are worked on, by where they are and who asks for them.");
+        head(out, name, "gauge", "Pods with a life cycle, by stage and by whether a source wants them.");
         for (stage, working) in ["sync", "terminating", "terminated"].into_iter().zip(&self.working) {
             working.desired.write(out, name, &format!("config=\"desired\",lifecycle=\"{stage}\""));
             working.orphan.write(out, name, &format!("config=\"orphan\",lifecycle=\"{stage}\""));

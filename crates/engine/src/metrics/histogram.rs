@@ -1,10 +1,10 @@
-//! Counters and histograms in plain atomics, and Prometheus' text form.
+//! Counters and histograms as atomics, and Prometheus' text format.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What is counted in, and where the buckets end.
+/// The unit of a histogram and the bounds of its buckets.
 #[derive(Debug)]
 pub(super) struct Scale {
     /// Upper bounds, ascending.
@@ -12,12 +12,12 @@ pub(super) struct Scale {
     pub(super) unit: Unit,
 }
 
-/// What a number stands for.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Counted in microseconds, written in seconds.
     Seconds,
-    /// Counted and written as it is.
+    /// Counted and written without conversion.
     Plain,
 }
 
@@ -30,7 +30,7 @@ impl Unit {
     }
 }
 
-/// Upstream's usual bounds for what takes time: 5 ms to 10 s.
+/// Upstream's default bounds for durations: 5 ms to 10 s.
 pub(super) const USUAL: Scale = Scale {
     bounds: &[5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000],
     unit: Unit::Seconds,
@@ -50,11 +50,11 @@ impl Counter {
     }
 }
 
-/// How many observations fell into each bucket. Several tasks may observe at once.
+/// Observations by bucket. Several tasks may observe at once.
 #[derive(Debug)]
 pub(super) struct Histogram {
     scale: &'static Scale,
-    /// Not cumulative; the last one holds what no bound holds.
+    /// Not cumulative; the last bucket is for everything above the bounds.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! How long tasks held up the loop. A metric of ours: upstream has many threads, and no such thing.
+//! How long polls of tasks blocked the thread. Upstream has many threads, and no such metric.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use crate::task::{Polls, TaskPolls};
 const LONGEST: &str = "rubelet_longest_poll_seconds";
 const LONG: &str = "rubelet_long_polls_total";
 
-/// Writes what was measured, in Prometheus' text form. A series is there once something was measured for it.
+/// Writes the measurements in Prometheus' text format. A series appears with its first measurement.
 pub(super) fn write(polls: &Polls, out: &mut String) {
     let tasks: Vec<TaskPolls> = polls.tasks().collect();
     if !tasks.is_empty() {
-        head(out, LONGEST, "gauge", "The longest time for which a task of this kind held up all others.");
+        head(out, LONGEST, "gauge", "The longest poll of a task of this kind; all other tasks waited.");
     }
     for task in &tasks {
         // Writing to a string cannot fail.
@@ -23,7 +23,7 @@ pub(super) fn write(polls: &Polls, out: &mut String) {
     });
     let long: Vec<_> = long.filter(|(.., count)| *count > 0).collect();
     if !long.is_empty() {
-        head(out, LONG, "counter", "Times that a task of this kind held up all others for more than so many seconds.");
+        head(out, LONG, "counter", "Polls of tasks of this kind that took longer than so many seconds.");
     }
     for (over, task, count) in long {
         sample(out, LONG, &format!("over=\"{over}\",task=\"{task}\""), count);

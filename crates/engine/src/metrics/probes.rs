@@ -1,4 +1,4 @@
-//! What probes came to, for `/metrics/probes` (PRB-15).
+//! The counts of probes, for `/metrics/probes` (PRB-15).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ const TOTAL: &str = "prober_probe_total";
 const DURATION: &str = "prober_probe_duration_seconds";
 const BUCKETS: usize = USUAL.bounds.len() + 1;
 
-/// What came of one probe of one container. Owned by the prober's task, so plain numbers do.
+/// The counts of one probe of one container. The prober's task owns them, so plain numbers suffice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     passed: u64,
     failed: u64,
-    /// How long passes took, in microseconds.
+    /// Total duration of passed probes, in microseconds.
     micros: u64,
-    /// Not cumulative; the last one holds what no bound holds.
+    /// Not cumulative; the last bucket is for everything above the bounds.
     within: [u32; BUCKETS],
 }
 
 impl Tally {
-    /// Counts an answer. One that could not be had is not counted, as upstream throws it away.
+    /// Counts an answer. A run that failed to get one is not counted: upstream discards it.
     /// upstream: prober/worker.go doProbe (v1.36)
     pub(crate) fn count(&mut self, answer: &Answer, took: Duration) {
         match answer.result() {
@@ -52,7 +52,7 @@ impl Tally {
     }
 }
 
-/// What came of one probe of one container.
+/// The counts of one probe, with its labels.
 #[derive(Clone, Debug)]
 pub struct ProbeCounts {
     pub(crate) pod: PodRef,
@@ -61,10 +61,10 @@ pub struct ProbeCounts {
     pub(crate) tally: Tally,
 }
 
-/// Writes them in Prometheus' text form.
+/// Writes the counts in Prometheus' text format.
 pub fn write_probes(out: &mut String, all: &[ProbeCounts]) {
     let mut totals = String::new();
-    // Two pods of one name, one after the other, share a series of durations: it does not tell them apart.
+    // The duration series has no UID label: a pod and its successor of the same name share it.
     let mut durations: BTreeMap<String, Tally> = BTreeMap::new();
     for ProbeCounts { pod, container, kind, tally } in all {
         let (namespace, name, kind) = (&pod.namespace, &pod.name, kind.as_str());

@@ -152,7 +152,7 @@ fn a_census_tells_pods_apart_as_upstream_does() {
     census.working[1].runtime_only = 3;
     let mut page = String::new();
     census.write(&mut page);
-    let told = page.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0"));
+    let lines = page.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0"));
     expect![[r#"
         kubelet_active_pods{static=""} 1
         kubelet_desired_pods{static="true"} 1
@@ -161,7 +161,7 @@ fn a_census_tells_pods_apart_as_upstream_does() {
         kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1
         kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 3
     "#]]
-    .assert_eq(&told.map(|line| format!("{line}\n")).collect::<String>());
+    .assert_eq(&lines.map(|line| format!("{line}\n")).collect::<String>());
 }
 
 #[tokio::test]

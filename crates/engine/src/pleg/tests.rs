@@ -14,7 +14,7 @@ fn failure(kind: RpcErrorKind) -> RpcError {
     RpcError { operation: "scripted", kind, detail: String::new() }
 }
 
-/// How a stream goes.
+/// One line of a stream's script.
 #[derive(Clone)]
 enum Script {
     Refused(RpcErrorKind),
@@ -29,7 +29,7 @@ struct Scripted {
 }
 
 fn next<T: Clone>(script: &Mutex<VecDeque<T>>) -> T {
-    let mut script = script.lock().expect("nobody panics with it");
+    let mut script = script.lock().expect("no panic while locked");
     if script.len() > 1 { script.pop_front() } else { script.front().cloned() }.expect("a script has a line")
 }
 
@@ -71,7 +71,7 @@ fn pod(uid: &str, state: SandboxState) -> PodSummary {
     }
 }
 
-/// What the generator said within `secs` of virtual time, and how it fares then.
+/// What the generator sent within `secs` of virtual time, and its health then.
 async fn watch(
     secs: u64,
     streams: impl IntoIterator<Item = Script>,
@@ -124,7 +124,7 @@ async fn with_events_a_list_is_only_the_safety_net() {
     assert!((5..=7).contains(&health.lists), "{} lists in five minutes", health.lists);
     assert_eq!((health.events, health.streaming), (3, true));
     assert_eq!(hinted(&news).len(), 3);
-    assert_eq!(lists(&news), 1, "a list that is the same is not told again");
+    assert_eq!(lists(&news), 1, "an unchanged list is not sent again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +155,7 @@ async fn a_stream_that_never_lasts_is_opened_more_and_more_seldom() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_does_not_listen_does_not_hold_up_our_end() {
+async fn a_full_channel_does_not_delay_shutdown() {
     let (out, _news) = mpsc::channel(1);
     let streams = Mutex::new([Script::Gives(10, None)].into());
     let runtime = Arc::new(Scripted { streams, lists: Mutex::new([Ok(Vec::new())].into()) });
@@ -165,7 +165,7 @@ async fn a_loop_that_does_not_listen_does_not_hold_up_our_end() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         cancel.cancel();
     };
-    // It waits for room that nobody makes; told to stop, it stops.
+    // The generator waits for room in the channel; cancelling it must still end it.
     let both = async { tokio::join!(pleg.run(cancel.clone()), end) };
-    tokio::time::timeout(Duration::from_secs(2), both).await.expect("it ends when told to");
+    tokio::time::timeout(Duration::from_secs(2), both).await.expect("it ends when cancelled");
 }

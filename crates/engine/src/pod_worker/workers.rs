@@ -21,7 +21,7 @@ use crate::job::{JobResult, Note, PodMemory};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::StatusReport;
-use crate::prober::{ProbeTrouble, Teller};
+use crate::prober::{ProbeSender, ProbeTrouble};
 use crate::timeline::{Entry, Timeline, Waiting, brief};
 
 /// Every pod that has a life here. Owned by the sync loop; nothing in it waits.
@@ -33,7 +33,7 @@ pub struct PodWorkers {
     pub(super) names: Names,
     due: BTreeSet<(Instant, PodUid)>,
     pub(super) jobs: JoinSet<JobResult>,
-    pub(super) prober: Teller,
+    pub(super) prober: ProbeSender,
     /// Mirrors of static pods: the status that the API shows of one is its pod's status before we started.
     pub(super) mirrors: Arc<Mirrors>,
     /// Resources that a process before this one had actuated, of pods whose life here has not begun.
@@ -90,7 +90,7 @@ pub enum Outcome {
 
 impl PodWorkers {
     /// None yet.
-    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>, prober: Teller) -> Self {
+    pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>, prober: ProbeSender) -> Self {
         Self {
             node,
             notes,

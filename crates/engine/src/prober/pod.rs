@@ -27,18 +27,18 @@ pub(super) struct ProbedPod {
     pub(super) pod: Arc<Pod>,
     ip: Option<String>,
     pub(super) containers: BTreeMap<Arc<str>, ProbedContainer>,
-    /// What stood when the sync loop was last told.
+    /// The results that the sync loop last got.
     pub(super) shown: Arc<ProbeView>,
 }
 
 pub(super) struct ProbedContainer {
     spec: Specs,
     pub(super) probes: ContainerProbes,
-    /// What is in the queue of deadlines for each kind.
+    /// The deadline in the queue for each kind.
     pub(super) queued: BTreeMap<ProbeKind, Instant>,
-    /// The last answer that was no pass, until there is a pass.
+    /// The last answer that was not a pass; removed by a pass.
     trouble: BTreeMap<ProbeKind, String>,
-    /// What came of each kind so far, whatever the instance.
+    /// The counts of each kind, over all instances.
     pub(super) tallies: Vec<(ProbeKind, Tally)>,
 }
 
@@ -71,7 +71,7 @@ impl ProbedPod {
         Self { pod: Arc::clone(pod), ip: None, containers: BTreeMap::new(), shown: Arc::default() }
     }
 
-    /// Takes in how the pod is now. `jitter` is asked for each container.
+    /// Takes over the newest spec and observation. `jitter` is called once for each container.
     pub(super) fn update(&mut self, targets: &ProbeTargets, now: Now, mut jitter: impl FnMut() -> f64) {
         self.ip = targets.status.pod_ip.clone();
         let same = Arc::ptr_eq(&self.pod, &targets.pod) && !self.containers.is_empty();
@@ -99,7 +99,7 @@ impl ProbedPod {
         }
     }
 
-    /// Follows the spec: a container whose probes changed begins anew with them.
+    /// Follows the spec: a container whose probes changed starts over with them.
     fn respec(&mut self) {
         let mut old = std::mem::take(&mut self.containers);
         for container in probed(&self.pod) {
@@ -118,7 +118,7 @@ impl ProbedPod {
         }
     }
 
-    /// The question that is due, if it still is.
+    /// The run that is due, if it still is.
     pub(super) fn ask(&mut self, key: &Key, now: Instant) -> Option<Question> {
         let container = self.containers.get_mut(&key.container)?;
         let instance = container.probes.begin(key.kind, now)?;
@@ -132,7 +132,7 @@ impl ProbedPod {
         })
     }
 
-    /// Takes in an answer. Answers whether what is wrong, in words for people, is another than before.
+    /// Records an answer. Returns whether the text of the failure changed.
     pub(super) fn answered(&mut self, key: &Key, instance: &ContainerId, answer: &Answer, now: Now) -> bool {
         let Some(container) = self.containers.get_mut(&key.container) else { return false };
         if container.probes.instance() != Some(instance) {
@@ -148,7 +148,7 @@ impl ProbedPod {
         changed
     }
 
-    /// Which probes do not pass, and what they said.
+    /// The probes that do not pass, with their last output.
     pub(super) fn troubles(&self) -> Vec<ProbeTrouble> {
         let of = |(name, container): (&Arc<str>, &ProbedContainer)| -> Vec<ProbeTrouble> {
             let trouble = |(kind, said): (&ProbeKind, &String)| {
@@ -161,7 +161,7 @@ impl ProbedPod {
         self.containers.iter().flat_map(of).collect()
     }
 
-    /// What stands now.
+    /// The current results.
     pub(super) fn view(&self) -> ProbeView {
         let mut view = ProbeView::default();
         for container in self.containers.values() {
@@ -170,19 +170,19 @@ impl ProbedPod {
         view
     }
 
-    /// What a probe still has to say before the pod is ready, in words for people.
+    /// Which probe has to pass before the pod is ready, as text for people.
     pub(super) fn waits_for(&self) -> Option<String> {
         let open = |kind: ProbeKind| {
             self.containers.iter().find_map(|(name, container)| {
                 let probe = container.probes.probe(kind)?;
-                // What does not run yet waits for something else.
+                // A container that does not run yet waits for its start, not for a probe.
                 if probe.verdict() == Some(Verdict::Success) || !container.probes.is_running() {
                     return None;
                 }
-                let word = kind.as_str().to_lowercase();
+                let probe = kind.as_str().to_lowercase();
                 Some(match container.trouble.get(&kind) {
-                    Some(said) => format!("the {word} probe of container {name} to pass; it last said: {said}"),
-                    None => format!("the {word} probe of container {name} to pass for the first time"),
+                    Some(said) => format!("the {probe} probe of container {name} to pass; its last output: {said}"),
+                    None => format!("the {probe} probe of container {name} to pass for the first time"),
                 })
             })
         };
@@ -190,7 +190,7 @@ impl ProbedPod {
     }
 }
 
-/// The status says that this very instance has started.
+/// Whether the status shows this very instance as started.
 fn has_started(status: &PodStatus, name: &str, id: &ContainerId) -> bool {
     let is_it = |at: &&ContainerStatus| {
         let instance = at.container_id.as_deref().and_then(|text| text.split_once("://"));

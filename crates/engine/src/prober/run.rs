@@ -16,19 +16,19 @@ use super::pod::Key;
 use crate::node::Node;
 use crate::ports::RpcErrorKind;
 
-/// How often a probe that could not be asked is tried before its answer is thrown away (PRB-06).
+/// How often a probe that could not be run is tried before its answer is discarded (PRB-06).
 const TRIES: usize = 3;
 /// Connections open at once. Each is a socket and a few kilobytes; more would only queue in the kernel.
 const NETWORK_AT_ONCE: usize = 64;
 /// Commands at once, for each CPU: each is a process that the runtime makes.
 const EXEC_PER_CPU: usize = 2;
-/// A run that takes longer than this waits rather than works: it gives its slot to others, so that a few containers that
-/// never answer do not keep all others from being asked.
+/// A run that takes longer than this is waiting, not working, and releases its slot: a few containers that never answer
+/// do not delay the probes of all others.
 const BUSY: Duration = Duration::from_millis(500);
-/// How much longer than its timeout a command may take until it is given up: the runtime needs a moment to end it.
+/// How long after its timeout a command is abandoned: the runtime needs a moment to kill it.
 const EXEC_SLACK: Duration = Duration::from_secs(5);
 
-/// The node's limits.
+/// The node's limits on concurrent probes.
 #[derive(Clone)]
 pub(super) struct Slots {
     exec: Arc<Semaphore>,
@@ -45,7 +45,7 @@ impl Slots {
     }
 }
 
-/// What is asked, of whom.
+/// One run of a probe.
 pub(super) struct Question {
     pub(super) key: Key,
     pub(super) instance: ContainerId,
@@ -53,7 +53,7 @@ pub(super) struct Question {
     pub(super) timeout: Duration,
 }
 
-/// What came of it.
+/// The answer to a [`Question`].
 pub(super) struct Answered {
     pub(super) key: Key,
     pub(super) instance: ContainerId,
@@ -66,7 +66,7 @@ pub(super) async fn run(node: Arc<Node>, slots: Slots, question: Question) -> An
     let began = node.clock.mono();
     let answer = match &action {
         Ok(action) => {
-            // A panic in an adapter is one probe that could not be asked, not one that is never asked again.
+            // A panic in an adapter counts as one run that failed; the probe goes on.
             let asked = AssertUnwindSafe(in_slot(&node, &slots, &instance, action, timeout)).catch_unwind().await;
             let lost = |_| Answer::Error { state: "unknown", detail: "internal error: the probe panicked".to_owned() };
             asked.unwrap_or_else(lost)
@@ -85,7 +85,7 @@ async fn in_slot(
     timeout: Duration,
 ) -> Answer {
     let slots = if matches!(action, ProbeAction::Exec(_)) { &slots.exec } else { &slots.network };
-    // Fails only if the semaphore is closed, which nobody does.
+    // `acquire` fails only on a closed semaphore; these are never closed.
     let slot = slots.acquire().await.ok();
     let work = with_tries(node, instance, action, timeout);
     tokio::pin!(work);

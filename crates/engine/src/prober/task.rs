@@ -1,4 +1,4 @@
-//! The task.
+//! The task that owns all probes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,65 +15,65 @@ use tracing::{debug, error};
 
 use super::pod::{Key, ProbedContainer, ProbedPod};
 use super::run::{Answered, Slots, run};
-use super::{ProbeNews, ProbeTargets, ProberHandle, ProberLine, Teller, WORDS, Word};
+use super::{CAPACITY, ProbeNews, ProbeSender, ProbeTargets, ProbeUpdate, ProberHandle, ProberLine};
 use crate::metrics::ProbeCounts;
 use crate::node::Node;
 use crate::ports::{EventKind, PodEvent};
 use crate::task::timed;
 
-/// Runs that are due within so short a time of each other are begun together: hundreds of probes with a period of a
+/// Runs that are due within this time of each other start together: hundreds of probes with a period of a
 /// second then wake the task a few times a second, not hundreds of times.
 const GRAIN: Duration = Duration::from_millis(50);
-/// How many lines for a pod's timeline are kept while the sync loop takes none.
+/// How many timeline lines of a pod are kept while the sync loop receives none.
 const LINES: usize = 8;
-/// How many may ask for the counts at once; more wait.
+/// How many requests for the counts may wait at once.
 const ASKERS: usize = 4;
 
 /// Owns every probe of the node.
 #[doc(alias = "probeManager")]
 pub struct Prober {
     node: Arc<Node>,
-    words: mpsc::Receiver<(PodUid, Word)>,
+    updates: mpsc::Receiver<(PodUid, ProbeUpdate)>,
     news: mpsc::Sender<ProbeNews>,
     askers: mpsc::Receiver<oneshot::Sender<Vec<ProbeCounts>>>,
     pods: BTreeMap<PodUid, ProbedPod>,
     due: BTreeSet<(Instant, Key)>,
     runs: JoinSet<Answered>,
     slots: Slots,
-    /// Pods of which there is something to tell, with what happened to them.
-    untold: BTreeMap<PodUid, Vec<String>>,
+    /// Pods whose results the sync loop has not received yet, with their new timeline lines.
+    unreported: BTreeMap<PodUid, Vec<String>>,
 }
 
 enum Event {
     Shutdown,
-    Word(PodUid, Word),
+    Update(PodUid, ProbeUpdate),
     Answered(Box<Answered>),
     Asked(oneshot::Sender<Vec<ProbeCounts>>),
     Lost(tokio::task::JoinError),
-    Told,
+    Reported,
     Due,
 }
 
 impl Prober {
-    /// A prober with nothing to probe, the sync loop's line to it, and the way to ask it.
+    /// A prober without pods, the sync loop's line to it, and a handle to read its counts.
     pub fn new(node: Arc<Node>) -> (Self, ProberLine, ProberHandle) {
-        let (tell, words) = mpsc::channel(WORDS);
-        let (news, hear) = mpsc::channel(WORDS);
+        let (sender, updates) = mpsc::channel(CAPACITY);
+        let (news, receiver) = mpsc::channel(CAPACITY);
         let (ask, askers) = mpsc::channel(ASKERS);
         let slots = Slots::new(node.facts.cpu_millis);
         let this = Self {
             node,
-            words,
+            updates,
             news,
             askers,
             pods: BTreeMap::new(),
             due: BTreeSet::new(),
             runs: JoinSet::new(),
             slots,
-            untold: BTreeMap::new(),
+            unreported: BTreeMap::new(),
         };
-        let teller = Teller { words: tell, unsent: BTreeMap::new(), told: BTreeSet::new() };
-        (this, ProberLine { teller, news: hear }, ProberHandle { ask })
+        let sender = ProbeSender { updates: sender, unsent: BTreeMap::new(), known: BTreeSet::new() };
+        (this, ProberLine { sender, news: receiver }, ProberHandle { ask })
     }
 
     /// Runs until cancelled.
@@ -81,40 +81,40 @@ impl Prober {
         loop {
             match self.next_event(&cancel).await {
                 Event::Shutdown => return,
-                Event::Word(uid, Word::Targets(targets)) => self.see(&uid, &targets),
-                Event::Word(uid, Word::Gone) => self.forget(&uid),
+                Event::Update(uid, ProbeUpdate::Targets(targets)) => self.see(&uid, &targets),
+                Event::Update(uid, ProbeUpdate::Gone) => self.forget(&uid),
                 Event::Answered(answered) => self.answered(&answered),
-                // Whoever asked may have gone.
+                // The receiver may be gone.
                 Event::Asked(reply) => drop(reply.send(self.counts())),
-                Event::Lost(err) => error!(%err, "A probe was lost"),
-                Event::Told => {}
-                Event::Due => self.ask_what_is_due(),
+                Event::Lost(err) => error!(%err, "A probe task panicked"),
+                Event::Reported => {}
+                Event::Due => self.run_due(),
             }
         }
     }
 
-    /// Waits for whatever comes first. Every arm is cancel-safe: `recv`, `reserve`, `join_next`, a clock.
+    /// Every arm is cancel-safe: `recv`, `reserve`, `join_next`, a clock.
     async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
         let due = self.due.first().map(|(at, _)| *at);
         tokio::select! {
             biased;
             () = cancel.cancelled() => Event::Shutdown,
-            Some((uid, word)) = self.words.recv() => Event::Word(uid, word),
+            Some((uid, update)) = self.updates.recv() => Event::Update(uid, update),
             Some(run) = self.runs.join_next() => match run {
                 Ok(answered) => Event::Answered(Box::new(answered)),
                 Err(err) => Event::Lost(err),
             },
             Some(reply) = self.askers.recv() => Event::Asked(reply),
-            room = self.news.reserve(), if !self.untold.is_empty() => {
-                // A loop that has gone hears nothing; we are about to be told to stop, too.
-                let next = self.untold.pop_first();
+            room = self.news.reserve(), if !self.unreported.is_empty() => {
+                // Without a sync loop there is no receiver, and this task is about to be cancelled too.
+                let next = self.unreported.pop_first();
                 if let (Ok(room), Some((uid, happened))) = (room, next)
                     && let Some(pod) = self.pods.get(&uid)
                 {
                     let (view, waits_for, troubles) = (Arc::clone(&pod.shown), pod.waits_for(), pod.troubles());
                     room.send(ProbeNews { uid, view, happened, waits_for, troubles });
                 }
-                Event::Told
+                Event::Reported
             }
             () = self.node.clock.sleep_until(due) => Event::Due,
         }
@@ -123,7 +123,7 @@ impl Prober {
     fn see(&mut self, uid: &PodUid, targets: &ProbeTargets) {
         let now = self.node.clock.now();
         let pod = self.pods.entry(uid.clone()).or_insert_with(|| ProbedPod::new(&targets.pod));
-        // A container that the spec no longer probes takes its deadlines with it.
+        // The deadlines of a container that the spec no longer probes have to go.
         let before: Vec<Arc<str>> = pod.containers.keys().cloned().collect();
         for name in &before {
             if let Some(container) = pod.containers.get_mut(name) {
@@ -138,14 +138,14 @@ impl Prober {
     }
 
     fn forget(&mut self, uid: &PodUid) {
-        self.untold.remove(uid);
+        self.unreported.remove(uid);
         let Some(mut pod) = self.pods.remove(uid) else { return };
         for (name, container) in &mut pod.containers {
             unqueue(&mut self.due, uid, name, container);
         }
     }
 
-    fn ask_what_is_due(&mut self) {
+    fn run_due(&mut self) {
         let now = self.node.clock.mono();
         while let Some((at, key)) = self.due.first().cloned()
             && at <= now
@@ -171,13 +171,13 @@ impl Prober {
             return;
         }
         if pod.answered(key, instance, answer, now) {
-            self.untold.entry(key.uid.clone()).or_default();
+            self.unreported.entry(key.uid.clone()).or_default();
         }
         if let Some(container) = pod.containers.get_mut(&key.container) {
             container.count(key.kind, answer, *took);
             queue(&mut self.due, &key.uid, &key.container, container, now.mono);
         }
-        self.tell_people(key, answer);
+        self.emit(key, answer);
         self.show(&key.uid);
     }
 
@@ -197,12 +197,12 @@ impl Prober {
         all
     }
 
-    /// An event, and a line in the pod's timeline (PRB-06, PRB-07).
-    fn tell_people(&mut self, key: &Key, answer: &Answer) {
+    /// Emits an event, and adds a line to the pod's timeline (PRB-06, PRB-07).
+    fn emit(&mut self, key: &Key, answer: &Answer) {
         let Some(pod) = self.pods.get(&key.uid) else { return };
         debug!(pod = ?key.uid, container = %key.container, kind = key.kind.as_str(), ?answer, "Probed");
         let Some((reason, message)) = answer.event(key.kind) else { return };
-        let lines = self.untold.entry(key.uid.clone()).or_default();
+        let lines = self.unreported.entry(key.uid.clone()).or_default();
         if lines.len() < LINES {
             lines.push(format!("{reason}: container {}: {message}", key.container));
         }
@@ -215,13 +215,13 @@ impl Prober {
         });
     }
 
-    /// Tells the sync loop what stands, if that changed.
+    /// Reports the pod's results to the sync loop, if they changed.
     fn show(&mut self, uid: &PodUid) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let view = pod.view();
         if *pod.shown != view {
             pod.shown = Arc::new(view);
-            self.untold.entry(uid.clone()).or_default();
+            self.unreported.entry(uid.clone()).or_default();
         }
     }
 }
@@ -255,7 +255,8 @@ fn unqueue(due: &mut BTreeSet<(Instant, Key)>, uid: &PodUid, name: &Arc<str>, co
     }
 }
 
-/// `at`, or a moment later, so that others are due then too. What is due now is not kept waiting.
+/// `at`, rounded up to a multiple of [`GRAIN`], so that other probes are due then too. A probe that is due now is not
+/// delayed.
 fn aligned(at: Instant, now: Instant) -> Instant {
     if at <= now {
         return at;

@@ -68,7 +68,7 @@ impl PodRuntime<'_> {
             }
             (PullDecision::Pull | PullDecision::UsePresent, _) => {
                 // A pull may take minutes and others may wait before it: nobody else's start has to wait for it.
-                slot.give_back();
+                slot.release();
                 if memory.unseen {
                     self.show_started(memory).await;
                 }

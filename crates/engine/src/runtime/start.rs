@@ -72,7 +72,7 @@ impl PodRuntime<'_> {
         let id = self.create(container, sandbox, &config).await?;
         self.run(container, &id, config.attempt).await?;
         // A hook has no deadline, so it must not keep others from starting.
-        slot.give_back();
+        slot.release();
         self.post_start(container, &id, sandbox).await?;
         memory.unseen = true;
         Ok(())
@@ -125,7 +125,7 @@ impl PodRuntime<'_> {
             actuated.set(container);
         }
         self.run(container, &made.id, made.marks.restart_count).await?;
-        slot.give_back();
+        slot.release();
         self.post_start(container, &made.id, sandbox).await?;
         memory.unseen = true;
         Ok(())

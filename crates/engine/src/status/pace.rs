@@ -1,4 +1,4 @@
-//! How fast the API server is asked: as fast as it answers.
+//! How many status writes are in flight: as many as the API server keeps up with.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::ports::{ApiError, ApiErrorKind};
 
 /// Requests in flight at once. Each is a few kilobytes on one connection; more would only queue at the server.
 pub(super) const MOST: usize = 16;
-/// The pause after a busy server that names none.
+/// The pause after an answer without `Retry-After` from an overloaded server.
 const BUSY: Duration = Duration::from_secs(1);
-/// The longest pause that is believed: a header must not silence the node.
+/// The longest `Retry-After` that is honoured: one header must not stop the node's status writes.
 const BUSY_AT_MOST: Duration = Duration::from_secs(60);
 /// Pauses while the server cannot be reached.
 const AWAY: Doubling = Doubling::new(Duration::from_millis(200), Duration::from_secs(5));
 /// Pauses of one pod whose requests fail. The longest is as often as upstream tries everything again (STAT-01).
 const POD: Doubling = Doubling::new(Duration::from_millis(250), Duration::from_secs(10));
 
-/// How many requests may be in flight, and since when.
+/// How many requests may be in flight, and whether all are paused.
 #[derive(Debug)]
 pub(super) struct Pace {
     limit: usize,
     paused_until: Option<Instant>,
-    /// Times in a row that it could not be reached.
+    /// How often in a row the server could not be reached.
     away: u32,
 }
 
@@ -34,23 +34,23 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How many may be in flight now.
+    /// How many requests may be in flight now.
     pub(super) fn limit(&self, now: Instant) -> usize {
         if self.paused_until.is_some_and(|until| now < until) { 0 } else { self.limit }
     }
 
-    /// When a pause ends, if one holds.
+    /// When the current pause ends.
     pub(super) fn resumes(&self, now: Instant) -> Option<Instant> {
         self.paused_until.filter(|until| now < *until)
     }
 
-    /// It answered.
+    /// The server answered: one more request may be in flight.
     pub(super) fn answered(&mut self) {
         self.away = 0;
         self.limit = self.limit.saturating_add(1).min(MOST);
     }
 
-    /// A request failed. Answers whether the trouble is everybody's: then no pod is to blame for it.
+    /// A request failed. Returns whether the failure concerns all pods; then the pod itself is not paused.
     pub(super) fn failed(&mut self, err: &ApiError, now: Instant) -> bool {
         match err.kind {
             ApiErrorKind::Busy { retry_after } => {
@@ -60,7 +60,7 @@ impl Pace {
                 true
             }
             ApiErrorKind::Unavailable | ApiErrorKind::Unauthorized => {
-                // Of many that fail together the first counts.
+                // Requests that fail together count once.
                 if self.limit(now) > 0 {
                     self.away = self.away.saturating_add(1);
                     self.pause(now + AWAY.after(self.away));
@@ -68,7 +68,7 @@ impl Pace {
                 self.limit = 1;
                 true
             }
-            // It answered, though not as we wish, or that request alone is slow.
+            // The server answered with an error, or this request alone is slow.
             ApiErrorKind::Timeout | ApiErrorKind::Failed => {
                 self.limit = (self.limit / 2).max(1);
                 false
@@ -91,7 +91,7 @@ impl Pace {
     }
 }
 
-/// The pause of a pod whose requests failed so many times in a row.
+/// The pause of a pod after this many failed requests in a row.
 pub(super) fn pod_pause(failures: u32) -> Duration {
     POD.after(failures)
 }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
+    fn a_busy_server_pauses_all_writes_for_its_retry_after() {
         let mut pace = Pace::default();
         let now = Instant::from_secs(10);
         assert_eq!(pace.limit(now), MOST);
@@ -117,11 +117,11 @@ mod tests {
         for _ in 0..MOST {
             pace.answered();
         }
-        assert_eq!(pace.limit(Instant::from_secs(17)), MOST, "no rate: it is as fast as the server answers");
+        assert_eq!(pace.limit(Instant::from_secs(17)), MOST, "no rate limit while the server answers");
     }
 
     #[test]
-    fn a_server_that_is_away_is_asked_by_one_and_ever_more_seldom() {
+    fn an_unreachable_server_gets_one_request_with_growing_pauses() {
         let mut pace = Pace::default();
         let mut now = Instant::from_secs(1);
         let mut waits = Vec::new();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_one_pods_trouble_holds_up_no_other() {
+    fn an_error_of_one_pod_pauses_no_other_pod() {
         let mut pace = Pace::default();
         let now = Instant::from_secs(1);
         for kind in [ApiErrorKind::Invalid, ApiErrorKind::Conflict, ApiErrorKind::Forbidden, ApiErrorKind::Failed] {

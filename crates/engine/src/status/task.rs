@@ -1,4 +1,4 @@
-//! The task.
+//! The task that writes pod statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,26 +7,27 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::pod::PodExt;
-use rubelet_core::status::{Telling, Write, next_write};
+use rubelet_core::status::Write;
 use rubelet_core::time::Instant;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tracing::error;
 
+use super::entry::{At, Entry, Request, Urgency};
 use super::mail::{Inbox, Mail, StatusMail};
-use super::pace::{Pace, pod_pause};
+use super::pace::Pace;
 use crate::clock::Clock;
 use crate::mirror::Mirrors;
-use crate::ports::{ApiError, ApiErrorKind, PodApi, StatusObserver, StatusReport};
+use crate::ports::{ApiError, ApiErrorKind, PodApi, StatusObserver};
 use crate::task::timed;
 
-/// A request that takes longer is given up: the adapter's own deadline is shorter, and this is for one that has none.
+/// Deadline of one request. The adapter's own deadline is shorter; this one guards against an adapter without any.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long what is said of a pod that has not started waits for what is said next. Most pods start within it, and then
-/// one write tells all: its first status, that its sandbox is there, that it runs. The API server, its disk and, on a small
-/// machine, the cores that start the pod are not asked for the others.
+/// How long the status of a pending pod is held back, so that later changes go into the same write. Most pods start
+/// within this time, and one write then covers the first status, the sandbox and the running containers. The writes that
+/// are saved would cost the API server, its disk and, on a small machine, the cores that start the pod.
 const GATHER: Duration = Duration::from_millis(500);
 
 /// Sole writer of pod status.
@@ -38,62 +39,14 @@ pub struct StatusWriter {
     news: watch::Receiver<Mail>,
     mirrors: watch::Receiver<Arc<Mirrors>>,
     pods: BTreeMap<PodUid, Entry>,
-    /// Who waits for a request, by urgency and then in order of arrival.
+    /// Pods that wait for a request, by urgency and then in order of arrival.
     queue: BTreeSet<(Urgency, u64, PodUid)>,
-    /// When who failed is tried again, and when who gathers has gathered enough.
+    /// Pods whose failed request is due again, and pods whose changes have been gathered for long enough.
     later: BTreeSet<(Instant, PodUid)>,
     arrivals: u64,
     pace: Pace,
     in_flight: JoinSet<Done>,
     asked_for: BTreeMap<Id, PodUid>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Urgency {
-    /// It turns ready or unready, or ends: others wait for it.
-    High,
-    Low,
-}
-
-/// What is known of one pod.
-struct Entry {
-    report: StatusReport,
-    /// The pod as the API last showed it: by watch, or as the answer to a request, whichever is newer. Of a static pod its
-    /// mirror; `None` while there is none.
-    shown: Option<Arc<Pod>>,
-    at: At,
-    /// See [`Telling::refused`].
-    refused: Option<String>,
-    failures: u32,
-    /// What is shown may be wrong: ask before the next write.
-    ask_first: bool,
-    /// The next request, while nothing that it follows from has changed: a status of a thousand containers takes long to
-    /// compare.
-    next: Option<Write>,
-}
-
-/// Where a pod is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    /// All is said.
-    Rest,
-    /// Nobody is in a hurry to know what there is to say: until then more may come.
-    Gathers(Instant),
-    /// It waits for its turn.
-    Queued(Urgency, u64),
-    /// A request is in flight; `news` came since.
-    InFlight { news: bool },
-    /// Its last request failed.
-    Later(Instant),
-    /// The object is no more.
-    Gone,
-}
-
-/// What a request was for.
-enum Request {
-    Get,
-    Patch(String),
-    Delete,
 }
 
 struct Done {
@@ -137,7 +90,7 @@ impl StatusWriter {
         (this, mail)
     }
 
-    /// Runs until cancelled. What has not been told then is told after the next start, if it still holds.
+    /// Runs until cancelled. Statuses that are not written by then are written after the next start, if they still hold.
     pub async fn run(mut self, cancel: CancellationToken) {
         loop {
             self.dispatch();
@@ -189,9 +142,7 @@ impl StatusWriter {
                     entry.show(shown);
                 }
                 None => {
-                    let at = At::Rest;
-                    let entry = Entry { report, shown, at, refused: None, failures: 0, ask_first: false, next: None };
-                    self.pods.insert(uid.clone(), entry);
+                    self.pods.insert(uid.clone(), Entry::new(report, shown));
                 }
             }
             self.consider(&uid);
@@ -204,7 +155,7 @@ impl StatusWriter {
 
     /// A mirror came, went or changed: its pod's status belongs there (STAT-05).
     fn mirrors_changed(&mut self) {
-        // What was said before the mirror came is in the mail already.
+        // Reports from before the mirror came are in the mailbox already.
         self.take_mail();
         let mirrors = Arc::clone(&self.mirrors.borrow_and_update());
         let mut changed = Vec::new();
@@ -235,7 +186,7 @@ impl StatusWriter {
         }
     }
 
-    /// Something is new about this pod: is there anything to say?
+    /// Something changed for this pod: decides whether a write is due, and how urgent it is.
     fn consider(&mut self, uid: &PodUid) {
         let (now, wall) = (self.clock.mono(), self.clock.wall());
         let Some(entry) = self.pods.get_mut(uid) else { return };
@@ -244,7 +195,7 @@ impl StatusWriter {
                 entry.at = At::InFlight { news: true };
                 return;
             }
-            // Its pause is kept: whatever comes meanwhile is told together.
+            // The pause is kept: changes that come meanwhile go into one write.
             At::Later(_) | At::Gone => return,
             At::Rest | At::Gathers(_) | At::Queued(..) => {}
         }
@@ -256,7 +207,7 @@ impl StatusWriter {
             Some(Write::Patch { urgent: false, .. } | Write::Nothing) => Some(Urgency::Low),
         };
         let before = entry.at;
-        // Who has waited goes on waiting in its place.
+        // A pod that is queued already keeps its place.
         let number = match before {
             At::Queued(_, number) => number,
             At::Rest | At::Gathers(_) | At::InFlight { .. } | At::Later(_) | At::Gone => {
@@ -284,7 +235,7 @@ impl StatusWriter {
         }
     }
 
-    /// Starts requests for those whose turn it is.
+    /// Starts requests from the head of the queue, within the limit.
     fn dispatch(&mut self) {
         let limit = self.pace.limit(self.clock.mono());
         while self.in_flight.len() < limit
@@ -306,7 +257,7 @@ impl StatusWriter {
             Some(Write::Delete) => Request::Delete,
             Some(Write::Nothing) | None => return,
         };
-        // Whatever comes of it, it is decided anew; until then nobody needs it.
+        // The next write is decided anew after the answer.
         entry.next = None;
         entry.at = At::InFlight { news: false };
         let (api, pod, owner) = (Arc::clone(&self.api), PodRef::of(&shown), uid.clone());
@@ -335,7 +286,7 @@ impl StatusWriter {
         entry.at = At::Rest;
         match result {
             Ok(answer) => {
-                // That it could be looked at does not make it one that can be written to: the pauses go on growing.
+                // A GET that succeeds does not mean that a PATCH will: the pauses go on growing.
                 if !matches!(request, Request::Get) {
                     entry.failures = 0;
                 }
@@ -353,7 +304,7 @@ impl StatusWriter {
         }
     }
 
-    /// A request panicked: its pod is tried again.
+    /// A request panicked: the pod's write is tried again.
     fn lost(&mut self, err: &JoinError) {
         error!(%err, "A request to the API server was lost");
         let Some(uid) = self.asked_for.remove(&err.id()) else { return };
@@ -375,119 +326,6 @@ impl StatusWriter {
             self.consider(&uid);
         }
     }
-}
-
-impl Entry {
-    /// It is on its way to run, and nobody waits for what is said of it until it does.
-    fn is_starting(&self) -> bool {
-        self.report.status.phase.as_deref() == Some("Pending") && !self.report.pod.is_deleted()
-    }
-
-    /// The next request; `None` while there is no object to write to.
-    fn next(&mut self, now: jiff::Timestamp) -> Option<&Write> {
-        if self.next.is_none() {
-            let api = self.shown.as_deref()?;
-            let end = self.report.progress;
-            let refused = self.refused.as_deref();
-            self.next = Some(next_write(&Telling { api, status: &self.report.status, end, refused, now }));
-        }
-        self.next.as_ref()
-    }
-
-    /// Takes in how the API shows the pod, unless something newer is known.
-    fn show(&mut self, pod: Option<Arc<Pod>>) {
-        let same = |a: &Option<Arc<Pod>>, b: &Option<Arc<Pod>>| {
-            a.as_ref().map(|pod| &pod.metadata.uid) == b.as_ref().map(|pod| &pod.metadata.uid)
-        };
-        if !same(&self.shown, &pod) {
-            // Another object: what was learnt of the one before does not count. A pod from the API never gets here.
-            self.refused = None;
-            self.next = None;
-            if self.at == At::Gone {
-                self.at = At::Rest;
-            }
-            self.shown = pod;
-            return;
-        }
-        let version = |pod: &Option<Arc<Pod>>| pod.as_deref().and_then(resource_version);
-        match (version(&self.shown), version(&pod)) {
-            (Some(held), Some(new)) if new < held => {}
-            _ => {
-                self.shown = pod;
-                self.next = None;
-            }
-        }
-    }
-
-    /// The API server did as asked.
-    fn taken(&mut self, request: &Request, answer: Option<Pod>, news: bool, now: jiff::Timestamp) {
-        if let Some(pod) = answer {
-            let ours = self.shown.as_ref().is_some_and(|shown| shown.metadata.uid == pod.metadata.uid);
-            if !ours {
-                debug!(pod = %PodRef::of(&pod), "The pod was deleted and made anew");
-                self.at = At::Gone;
-                return;
-            }
-            // The watch may have shown it already, in an object that others hold too.
-            let version = resource_version(&pod);
-            if version.is_none() || self.shown.as_deref().and_then(resource_version) != version {
-                self.show(Some(Arc::new(pod)));
-            }
-        }
-        match request {
-            Request::Delete => {
-                info!(pod = %PodRef::of(&self.report.pod), "Nothing is left of the pod: removed from the API");
-                self.at = At::Gone;
-            }
-            // What it did not keep of this it will not keep the next time.
-            Request::Patch(_) if !news => {
-                self.refused = None;
-                self.next = None;
-                if let Some(Write::Patch { patch, .. }) = self.next(now) {
-                    let patch = patch.clone();
-                    debug!(pod = %PodRef::of(&self.report.pod), patch, "The API server does not keep this");
-                    self.refused = Some(patch);
-                    self.next = None;
-                }
-            }
-            Request::Patch(_) | Request::Get => {}
-        }
-    }
-
-    fn failed(&mut self, uid: &PodUid, err: &ApiError, everybodys: bool, now: Instant) {
-        let pod = PodRef::of(&self.report.pod);
-        match err.kind {
-            ApiErrorKind::NotFound => {
-                debug!(%pod, "The pod is not in the API any more");
-                self.at = At::Gone;
-                return;
-            }
-            _ if everybodys => {
-                debug!(%pod, %err, "The API server cannot be written to");
-                return;
-            }
-            _ => {}
-        }
-        // Also after a conflict of a delete: its name may belong to another pod now, which asking tells.
-        self.ask_first = true;
-        self.pause(now);
-        if self.failures.is_power_of_two() {
-            warn!(%pod, %uid, %err, attempt = self.failures, "Could not tell the API server how the pod is");
-        }
-    }
-
-    fn pause(&mut self, now: Instant) -> Instant {
-        self.failures = self.failures.saturating_add(1);
-        let due = now + pod_pause(self.failures);
-        self.at = At::Later(due);
-        due
-    }
-}
-
-/// Versions are opaque by contract, but those of one object have always been growing numbers, and since v1.35 the API
-/// says so. Without one, the newest to arrive counts.
-fn resource_version(pod: &Pod) -> Option<u64> {
-    pod.metadata.resource_version.as_deref()?.parse().ok()
 }
 
 async fn carry_out(api: &dyn PodApi, pod: &PodRef, request: &Request) -> Result<Option<Pod>, ApiError> {

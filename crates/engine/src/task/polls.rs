@@ -1,10 +1,10 @@
-//! How long the loop was held up. The agent has one thread (ADR 7): while one task is polled, every other one waits, so
-//! the longest poll of any task is the longest time for which nothing else happened (ADR 16).
+//! How long polls of tasks take. The agent has one thread (ADR 7): while one task is polled, all others wait, so the
+//! longest poll is the longest time during which nothing else happened (ADR 16).
 //!
-//! Every task that is started through [`TaskGroup`](super::TaskGroup) or wrapped in [`timed`] is measured, each poll by
-//! itself, in real time also where a test pauses tokio's. The record belongs to the thread that starts the task: a second
-//! thread with a runtime of its own has a record of its own, and tests do not count for each other. Whoever polls writes
-//! atomics and takes no lock; whoever reads may be on any thread.
+//! Every poll of a task that is started through [`TaskGroup`](super::TaskGroup) or wrapped in [`timed`] is measured, in
+//! real time even if a test pauses tokio's. The record belongs to the thread that starts the task: a second thread with its
+//! own runtime has its own record, and tests do not affect each other. Polling writes atomics and takes no lock; the
+//! record can be read from any thread.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +18,12 @@ use crate::clock::Stopwatch;
 
 /// A poll that takes longer is counted.
 const LONG: Duration = Duration::from_millis(10);
-/// A poll that takes longer is counted apart and logged: a person at a terminal notices it.
+/// A poll that takes longer is counted separately and logged: a user at a terminal notices it.
 const TOO_LONG: Duration = Duration::from_millis(100);
-/// How often polls that take too long are logged: one that comes back every second must not fill the log.
+/// How often polls that take too long are logged: one that recurs every second must not fill the log.
 const LOG_PERIOD: Duration = Duration::from_secs(60);
-/// How many kinds of tasks are told apart. All names are in the source, some thirty; more are counted together as
-/// [`OTHER`].
+/// How many names of tasks are counted separately. All names are in the source, about thirty; any beyond this limit are
+/// counted together as [`OTHER`].
 const MOST: usize = 64;
 const OTHER: &str = "other";
 
@@ -34,11 +34,11 @@ thread_local! {
     static HERE: Arc<Polls> = Arc::new(Polls::new());
 }
 
-/// What was measured on one thread since its first task was started.
+/// The measurements of one thread since its first task was started.
 #[derive(Debug)]
 pub struct Polls {
     began: Stopwatch,
-    /// What polls are measured by instead of real time, if anything.
+    /// A clock that replaces real time, if one was set.
     clock: OnceLock<PollClock>,
     kinds: [Kind; MOST],
     /// When a poll was last logged as too long, in nanoseconds since `began`; zero for never.
@@ -57,7 +57,7 @@ struct Kind {
     too_long: AtomicU64,
 }
 
-/// What was measured of all tasks of one name.
+/// The measurements of all tasks of one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskPolls {
     /// The name that the task was started by.
@@ -88,8 +88,8 @@ impl Polls {
         HERE.with(Arc::clone)
     }
 
-    /// Measures polls from now on by `clock`, such as the thread's own processor time: on a machine that runs other
-    /// things as well, real time says more of the machine than of the polls. The first clock that is set stays.
+    /// Measures polls by `clock` from now on, such as the thread's CPU time: on a busy machine real time includes the time
+    /// of other processes. The first clock that is set stays.
     pub fn measure_by(&self, clock: PollClock) {
         let _set_before = self.clock.set(clock);
     }
@@ -116,12 +116,12 @@ impl Polls {
         self.kinds.iter().filter_map(measured).filter(|task| task.polls > 0)
     }
 
-    /// The kind of task that held up the loop for the longest time; `None` before the first poll.
+    /// The task with the longest poll; `None` before the first poll.
     pub fn longest(&self) -> Option<TaskPolls> {
         self.tasks().max_by_key(|task| task.longest)
     }
 
-    /// Where tasks called `name` are counted. A place is taken by the first of them, and never given back.
+    /// The index of the counters for `name`. The first task of a name takes a place, and it is never freed.
     fn place(&self, name: &'static str) -> usize {
         let last = MOST - 1;
         let found = self.kinds.iter().take(last).position(|kind| *kind.name.get_or_init(|| name) == name);
@@ -203,7 +203,7 @@ mod tests {
     use crate::task::TaskGroup;
     use tokio_util::sync::CancellationToken;
 
-    /// Holds up the thread for real, as a loop that computes does.
+    /// Blocks the thread in real time, as a long computation does.
     fn hold_up(time: Duration) {
         let watch = Stopwatch::start();
         while watch.elapsed() < time {
@@ -221,7 +221,7 @@ mod tests {
         for millis in [1, 12, 3] {
             group.start("busy", async move {
                 hold_up(Duration::from_millis(millis));
-                // An hour of tokio's time: the task waits, and nobody is held up.
+                // An hour of tokio's time: a task that waits blocks nothing.
                 tokio::time::sleep(Duration::from_secs(3600)).await;
             });
         }
@@ -271,7 +271,7 @@ mod tests {
     fn more_kinds_than_there_are_places_are_counted_together() {
         static NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
         let polls = Polls::new();
-        // Slices of one string are names enough.
+        // Slices of one string serve as names.
         static LONG_NAME: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
         let places: BTreeSet<usize> =
             (1..MOST).filter_map(|n| LONG_NAME.get(..n)).map(|name| polls.place(name)).collect();
@@ -282,6 +282,6 @@ mod tests {
         }
         let other = polls.longest().expect("polled");
         assert_eq!((other.task, other.polls), (OTHER, 7));
-        assert_eq!(polls.place("xx"), 1, "who has a place keeps it");
+        assert_eq!(polls.place("xx"), 1, "a name that has a place keeps it");
     }
 }

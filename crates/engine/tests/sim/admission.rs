@@ -23,7 +23,7 @@ fn node(labels: &[(&str, &str)]) -> Node {
 }
 
 /// After a restart a pod that runs may wait to be admitted: the label that it was sent here for is not seen yet. Until
-/// that is decided it is nobody's leftover, whenever the node is surveyed.
+/// that is decided no survey takes it for an unknown pod.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_runs_and_waits_to_be_admitted_after_a_restart_is_no_leftover() {
     for moment in 0..16 {
@@ -66,7 +66,7 @@ async fn a_critical_pod_waits_for_all_of_its_victims() {
     assert!(sim.runtime.calls("critical").is_empty(), "there is no room yet");
     sim.until_ready(&["critical"], 60).await;
     assert!(sim.runtime.running("slow").is_empty());
-    // Each was asked once, and nobody else had to go.
+    // Each was stopped once, and no other pod was preempted.
     for (name, times) in [("fast", 1), ("slow", 1), ("small", 0)] {
         let asked = sim.events.lines(name).iter().filter(|line| line.contains("Preempting")).count();
         assert_eq!(asked, times, "{name}: {:?}", sim.events.lines(name));

@@ -1,4 +1,4 @@
-//! Pods of an API server: what it is told, when, and what it is not told.
+//! Pods of an API server: which requests it gets, and when.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn a_pod_is_ready_in_the_api_at_once_and_gone_at_once() {
     assert_eq!(status.phase.as_deref(), Some("Running"));
     assert_eq!(status.observed_generation, Some(1));
     assert!(status.pod_ip.is_some() && status.start_time.is_some());
-    assert_eq!(api.writes().len(), 1, "one write tells of its start: {:#?}", lines(&api.writes()));
+    assert_eq!(api.writes().len(), 1, "one write covers its start: {:#?}", lines(&api.writes()));
     let began = sim.clock.elapsed();
     api.delete("web", 30);
     until_gone_from_api(&sim, &api, "web", 5).await;
@@ -62,7 +62,7 @@ async fn a_pod_is_ready_in_the_api_at_once_and_gone_at_once() {
     assert_eq!(writes.last(), Some(&"delete"));
 }
 
-/// STAT-05: nobody asks first; STAT-04: what is there is not sent.
+/// STAT-05: no GET before a write; STAT-04: a status that the API shows already is not sent.
 #[tokio::test(start_paused = true)]
 async fn an_idle_pod_costs_no_request() {
     let (sim, api) = Sim::in_cluster(2).await;
@@ -79,7 +79,7 @@ async fn an_idle_pod_costs_no_request() {
 
 /// RT-05: the address is there while the image is pulled.
 #[tokio::test(start_paused = true)]
-async fn the_sandbox_is_told_before_images_are_pulled_rt_05() {
+async fn the_sandbox_is_reported_before_images_are_pulled_rt_05() {
     let (sim, api) = Sim::in_cluster(3).await;
     sim.runtime.script_pull("slow:1", rubelet_testkit::Pull::Takes(Duration::from_secs(60)));
     api.put(&pod("web").image("slow:1").build());
@@ -89,7 +89,7 @@ async fn the_sandbox_is_told_before_images_are_pulled_rt_05() {
     assert_eq!(phase(&api, "web"), "Pending");
 }
 
-/// A restart writes nothing and turns nobody unready (RST rows; upstream writes 59 statuses for 30 pods).
+/// A restart writes nothing and turns no pod unready (RST rows; upstream writes 59 statuses for 30 pods).
 #[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing() {
     let (mut sim, api) = Sim::in_cluster(4).await;
@@ -148,8 +148,8 @@ async fn an_end_is_shown_when_nothing_runs_any_more_stat_07() {
     check(&sim, &api);
 }
 
-/// STAT-10: who was told that nothing is left of a pod is not told otherwise when the rest has been cleared away, however
-/// late the API server answers. upstream: test/e2e/node/pods.go "should never report success for a pending container"
+/// STAT-10: the final status of a pod does not change when the rest of the pod has been cleaned up, however late the API
+/// server answers. upstream: test/e2e/node/pods.go "should never report success for a pending container"
 #[tokio::test(start_paused = true)]
 async fn a_pod_deleted_before_its_container_was_made_ends_once_stat_10() {
     let (sim, api) = Sim::in_cluster(6).await;
@@ -168,7 +168,7 @@ async fn a_pod_deleted_before_its_container_was_made_ends_once_stat_10() {
 
 /// STAT-06: readiness gates and whatever else others write is kept, and a gate that moves is acted on at once.
 #[tokio::test(start_paused = true)]
-async fn a_readiness_gate_that_others_move_is_told_at_once() {
+async fn a_readiness_gate_that_others_move_is_reported_at_once() {
     let (sim, api) = Sim::in_cluster(6).await;
     let gate = PodReadinessGate { condition_type: "example.com/lb".into() };
     api.put(&pod("web").edit_spec(|spec| spec.readiness_gates = Some(vec![gate])).build());
@@ -192,7 +192,7 @@ async fn a_readiness_gate_that_others_move_is_told_at_once() {
     check(&sim, &api);
 }
 
-/// STAT-12: whoever writes over our status gets it back.
+/// STAT-12: a status that another writer overwrote is written again.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_others_overwrite_is_written_again() {
     let (sim, api) = Sim::in_cluster(7).await;
@@ -248,7 +248,7 @@ async fn a_pod_whose_object_is_gone_still_ends() {
     api.force_delete("web");
     sim.runtime.end_container("web", "app", 1);
     sim.pass(20).await;
-    // Same name, another pod: it must not be touched by what is told of the first.
+    // Same name, another pod: status writes of the first must not touch it.
     api.put(&pod("web").uid("second").build());
     sim.runtime.end_container("web", "app", 1);
     sim.pass(20).await;
@@ -305,7 +305,7 @@ async fn a_pod_that_had_ended_before_we_started_takes_no_room() {
 
 /// 15.3: a critical pod for which there is no room gets it, and waits until it is free.
 #[tokio::test(start_paused = true)]
-async fn adm_31_a_critical_pod_pushes_others_aside() {
+async fn adm_31_a_critical_pod_preempts_others() {
     let (sim, api) = Sim::in_cluster(11).await;
     sim.runtime.script("slow", [Behaviour::runs().on_term(Duration::from_secs(5), 0)]);
     let big = |name: &str, cpu: &str| pod(name).container("slow").request("cpu", cpu).priority(0);
@@ -322,9 +322,9 @@ async fn adm_31_a_critical_pod_pushes_others_aside() {
     assert_eq!(api.status("large").reason.as_deref(), Some("Preempting"));
     let target = condition(&api, "large", "DisruptionTarget").expect("a condition");
     assert_eq!((target.status.as_str(), target.reason.as_deref()), ("True", Some("TerminationByKubelet")));
-    let told = sim.events.lines("large");
+    let events = sim.events.lines("large");
     let line = "Warning Preempting: Preempted in order to admit critical pod".to_owned();
-    assert!(told.contains(&line), "{told:?}");
+    assert!(events.contains(&line), "{events:?}");
     check(&sim, &api);
 }
 
@@ -392,12 +392,12 @@ async fn adm_05_labels_and_taints_are_taken_from_the_api() {
     api.set_node(Some(node.clone()));
     api.put(&select("fits"));
     until_ready_in_api(&sim, &api, &["fits".to_owned()], 5).await;
-    // A pod that is here before the news of the node: it is given a moment.
+    // A pod that arrives before the node object: admission waits a moment.
     let mut bare = node.clone();
     bare.metadata.labels = None;
     api.set_node(Some(bare));
     api.put(&select("early"));
-    sim.until(1, "it to be at the door", async |sim| sim.api.is_some() && api.pod("early").is_some()).await;
+    sim.until(1, "it to be in the API", async |sim| sim.api.is_some() && api.pod("early").is_some()).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(phase(&api, "early"), "Pending");
     api.set_node(Some(node.clone()));
@@ -469,7 +469,7 @@ mod mirrors {
         assert!(api.pod("web").is_none());
         api.set_node(Some((*node).clone()));
         sim.until(1, "a mirror", async |_| is_ready(&api.status("web"))).await;
-        // Whichever of the two is read late: no mirror is taken for an orphan, and nobody turns unready.
+        // Whichever of the two is read late: no mirror is taken for an orphan, and no pod turns unready.
         let before = api.calls().len();
         sim.runtime.set_latency(Duration::from_millis(10));
         for millis in [0, 2, 4, 6, 8, 10, 12, 15, 20, 30, 3000] {

@@ -29,7 +29,7 @@ async fn agrees(sim: &Sim, api: &FakeApi) -> bool {
     })
 }
 
-/// The issue's own proof, simulated: a rollout of fifty pods with an outage and a `kill -9` in the middle of it.
+/// A rollout of fifty pods with an outage and a `kill -9` in the middle of it.
 #[tokio::test(start_paused = true)]
 async fn a_rollout_survives_an_outage_and_our_own_death() {
     for seed in seeds(100..106) {
@@ -79,7 +79,7 @@ async fn while_the_api_is_away_pods_live_on() {
     sim.pass(100).await;
     sim.until_ready(&["stays"], 10).await;
     let tries = api.calls().len();
-    assert!(!sim.is_gone("goes").await, "nobody could have told us");
+    assert!(!sim.is_gone("goes").await, "the delete cannot be known yet");
     sim.until(250, "the API to be caught up with", async |_| {
         let restarts = api.status("stays").container_statuses.iter().flatten().map(|c| c.restart_count).sum::<i32>();
         restarts == 1 && is_ready(&api.status("stays")) && api.pod("goes").is_none()

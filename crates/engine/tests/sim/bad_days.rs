@@ -51,7 +51,7 @@ async fn a_command_that_prints_without_end_is_cut() {
     assert!(pod.probe_troubles.iter().all(|trouble| trouble.said.len() <= 11 << 10));
 }
 
-/// While there is grace, the container has a right to it; then the sandbox goes, and with it whatever is in it.
+/// The container gets its whole grace; then the sandbox is stopped, and every process in it ends.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_stopped_ends_with_its_sandbox_after_the_grace_kill_01() {
     let sim = Sim::seeded(91).await;
@@ -74,8 +74,8 @@ async fn what_cannot_be_stopped_ends_with_its_sandbox_after_the_grace_kill_01() 
     sim.check_laws();
 }
 
-/// Nor does the end of its sandbox end it: it is killed past the runtime, and the pod is gone. Until then it says which
-/// container holds it up.
+/// Stopping the sandbox does not end the container either: it is killed through its cgroup, and the pod is gone. Until then
+/// the pod names the container that delays its end.
 #[tokio::test(start_paused = true)]
 async fn what_the_runtime_never_stops_is_killed_by_its_cgroup_after_the_grace_kill_01() {
     for orphan in [false, true] {
@@ -98,7 +98,7 @@ async fn what_the_runtime_never_stops_is_killed_by_its_cgroup_after_the_grace_ki
         sim.until_gone("web", 60).await;
         let took = sim.clock.elapsed() - ended;
         assert!(took < Duration::from_secs(40), "{took:?}");
-        // It was asked with no grace before anybody went past the runtime.
+        // The runtime was asked to stop it without grace before the cgroup was killed.
         assert!(
             sim.runtime.calls("web").iter().any(|call| call.starts_with("stop app grace=0")),
             "{:?}",
@@ -108,7 +108,7 @@ async fn what_the_runtime_never_stops_is_killed_by_its_cgroup_after_the_grace_ki
     }
 }
 
-/// A process that waits for a disk that is gone: nothing ends it. Its pod stays, says so, and holds up no other.
+/// A process in uninterruptible sleep cannot be killed. Its pod stays, reports that, and delays no other pod.
 #[tokio::test(start_paused = true)]
 async fn what_no_signal_ends_keeps_its_pod_which_names_it_and_no_other_kill_01() {
     let sim = Sim::seeded(99).await;
@@ -174,9 +174,9 @@ async fn a_hundred_updates_in_a_second_are_a_few_jobs() {
     assert_eq!(image.as_deref(), Some("b:1"));
     // Each update is looked at, none twice, and never two at a time; the status changes when something does.
     assert!(looks(&sim) - before <= 120, "{} looks", looks(&sim) - before);
-    let mut told: Vec<_> = sim.statuses.of("web").into_iter().skip(reports).map(|report| report.status).collect();
-    told.dedup();
-    assert!(told.len() <= 10, "{} statuses", told.len());
+    let mut statuses: Vec<_> = sim.statuses.of("web").into_iter().skip(reports).map(|report| report.status).collect();
+    statuses.dedup();
+    assert!(statuses.len() <= 10, "{} statuses", statuses.len());
     sim.check_laws();
 }
 
@@ -212,10 +212,10 @@ async fn a_runtime_that_cannot_be_reached_for_a_moment_is_asked_again_soon() {
     assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
-/// Wherever the call was that found nobody: the next look comes after one to two seconds, not after ten to fifteen.
+/// Whichever call could not reach the runtime: the next look comes after one to two seconds, not after ten to fifteen.
 #[tokio::test(start_paused = true)]
 async fn whatever_failed_because_the_runtime_was_away_is_looked_at_again_within_two_seconds() {
-    // So short that nobody but the jobs notices, at every moment of a pod's start and of its end.
+    // So short that only the jobs notice, at every moment of a pod's start and of its end.
     let away = Duration::from_millis(300);
     for moment in 0..40 {
         let sim = Sim::seeded(moment).await;
@@ -245,7 +245,7 @@ async fn whatever_failed_because_the_runtime_was_away_is_looked_at_again_within_
 /// The same for each kind of call by itself: no other call fails, and so none leads to a look. After its first failure a
 /// call may be repeated because of a hint that came meanwhile; after the second and the third there are no more hints.
 #[tokio::test(start_paused = true)]
-async fn a_single_call_that_finds_nobody_is_repeated_within_two_seconds() {
+async fn a_single_call_that_cannot_reach_the_runtime_is_repeated_within_two_seconds() {
     const TIMES: u32 = 3;
     // Three pauses of one to two seconds; a pause of any other kind takes ten.
     let soon = Duration::from_secs(7);
@@ -289,7 +289,7 @@ async fn refused_at_the_end(operation: &'static str, skip: u32, times: u32) -> O
     sim.runtime.has_refused_all().then(|| sim.clock.elapsed() - began)
 }
 
-/// What runs is probed and told while the image of another container is pulled.
+/// A running container is probed, and its status reported, while the image of another container is pulled.
 #[tokio::test(start_paused = true)]
 async fn a_container_is_probed_while_the_next_ones_image_is_pulled() {
     let sim = Sim::seeded(96).await;
@@ -302,8 +302,11 @@ async fn a_container_is_probed_while_the_next_ones_image_is_pulled() {
         pod.is_some_and(|pod| pod.status.container_statuses.iter().flatten().any(|c| c.name == "app" && c.ready))
     })
     .await;
-    let told = sim.statuses.latest("web").expect("told");
-    assert!(told.status.container_statuses.iter().flatten().any(|c| c.name == "app" && c.ready), "and it is told");
+    let report = sim.statuses.latest("web").expect("reported");
+    assert!(
+        report.status.container_statuses.iter().flatten().any(|c| c.name == "app" && c.ready),
+        "and it is reported"
+    );
     assert_eq!(sim.runtime.running("web"), ["app"]);
     sim.until(320, "the other one", async |sim| sim.runtime.running("web").len() == 2).await;
     assert_eq!(starts(&sim, "web"), 1);

@@ -129,8 +129,8 @@ fn expected(sim: &Sim) -> Vec<PodRef> {
     pods
 }
 
-/// Every pod that a source asks for is here, under its name and its UID; of those that share a name, one is ready or has
-/// ended, and the others wait. Nothing else is here, be it a pod, a process, a cgroup, a volume, a directory or a log.
+/// Every desired pod is here, under its name and UID; of pods that share a name, one is ready or has ended, and the others
+/// wait. There is no other pod, process, cgroup, volume, directory or log.
 async fn is_as_desired(sim: &Sim) -> bool {
     let view = sim.view().await;
     let expected = expected(sim);
@@ -143,7 +143,7 @@ async fn is_as_desired(sim: &Sim) -> bool {
     if !all_here || !all_right || !no_other || !sim.leaks(&view).is_empty() {
         return false;
     }
-    // Whoever runs is known: no process is nobody's.
+    // Every process belongs to a known pod.
     let known: Vec<_> =
         view.pods.iter().filter(|p| p.stage.may_have_running_containers()).map(|p| &p.pod.uid).collect();
     let world = sim.runtime.world();

@@ -172,7 +172,7 @@ async fn killed_at_any_await_an_end_is_finished() {
 
 /// A restart of ours with thirty ready pods: nothing is restarted, nothing turns unready (RST-03).
 #[tokio::test(start_paused = true)]
-async fn a_restart_is_noticed_by_nobody() {
+async fn a_restart_of_ours_restarts_nothing_and_turns_nothing_unready() {
     let mut sim = Sim::seeded(77).await;
     sim.files.push((0..30).map(|n| static_pod(&format!("p{n:02}")).build()));
     sim.until(60, "all to be ready", async |sim| {

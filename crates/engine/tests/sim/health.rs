@@ -19,11 +19,11 @@ fn rig(prepare: impl FnOnce(&FakeRuntime)) -> Rig {
     let clock = TestClock::start();
     let runtime = FakeRuntime::new(clock);
     prepare(&runtime);
-    let (tell, health) = watch::channel(RuntimeHealth::default());
+    let (sender, health) = watch::channel(RuntimeHealth::default());
     let mut tasks = tokio::task::JoinSet::new();
     let watched = Arc::new(runtime.clone());
     let clock = Clock::virtual_from(clock.now().wall);
-    tasks.spawn(watch_runtime(watched, clock, tell, CancellationToken::new()));
+    tasks.spawn(watch_runtime(watched, clock, sender, CancellationToken::new()));
     Rig { runtime, health, _tasks: tasks }
 }
 

@@ -17,7 +17,7 @@ fn sleep(seconds: i64) -> LifecycleHandler {
     LifecycleHandler { sleep: Some(SleepAction { seconds }), ..LifecycleHandler::default() }
 }
 
-/// How long a pod with this hook takes to go, and what its container was told.
+/// How long a pod with this hook takes to end, with the calls for its container and the events.
 async fn end_with(seed: u64, hook: LifecycleHandler, grace: i64) -> (Duration, Vec<String>, Vec<String>) {
     let sim = Sim::seeded(seed).await;
     sim.runtime.script("app", [Behaviour::runs().ignores_term()]);
@@ -25,12 +25,12 @@ async fn end_with(seed: u64, hook: LifecycleHandler, grace: i64) -> (Duration, V
     let pod = static_pod("web").container("app").edit_container(|c| c.lifecycle = Some(lifecycle)).grace_secs(grace);
     sim.files.put(pod.build());
     sim.until_ready(&["web"], 5).await;
-    let told = sim.clock.elapsed();
+    let deleted = sim.clock.elapsed();
     sim.files.take_away("web");
     sim.until_gone("web", 100).await;
     let said = |line: &String| line.starts_with("exec ") || line.starts_with("stop ");
     let calls = sim.runtime.calls("web").into_iter().filter(said).collect();
-    (sim.clock.elapsed() - told, calls, sim.events.lines("web"))
+    (sim.clock.elapsed() - deleted, calls, sim.events.lines("web"))
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn a_post_start_hook_that_fails_ends_the_container_rt_50() {
     .await;
     let events = sim.events.lines("web");
     assert!(events.iter().any(|e| e.contains("FailedPostStartHook")), "{events:?}");
-    assert!(!events.iter().any(|e| e.contains("secret")), "what a hook prints is not for everybody: {events:?}");
+    assert!(!events.iter().any(|e| e.contains("secret")), "the output of a hook may hold secrets: {events:?}");
     assert!(sim.is_ready("other").await);
     sim.check_laws();
 }

@@ -1,4 +1,4 @@
-//! Laws that need more than the runtime's word: what the engine said that it does, against what it then did.
+//! Laws about more than the runtime's log: the engine's stages, compared with the calls that followed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rubelet_engine::ports::EndProgress;
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_testkit::{Call, RecordingStatus};
 
-/// Remembers what was seen of each life. A life is a UID and its time of arrival.
+/// Observations of each life cycle, which is identified by UID and time of arrival.
 #[derive(Default)]
 pub(crate) struct Laws {
     /// When the engine was started.
@@ -42,7 +42,7 @@ impl Laws {
         self.reports = usize::MAX;
     }
 
-    /// Takes in all that happened since the last look, and answers with the laws that were broken.
+    /// Checks all that happened since the last look, and returns the violations.
     pub(crate) fn look(
         &mut self,
         view: &NodeView,
@@ -99,14 +99,14 @@ impl Laws {
 }
 
 impl Ending {
-    /// Nothing is asked to start once a pod was told to end, and grace never grows.
+    /// Nothing is asked to start once a pod terminates, and grace never grows.
     fn check(&mut self, uid: &PodUid, call: &Call) -> Option<String> {
         if let Some(name) = call.line.strip_prefix("start ") {
             if call.asked < self.since {
                 // It was under way, and is awaited.
                 return None;
             }
-            return Some(format!("{uid}: {name} was started after the pod was told to end"));
+            return Some(format!("{uid}: {name} was started after the pod began to terminate"));
         }
         let (name, grace) = call.line.strip_prefix("stop ")?.split_once(" grace=")?;
         let grace = seconds(grace)?;

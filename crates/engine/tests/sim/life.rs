@@ -38,7 +38,7 @@ async fn an_idle_pod_is_looked_at_but_not_touched() {
     assert_eq!(sim.runtime.calls("web").len(), calls, "nothing changed, so nothing is changed");
     let phases = sim.statuses.phases("web");
     assert!(phases.ends_with(&["Running".to_owned()]), "{phases:?}");
-    assert_eq!(sim.statuses.all().len(), reports, "a status that is the same is not told again");
+    assert_eq!(sim.statuses.all().len(), reports, "an unchanged status is not reported again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,10 +47,10 @@ async fn a_pod_gets_its_grace_and_no_more() {
     sim.runtime.script("app", [Behaviour::runs().ignores_term()]);
     sim.files.put(static_pod("web").grace_secs(30).build());
     sim.until_ready(&["web"], 5).await;
-    let told = sim.clock.elapsed();
+    let removed = sim.clock.elapsed();
     sim.files.take_away("web");
     sim.until_gone("web", 40).await;
-    let took = sim.clock.elapsed() - told;
+    let took = sim.clock.elapsed() - removed;
     assert!(took >= Duration::from_secs(30) && took < Duration::from_secs(32), "{took:?}");
     assert!(sim.runtime.calls("web").contains(&"stop app grace=30s".to_owned()), "{:?}", sim.runtime.calls("web"));
 }
@@ -60,10 +60,10 @@ async fn a_container_that_exits_at_once_on_sigterm_is_gone_at_once() {
     let sim = Sim::seeded(4).await;
     sim.files.put(static_pod("web").grace_secs(30).build());
     sim.until_ready(&["web"], 5).await;
-    let told = sim.clock.elapsed();
+    let removed = sim.clock.elapsed();
     sim.files.take_away("web");
     sim.until_gone("web", 5).await;
-    assert!(sim.clock.elapsed() - told < Duration::from_secs(1));
+    assert!(sim.clock.elapsed() - removed < Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,7 +176,7 @@ async fn with_many_pods_the_first_are_ready_long_before_the_last() {
 #[tokio::test(start_paused = true)]
 async fn what_follows_a_sidecar_does_not_wait_for_an_event() {
     let sim = Sim::seeded(11).await;
-    // Without events, what the look after a start has seen is no news to anybody.
+    // Without events, what the look after a start has seen makes no hint.
     sim.runtime.set_hints(false);
     sim.runtime.set_latency(Duration::from_millis(1));
     sim.files.put(static_pod("web").sidecar("one").sidecar("two").container("app").build());
@@ -201,7 +201,7 @@ async fn a_container_made_by_a_kubelet_that_died_is_no_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_burst_has_freed_is_given_back_when_all_rest() {
+async fn memory_is_trimmed_when_all_pods_rest() {
     let sim = Sim::seeded(5).await;
     let names: Vec<String> = (0..40).map(|n| format!("web-{n}")).collect();
     for name in &names {

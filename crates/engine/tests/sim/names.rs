@@ -124,7 +124,7 @@ async fn a_finished_pod_put_back_while_a_source_is_unread_runs_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_does_not_stand_in_its_own_way_at_the_door() {
+async fn a_running_pod_does_not_count_against_its_own_admission() {
     let sim = two_sources(45, false).await;
     let pod = static_pod("big").request("cpu", "40").build();
     sim.files.put(pod.clone());

@@ -1,4 +1,4 @@
-//! The node's own object: registered, kept true, and left alone when there is nothing to tell.
+//! The node's own object: registered, kept up to date, and not patched without a change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,7 @@ async fn node_01_11_a_node_is_registered_and_ready_at_once() {
     assert_eq!(status.addresses.unwrap()[0].address, "192.0.2.1");
     assert!(status.node_info.unwrap().container_runtime_version.contains("://"));
     sim.pass(1).await;
-    let told = sim.events.node_lines();
+    let events = sim.events.node_lines();
     for line in [
         "Normal Starting: Starting kubelet.",
         "Normal NodeAllocatableEnforced: Updated Node Allocatable limit across pods",
@@ -95,19 +95,19 @@ async fn node_01_11_a_node_is_registered_and_ready_at_once() {
         "Normal NodeHasSufficientPID: Node node status is now: NodeHasSufficientPID",
         "Normal NodeReady: Node node status is now: NodeReady",
     ] {
-        assert_eq!(told.iter().filter(|told| *told == line).count(), 1, "{line}: {told:#?}");
+        assert_eq!(events.iter().filter(|event| *event == line).count(), 1, "{line}: {events:#?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn node_10_with_nothing_to_tell_a_report_goes_out_now_and_then() {
+async fn node_10_without_a_change_a_report_goes_out_now_and_then() {
     let (sim, api) = started(|_, _| {}).await;
     sim.pass(2).await;
     api.forget();
     sim.pass(3600).await;
     let (reports, reads) = (count(&api, "patch_status"), count(&api, "get"));
     assert!((11..=13).contains(&reports), "one each five minutes: {reports}");
-    assert_eq!(reads, 0, "the watch tells what there is");
+    assert_eq!(reads, 0, "the watch shows the object");
     for patch in api.patches() {
         let status = patch["status"].as_object().unwrap();
         assert!(status.keys().all(|key| key.ends_with("conditions")), "only heartbeats: {patch}");
@@ -161,13 +161,13 @@ async fn node_05_a_node_that_is_there_is_put_right_and_taken_over() {
     assert_eq!(node.spec.unwrap().unschedulable, Some(true), "a cordon is not ours to lift");
     assert_eq!(node.status.unwrap().node_info.unwrap().machine_id, "this");
     assert_eq!(ready(&api), "True");
-    let told = sim.events.node_lines();
-    assert!(told.contains(&"Warning Rebooted: Node node has been rebooted, boot id: boot".to_owned()), "NODE-15");
-    assert!(told.contains(&"Normal NodeNotSchedulable: Node node status is now: NodeNotSchedulable".to_owned()));
+    let events = sim.events.node_lines();
+    assert!(events.contains(&"Warning Rebooted: Node node has been rebooted, boot id: boot".to_owned()), "NODE-15");
+    assert!(events.contains(&"Normal NodeNotSchedulable: Node node status is now: NodeNotSchedulable".to_owned()));
     api.edit_node(|node| node.spec.as_mut().unwrap().unschedulable = None);
     sim.pass(310).await;
-    let told = sim.events.node_lines();
-    assert!(told.contains(&"Normal NodeSchedulable: Node node status is now: NodeSchedulable".to_owned()));
+    let events = sim.events.node_lines();
+    assert!(events.contains(&"Normal NodeSchedulable: Node node status is now: NodeSchedulable".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,7 +260,7 @@ async fn a_node_deleted_while_it_runs_is_not_made_again_until_the_next_start() {
     api.put_node(None);
     api.put_lease(None);
     sim.pass(120).await;
-    assert!(api.node().is_none(), "whoever deletes a node means it");
+    assert!(api.node().is_none(), "a deleted node stays deleted");
     assert!(api.lease().is_none(), "a lease belongs to a node");
     sim.restart().await;
     sim.pass(2).await;
@@ -280,7 +280,7 @@ async fn an_api_server_that_was_away_finds_the_node_as_it_is() {
     sim.pass(60).await;
     sim.runtime.set_network(false, "gone");
     sim.pass(60).await;
-    assert_eq!(ready(&api), "True", "nobody could tell");
+    assert_eq!(ready(&api), "True", "the API could not be reached");
     api.set_away(false);
     sim.pass(11).await;
     assert_eq!(ready(&api), "False");
@@ -300,7 +300,7 @@ async fn a_restart_reports_the_node_within_a_second_and_the_lease_goes_on_rst_12
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_with_nothing_new_reports_once_and_tells_no_turn() {
+async fn a_restart_without_a_change_reports_once_and_emits_no_condition_event() {
     let (mut sim, api) = started(|_, _| {}).await;
     sim.pass(5).await;
     let before = sim.events.node_lines().len();
@@ -310,9 +310,12 @@ async fn a_restart_with_nothing_new_reports_once_and_tells_no_turn() {
     let calls: Vec<_> = api.calls().into_iter().filter(|call| !call.starts_with("lease")).collect();
     assert_eq!(calls, ["create", "get", "patch_status"]);
     assert_eq!(ready(&api), "True");
-    let told = sim.events.node_lines().split_off(before);
-    assert!(told.iter().all(|line| line.contains("Starting") || line.contains("NodeAllocatableEnforced")), "{told:?}");
-    assert!(told.contains(&"Normal Starting: Starting kubelet.".to_owned()), "RST-12: {told:?}");
+    let events = sim.events.node_lines().split_off(before);
+    assert!(
+        events.iter().all(|line| line.contains("Starting") || line.contains("NodeAllocatableEnforced")),
+        "{events:?}"
+    );
+    assert!(events.contains(&"Normal Starting: Starting kubelet.".to_owned()), "RST-12: {events:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,7 +28,7 @@ async fn node_30_a_lease_is_made_with_its_node_and_renewed_four_times_in_its_lif
     api.forget();
     sim.pass(600).await;
     assert!((56..=60).contains(&updates(&api)), "every ten seconds and a little: {}", updates(&api));
-    assert!(!api.calls().contains(&"lease get".to_owned()), "nobody else writes it: it is not read");
+    assert!(!api.calls().contains(&"lease get".to_owned()), "it has no other writer: it is not read");
 }
 
 #[tokio::test(start_paused = true)]

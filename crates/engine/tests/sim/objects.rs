@@ -1,4 +1,4 @@
-//! What a pod is given of the cluster's objects: environment, logins for registries, runtime handlers (sections 8.1, 10.1,
+//! What a pod gets from the cluster's objects: environment, logins for registries, runtime handlers (sections 8.1, 10.1,
 //! 23).
 
 use k8s_openapi::api::core::v1::{

@@ -1,4 +1,4 @@
-//! Probes and hooks: what they say is seen, acted on, and harms nobody else.
+//! Probes and hooks: their results are acted on, and delay no other pod.
 
 use std::time::Duration;
 
@@ -46,14 +46,14 @@ fn gets(port: i32, scheme: &str) -> LifecycleHandler {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readiness_gates_ready_and_the_wait_says_what_was_answered() {
+async fn readiness_gates_ready_and_the_wait_shows_the_last_output() {
     let sim = Sim::seeded(50).await;
     sim.probes.set(8080, Manner::Answers(503));
     sim.files.put(static_pod("web").http_probe(readiness, 8080, 2, as_is).build());
     sim.pass(20).await;
     assert!(!sim.is_ready("web").await);
     let pod = sim.pod("web").await.expect("known");
-    expect!["the readiness probe of container app to pass; it last said: HTTP probe failed with statuscode: 503"]
+    expect!["the readiness probe of container app to pass; its last output: HTTP probe failed with statuscode: 503"]
         .assert_eq(&pod.waiting.expect("it waits").what);
     assert!(pod.timeline.entries().any(|e| e.bad && e.times > 5 && e.what.contains("Readiness probe failed: HTTP")));
     let line = "Warning Unhealthy spec.containers{app}: Readiness probe failed: HTTP probe failed with statuscode: 503";
@@ -189,7 +189,7 @@ async fn five_hundred_probed_containers_cost_few_wake_ups() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn our_restart_turns_nobody_unready_rst_06() {
+async fn our_restart_turns_no_pod_unready_rst_06() {
     let mut sim = Sim::stopped(58);
     sim.files.push([]);
     let api = FakeSource::new(Source::Api);
@@ -202,9 +202,9 @@ async fn our_restart_turns_nobody_unready_rst_06() {
     sim.start().await;
     sim.until_ready(&["web"], 10).await;
     sim.pass(30).await;
-    let told = sim.statuses.latest("web").expect("told");
+    let report = sim.statuses.latest("web").expect("reported");
     let mut shown = (*pod).clone();
-    shown.status = Some((*told.status).clone());
+    shown.status = Some((*report.status).clone());
     api.push([std::sync::Arc::new(shown)]);
     let (asked, reports) = (sim.probes.times(1).len(), sim.statuses.of("web").len());
     // The server fails now and then: two failures are not three, before a restart or after.
@@ -220,7 +220,7 @@ async fn our_restart_turns_nobody_unready_rst_06() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readiness_is_asked_and_told_while_the_pod_ends_term_02() {
+async fn readiness_is_probed_and_reported_while_the_pod_ends_term_02() {
     let sim = Sim::seeded(59).await;
     sim.probes.set(1, Manner::Answers(200));
     sim.probes.set(2, Manner::Answers(200));
@@ -235,9 +235,9 @@ async fn readiness_is_asked_and_told_while_the_pod_ends_term_02() {
     let alive = sim.probes.times(2).len();
     sim.probes.set(1, Manner::Answers(503));
     sim.until(6, "unready while it ends", async |sim| !sim.is_ready("web").await).await;
-    assert!(sim.statuses.latest("web").is_some_and(|r| !is_ready(&r.status)), "and it is told");
+    assert!(sim.statuses.latest("web").is_some_and(|r| !is_ready(&r.status)), "and it is reported");
     assert!(matches!(sim.stage("web").await, Some(Stage::Terminating { .. })));
-    assert_eq!(sim.probes.times(2).len(), alive, "nobody asks whether it lives");
+    assert_eq!(sim.probes.times(2).len(), alive, "liveness is not probed");
     sim.until_gone("web", 40).await;
     let last = sim.probes.times(1).len();
     sim.pass(10).await;
@@ -254,10 +254,10 @@ async fn a_hook_that_hangs_costs_the_grace_and_no_more_hook_03() {
         sim.runtime.script("app", [Behaviour::runs().ignores_term()]);
         sim.files.put(pre_stop(static_pod("web").grace_secs(10), hook).build());
         sim.until_ready(&["web"], 5).await;
-        let told = sim.clock.elapsed();
+        let deleted = sim.clock.elapsed();
         sim.files.take_away("web");
         sim.until_gone("web", 20).await;
-        let took = sim.clock.elapsed() - told;
+        let took = sim.clock.elapsed() - deleted;
         assert!((Duration::from_secs(12)..Duration::from_secs(13)).contains(&took), "{took:?}");
         assert!(sim.runtime.calls("web").contains(&"stop app grace=2s".to_owned()), "{:?}", sim.runtime.calls("web"));
     }

@@ -1,4 +1,4 @@
-//! The puller: in turn or side by side, within its rate, and never for somebody who has gone.
+//! The puller: in turn or side by side, within its rate, and never for a caller that is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,7 +95,7 @@ async fn who_gives_up_makes_room_for_the_next() {
     let ((), c) = tokio::join!(given_up, rig.pull("c:1"));
     assert_eq!(c.expect("it is pulled").1.as_secs(), 15);
     let pulled: Vec<String> = rig.registry.log().into_iter().map(|call| call.line).collect();
-    assert_eq!(pulled, ["pull c:1"], "nothing is pulled for nobody");
+    assert_eq!(pulled, ["pull c:1"], "nothing is pulled without a caller");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What must not wait for what: one pod for another, the end for a start, the node for a runtime that is only slow.
+//! Independence: one pod from another, an end from a start, the node from a slow runtime.
 
 use std::time::Duration;
 
@@ -86,13 +86,13 @@ async fn a_pod_deleted_between_create_and_start_is_never_started() {
         sim.watch_laws().await;
         sim.until_gone("web", 60).await;
         sim.watch_laws().await;
-        // What was under way is awaited: given up, the runtime would say that it failed.
+        // A call in flight is awaited: if it were dropped, the runtime would report a failure.
         let failed = sim.statuses.all().into_iter().any(|report| format!("{:?}", report.status).contains("StartError"));
         assert!(!failed, "deleted after {} ms: {}", wait * 8, sim.runtime.timeline());
     }
 }
 
-/// A start may be under way in the runtime that an agent before us asked for, and removing what it starts would kill it.
+/// The runtime may still be starting a container for an earlier agent, and removing that container would kill it.
 #[tokio::test(start_paused = true)]
 async fn a_container_made_by_an_agent_that_died_is_started_and_never_removed() {
     let mut adopted = 0;
@@ -157,7 +157,7 @@ async fn a_runtime_that_hangs_on_its_way_holds_up_no_deletion_of_what_it_made() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_runtime_says_of_itself_makes_nobody_look_at_every_pod() {
+async fn a_new_runtime_status_causes_no_look_at_every_pod() {
     let sim = Sim::seeded(55).await;
     sim.files.push((0..30).map(|n| static_pod(&format!("p{n:02}")).build()));
     sim.until(60, "all pods", async |sim| {
@@ -215,7 +215,7 @@ async fn what_a_lost_call_made_of_a_finished_pod_is_ended_hk_10() {
     sim.until(30, "its end", async |sim| sim.stage("job").await == Some(Stage::Finished)).await;
 }
 
-/// Only a stop gives the network back, and containerd 1.6 refuses to remove what was never stopped.
+/// Only a stop releases the network, and containerd 1.6 refuses to remove a sandbox that was never stopped.
 #[tokio::test(start_paused = true)]
 async fn a_sandbox_that_ended_by_itself_is_stopped_before_it_is_removed_kill_01() {
     let sim = Sim::seeded(58).await;
@@ -257,7 +257,7 @@ async fn a_message_of_pages_is_cut() {
     }
 }
 
-/// A name that is taken is taken by our own lost call: what it makes is looked for soon, not after the usual pause.
+/// A reserved name is held by our own lost call: its container is looked for soon, not after the usual pause.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_a_lost_call_holds_is_asked_for_again_soon() {
     let sim = Sim::seeded(61).await;
@@ -267,7 +267,7 @@ async fn a_name_that_a_lost_call_holds_is_asked_for_again_soon() {
     pass(500).await;
     sim.runtime.set_faults(Faults { late_effect: Odds::ALWAYS, ..Faults::NONE });
     pass(1000).await;
-    // The call is given up, and goes on in the runtime. Asked again before it is done, the name is taken.
+    // The call times out and goes on in the runtime. A second call before it is done finds the name reserved.
     sim.runtime.set_faults(Faults::NONE);
     sim.volumes.set_takes(Duration::ZERO);
     pass(700).await;
@@ -280,7 +280,7 @@ async fn a_name_that_a_lost_call_holds_is_asked_for_again_soon() {
     sim.check_laws();
 }
 
-/// A container that cannot be killed: the runtime says that it stopped it, and is not believed.
+/// A container that cannot be killed: the runtime answers that it was stopped, but the next look shows it running.
 #[tokio::test(start_paused = true)]
 async fn a_pod_has_not_ended_while_anything_of_it_runs_term_04() {
     let sim = Sim::seeded(62).await;
@@ -296,20 +296,20 @@ async fn a_pod_has_not_ended_while_anything_of_it_runs_term_04() {
     sim.until_gone("web", 30).await;
 }
 
-/// The grace counts from when the pod was told to end, however often the stop has to be tried.
+/// The grace counts from when the pod began to terminate, however often the stop has to be tried.
 #[tokio::test(start_paused = true)]
 async fn a_stop_that_is_tried_again_has_what_is_left_of_the_grace_work_05() {
     let sim = Sim::seeded(63).await;
     sim.runtime.script("app", [Behaviour::runs().ignores_term()]);
     sim.files.put(static_pod("web").grace_secs(20).build());
     sim.until_ready(&["web"], 5).await;
-    let told = sim.clock.elapsed();
+    let deleted = sim.clock.elapsed();
     sim.runtime.set_faults(Faults { refused: Odds::ALWAYS, ..Faults::NONE });
     sim.files.take_away("web");
     sim.pass(5).await;
     sim.runtime.set_faults(Faults::NONE);
     sim.until_gone("web", 60).await;
-    let took = sim.clock.elapsed() - told;
+    let took = sim.clock.elapsed() - deleted;
     assert!(took < Duration::from_secs(22), "{took:?}: {:?}", sim.runtime.calls("web"));
 }
 

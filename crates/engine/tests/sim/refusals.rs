@@ -1,4 +1,4 @@
-//! Pods that ask for more than one pod may, for what this node does not have, or for what can never be.
+//! Pods that exceed the limits of a pod, request what this node does not have, or can never be resized.
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ async fn references_that_expand_without_end_stop_at_the_limit_and_people_read_wh
     sim.files.push([ladder(3).build(), ladder(4).build(), static_pod("web").build()]);
     sim.until_ready(&["web"], 5).await;
     for name in ["levels-3", "levels-4"] {
-        let told = "Warning Failed spec.containers{app}: Error: environment, command and arguments of container \"app\" expand to more than \
+        let event = "Warning Failed spec.containers{app}: Error: environment, command and arguments of container \"app\" expand to more than \
                     6291456 bytes";
-        sim.until(5, "the event", async |sim| events(sim, name).contains(told)).await;
+        sim.until(5, "the event", async |sim| events(sim, name).contains(event)).await;
         let pod = sim.pod(name).await.expect("it is here");
         let state = pod.status.container_statuses.iter().flatten().find_map(|c| c.state.clone());
         let waiting = state.and_then(|state| state.waiting).expect("it waits");
@@ -64,12 +64,12 @@ async fn a_pod_of_ten_thousand_references_is_refused_before_anything_is_watched_
     sim.check_laws();
 }
 
-// DEV-06, DEV-07, DRA-01: until devices can be given, a pod that asks for one is refused.
+// DEV-06, DEV-07, DRA-01: until devices can be allocated, a pod that requests one is rejected.
 #[tokio::test(start_paused = true)]
 async fn no_pod_runs_without_the_devices_that_it_asked_for() {
     let (sim, api) = Sim::in_cluster(62).await;
     let mut node = (*rubelet_engine::ports::ClusterView::node(&api).expect("a node")).clone();
-    // An agent before this one served the first; people advertise the second, which the scheduler counts.
+    // An earlier agent served the first; an administrator advertises the second, which the scheduler counts.
     for (name, amount) in [("example.com/left-behind", "4"), ("example.com/advertised", "2")] {
         let status = node.status.get_or_insert_default();
         status.allocatable.get_or_insert_default().insert(name.into(), Quantity(amount.into()));
@@ -148,7 +148,7 @@ async fn after_a_restart_a_pod_that_runs_keeps_its_room() {
 /// longer pending.
 // RSZ-05, RT-94
 #[tokio::test(start_paused = true)]
-async fn what_can_never_be_resized_is_told_so_until_it_is_taken_back() {
+async fn an_infeasible_resize_is_reported_until_it_is_reverted() {
     let mut sim = Sim::stopped(65);
     let api = FakeApi::seeded(sim.clock, 65);
     sim.api = Some(api.clone());

@@ -236,9 +236,9 @@ async fn no_status_knows_the_new_spec_and_not_the_resize() {
     }
 }
 
-// RSZ-08, RSZ-10: what the pod as a whole has is told, not what it is to have
+// RSZ-08, RSZ-10: the status shows the pod-level resources that are actuated, not those that are allocated
 #[tokio::test(start_paused = true)]
-async fn the_pods_own_resources_are_told_as_they_are() {
+async fn the_status_shows_pod_level_resources_as_actuated() {
     let (sim, api) = Sim::in_cluster(31).await;
     api.put(&cpu("web", "100m").build());
     until_ready(&sim, &api, "web").await;
@@ -248,19 +248,19 @@ async fn the_pods_own_resources_are_told_as_they_are() {
         condition(&api, "web", "PodResizeInProgress").is_some_and(|c| c.reason.as_deref() == Some("Error"))
     })
     .await;
-    let told = |api: &FakeApi| {
+    let shown = |api: &FakeApi| {
         let limits = api.status("web").resources.and_then(|r| r.limits).unwrap_or_default();
         limits.get("memory").map(|q| q.0.clone())
     };
-    assert_eq!(told(&api).as_deref(), Some("64Mi"));
+    assert_eq!(shown(&api).as_deref(), Some("64Mi"));
     sim.cgroups.set_all_memory_used(1 << 20);
     sim.until(120, "the resize to be made", async |_| resizes(&sim, "web").len() == 1).await;
     until_done(&sim, &api, "web", "32Mi").await;
-    assert_eq!(told(&api).as_deref(), Some("32Mi"));
+    assert_eq!(shown(&api).as_deref(), Some("32Mi"));
     sim.check_laws();
 }
 
-// RSZ-02: killed while the runtime is being told, the next process tells it what was not told
+// RSZ-02: killed during a resize call, the next process actuates what is left
 #[tokio::test(start_paused = true)]
 async fn a_resize_that_is_cut_off_is_taken_up_after_a_restart() {
     for millis in [1, 250, 400, 600, 900, 1500, 3000] {
@@ -318,7 +318,7 @@ async fn actuated_resources_are_recorded_before_the_create_whatever_comes_of_it(
 
 // RSZ-02, LOOP-07, HK-05
 #[tokio::test(start_paused = true)]
-async fn what_a_pod_was_given_is_forgotten_with_the_pod() {
+async fn the_allocation_of_a_pod_is_forgotten_with_the_pod() {
     let (sim, api) = Sim::in_cluster(11).await;
     let (web, other) = (cpu("web", "100m").uid("web-uid").build(), cpu("other", "100m").uid("other-uid").build());
     api.put(&web);

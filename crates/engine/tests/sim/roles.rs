@@ -12,7 +12,7 @@ fn with_lost_hints(sim: &Sim) {
     sim.runtime.set_faults(Faults { hint_lost: Odds::ALWAYS, ..Faults::NONE });
 }
 
-/// A sidecar that runs makes room for the next container; nobody has to say so.
+/// A sidecar that runs makes room for the next container; no event is needed.
 #[tokio::test(start_paused = true)]
 async fn sidecars_follow_each_other_at_once_whatever_becomes_of_events_rt_32() {
     let sim = Sim::seeded(70).await;

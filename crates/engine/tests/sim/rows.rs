@@ -1,4 +1,4 @@
-//! Rows of the behaviour list that no other test happens to show: what people are told, and in which order.
+//! Rows of the behaviour list that no other test covers: events, and their order.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn starts(sim: &Sim, pod: &str, container: &str) -> usize {
     sim.runtime.calls(pod).iter().filter(|call| **call == wanted).count()
 }
 
-fn told(sim: &Sim, pod: &str, line: &str) -> bool {
+fn emitted(sim: &Sim, pod: &str, line: &str) -> bool {
     sim.events.lines(pod).iter().any(|l| l.starts_with(line))
 }
 
@@ -26,7 +26,7 @@ async fn waits_with(sim: &Sim, pod: &str, reason: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_does_not_fit_is_refused_and_told_loop_05() {
+async fn a_pod_that_does_not_fit_is_rejected_with_an_event_loop_05() {
     let sim = Sim::seeded(40).await;
     sim.files.push([static_pod("huge").request("cpu", "65").build(), static_pod("web").build()]);
     sim.until_ready(&["web"], 5).await;
@@ -35,7 +35,7 @@ async fn a_pod_that_does_not_fit_is_refused_and_told_loop_05() {
     assert_eq!(refused.status.phase.as_deref(), Some("Failed"));
     let reason = refused.status.reason.clone().expect("a reason");
     assert!(refused.status.message.as_deref().is_some_and(|m| m.starts_with("Pod was rejected: ")));
-    assert!(told(&sim, "huge", &format!("Warning {reason}: ")), "{:?}", sim.events.lines("huge"));
+    assert!(emitted(&sim, "huge", &format!("Warning {reason}: ")), "{:?}", sim.events.lines("huge"));
     assert!(sim.runtime.calls("huge").is_empty());
 }
 
@@ -47,7 +47,7 @@ async fn the_later_of_two_pods_with_one_name_is_reported_and_not_run_src_07() {
     assert_eq!(sim.pod("web").await.map(|pod| pod.pod.uid), Some("first".into()));
     let event = "Warning FailedValidation: Error validating pod web_default(second) from file due to duplicate pod name \"web\", \
                  ignoring";
-    assert!(told(&sim, "web", event), "{:?}", sim.events.lines("web"));
+    assert!(emitted(&sim, "web", event), "{:?}", sim.events.lines("web"));
     assert_eq!(starts(&sim, "web", "app"), 1);
 }
 
@@ -80,7 +80,7 @@ async fn a_crash_loop_leaves_no_trail_loop_09() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_is_told_before_the_work_sync_04() {
+async fn status_is_reported_before_the_work_sync_04() {
     let sim = Sim::seeded(43).await;
     sim.runtime.set_latency(Duration::from_secs(5));
     sim.files.put(static_pod("web").build());
@@ -97,7 +97,7 @@ async fn without_a_network_only_pods_of_the_nodes_network_start_sync_05() {
     sim.pass(6).await;
     sim.files.push([static_pod("web").build(), static_pod("host").host_network().build()]);
     sim.until_ready(&["host"], 5).await;
-    assert!(told(&sim, "web", "Warning NetworkNotReady: network is not ready: no plugin"));
+    assert!(emitted(&sim, "web", "Warning NetworkNotReady: network is not ready: no plugin"));
     assert!(sim.runtime.calls("web").is_empty());
     sim.runtime.set_network(true, "");
     // The runtime is asked every 5 s, and such a pod tries again within 1.5 s (WORK-10).
@@ -109,20 +109,20 @@ async fn what_a_pod_needs_first_is_named_when_it_cannot_be_had_sync_07_sync_10()
     let sim = Sim::seeded(45).await;
     sim.cgroups.set_full(true);
     sim.files.put(static_pod("web").empty_dir("data", "/data").build());
-    sim.until(5, "the cgroup", async |sim| told(sim, "web", "Warning FailedCreatePodContainer: ")).await;
+    sim.until(5, "the cgroup", async |sim| emitted(sim, "web", "Warning FailedCreatePodContainer: ")).await;
     sim.cgroups.set_full(false);
     sim.volumes.refuse("data", Some("no room"));
     sim.until(40, "the volume", async |sim| {
-        told(sim, "web", "Warning FailedMount: MountVolume.SetUp failed for volume \"data\" : no room")
+        emitted(sim, "web", "Warning FailedMount: MountVolume.SetUp failed for volume \"data\" : no room")
     })
     .await;
     sim.until(180, "the wait", async |sim| {
         let all = "Warning FailedMount: Unable to attach or mount volumes: unmounted volumes=[data], ";
-        told(sim, "web", all)
+        emitted(sim, "web", all)
     })
     .await;
     sim.volumes.refuse("data", None);
-    // Nobody tells of the change: it is found at the next try, two minutes later at most.
+    // The change makes no event: the next try finds it, two minutes later at most.
     sim.until_ready(&["web"], 130).await;
 }
 
@@ -132,7 +132,8 @@ async fn a_pod_that_cannot_be_looked_at_says_so_work_14() {
     sim.files.put(static_pod("web").uid("u").build());
     sim.until_ready(&["web"], 5).await;
     sim.runtime.hang(&"u".into());
-    sim.until(300, "the event", async |sim| told(sim, "web", "Warning FailedSync: error determining status: ")).await;
+    sim.until(300, "the event", async |sim| emitted(sim, "web", "Warning FailedSync: error determining status: "))
+        .await;
     sim.runtime.release(&"u".into());
     sim.pass(60).await;
     assert!(sim.pod("web").await.is_some_and(|pod| pod.problem.is_none()));
@@ -163,12 +164,12 @@ async fn an_ended_pod_keeps_its_containers_and_logs_until_it_is_taken_away_term_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_cannot_be_made_is_told_and_tried_again_rt_04() {
+async fn a_sandbox_that_cannot_be_made_emits_an_event_and_is_tried_again_rt_04() {
     let sim = Sim::seeded(49).await;
     sim.runtime.script_sandbox("web", Some("no address left"));
     sim.files.put(static_pod("web").build());
     sim.until(5, "the event", async |sim| {
-        told(sim, "web", "Warning FailedCreatePodSandBox: Failed to create pod sandbox: ")
+        emitted(sim, "web", "Warning FailedCreatePodSandBox: Failed to create pod sandbox: ")
     })
     .await;
     sim.runtime.script_sandbox("web", None);
@@ -195,11 +196,11 @@ async fn a_container_that_cannot_be_made_says_why_and_holds_back_no_other_rt_09_
     sim.files.put(static_pod("web").container("app").container("sick").container("well").build());
     sim.until(10, "the reason", async |sim| waits_with(sim, "web", "CreateContainerError").await).await;
     assert_eq!(sim.runtime.running("web"), ["app", "well"]);
-    assert!(told(&sim, "web", "Warning Failed spec.containers{sick}: Error: bad mount"));
+    assert!(emitted(&sim, "web", "Warning Failed spec.containers{sick}: Error: bad mount"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_is_told_step_by_step_with_its_container_rt_51() {
+async fn a_start_emits_events_step_by_step_with_its_container_rt_51() {
     let sim = Sim::seeded(52).await;
     sim.files.put(static_pod("web").build());
     sim.until_ready(&["web"], 5).await;
@@ -214,8 +215,8 @@ async fn a_start_is_told_step_by_step_with_its_container_rt_51() {
     assert_eq!(reasons, wanted);
 }
 
-fn exec(word: &str) -> LifecycleHandler {
-    LifecycleHandler { exec: Some(ExecAction { command: Some(vec![word.to_owned()]) }), ..Default::default() }
+fn exec(command: &str) -> LifecycleHandler {
+    LifecycleHandler { exec: Some(ExecAction { command: Some(vec![command.to_owned()]) }), ..Default::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +226,7 @@ async fn a_failed_post_start_hook_ends_its_container_rt_50() {
     let hook = Lifecycle { post_start: Some(exec("warm-up")), ..Lifecycle::default() };
     sim.files.put(static_pod("web").edit_container(|c| c.lifecycle = Some(hook)).build());
     sim.until(10, "the reason", async |sim| waits_with(sim, "web", "PostStartHookError").await).await;
-    assert!(told(&sim, "web", "Warning FailedPostStartHook spec.containers{app}: PostStartHook failed"));
+    assert!(emitted(&sim, "web", "Warning FailedPostStartHook spec.containers{app}: PostStartHook failed"));
     assert!(sim.runtime.calls("web").iter().any(|call| call.starts_with("stop app")));
 }
 
@@ -244,7 +245,7 @@ async fn a_pre_stop_hook_takes_its_time_from_the_grace_kill_03() {
     assert!(took >= Duration::from_secs(10) && took < Duration::from_secs(11), "{took:?}");
     let stopped = sim.runtime.calls("web").into_iter().find(|call| call.starts_with("stop app"));
     assert!(stopped.as_deref().is_some_and(|call| call.starts_with("stop app grace=5.9")), "{stopped:?}");
-    assert!(told(&sim, "web", "Normal Killing spec.containers{app}: Stopping container app"));
+    assert!(emitted(&sim, "web", "Normal Killing spec.containers{app}: Stopping container app"));
 }
 
 #[tokio::test(start_paused = true)]

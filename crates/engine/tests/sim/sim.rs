@@ -70,7 +70,7 @@ pub(crate) struct Sim {
     wall: Clock,
     wrong: jiff::SignedDuration,
     running: Option<(TaskGroup, EngineHandle, CancellationToken)>,
-    /// Tells the engine of pods that use an object that has changed.
+    /// Sends the engine the pods that use a changed object.
     pub(crate) object_changes: Option<tokio::sync::mpsc::Sender<rubelet_core::id::PodUid>>,
 }
 
@@ -95,7 +95,7 @@ impl Sim {
 
     /// The same, not yet started and its source not yet read.
     pub(crate) fn stopped(seed: u64) -> Self {
-        // `SIM_LOG=debug` shows what the engine says, for replaying a seed.
+        // `SIM_LOG=debug` shows the engine's log, for replaying a seed.
         if let Ok(filter) = std::env::var("SIM_LOG") {
             let log = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().without_time();
             let _already = log.try_init();
@@ -215,7 +215,7 @@ impl Sim {
         handle.sync_loop.view().await.expect("the sync loop answers")
     }
 
-    /// What the engine counts, as `/metrics` and `/metrics/probes` show it.
+    /// The engine's metrics, as `/metrics` and `/metrics/probes` show them.
     pub(crate) async fn metrics(&self) -> String {
         let (_, handle, _) = self.running.as_ref().expect("an engine runs");
         let mut page = String::new();
@@ -266,8 +266,7 @@ impl Sim {
         !known && !logs && !self.runtime.world().contains(name) && self.leaks(&view).is_empty()
     }
 
-    /// What is on the node of pods that have no life here; and what pods whose life is over still hold of what others may
-    /// need: cgroups and volumes.
+    /// Leftovers on the node: of pods without a life cycle, and cgroups and volumes of pods whose life cycle is over.
     pub(crate) fn leaks(&self, view: &NodeView) -> Vec<String> {
         let known = |uid: &PodUid| view.pods.iter().any(|pod| pod.pod.uid == *uid);
         let lives = |uid: &PodUid| view.pods.iter().any(|pod| pod.pod.uid == *uid && pod.stage != Stage::Finished);
@@ -309,12 +308,12 @@ impl Sim {
         tokio::time::sleep(Duration::from_secs(secs)).await;
     }
 
-    /// No law was broken, whatever happened: no container ran twice, nothing started in a pod that had ended.
+    /// Asserts that no law was broken: no container ran twice, nothing started in a pod that had ended.
     pub(crate) fn check_laws(&self) {
         self.none_broken(&self.runtime.violations());
     }
 
-    /// The same, and the laws that need to know what the engine means to do (see [`Laws`]).
+    /// The same, and the laws about the engine's stages (see [`Laws`]).
     pub(crate) async fn watch_laws(&mut self) {
         self.check_laws();
         let view = self.view().await;
@@ -322,7 +321,7 @@ impl Sim {
         self.none_broken(&broken);
     }
 
-    /// Prints which kind of task held up all others for the longest time, and for how long: real time.
+    /// Prints the task with the longest poll, in real time.
     #[expect(clippy::print_stdout, reason = "a test speaks to people")]
     pub(crate) fn print_longest_hold_up(&self) {
         if let Some(longest) = rubelet_engine::task::Polls::here().longest() {

@@ -47,7 +47,7 @@ impl Rig {
         self.mail.report(StatusReport { pod: Arc::clone(pod), status: Arc::new(status), progress });
     }
 
-    /// Its containers may run, and this is what there is to say.
+    /// Reports this status of a pod whose containers may run.
     fn says(&self, pod: &Arc<Pod>, phase: &str, message: &str) {
         self.report(pod, status(phase, message), EndProgress::MayRun);
     }
@@ -89,7 +89,7 @@ async fn a_status_is_written_once_and_what_is_there_already_never() {
     rig.requests(&expect!["0ms patch web Running one"]);
     let shown = rig.api.pod("web").expect("there");
     assert_eq!(shown.status.and_then(|status| status.message).as_deref(), Some("one"));
-    // Said again, of the object as it was: what the answer showed is newer, and is as it should be.
+    // Reported again with the old object: the object in the answer is newer, and shows this status.
     rig.says(&web, "Running", "one");
     rig.pass(1000).await;
     rig.requests(&expect![""]);
@@ -102,7 +102,7 @@ async fn a_status_is_written_once_and_what_is_there_already_never() {
 async fn reports_of_a_pod_that_starts_are_gathered_and_none_extends_the_time() {
     let rig = Rig::start();
     let web = rig.put(pod("web"));
-    // One every 200 ms: were each to begin the time anew, nothing would be written for as long as they come.
+    // One report every 200 ms: if each restarted the timer, nothing would be written while they come.
     for n in 0..6 {
         rig.says(&web, "Pending", &format!("m{n}"));
         rig.pass(200).await;
@@ -111,13 +111,13 @@ async fn reports_of_a_pod_that_starts_are_gathered_and_none_extends_the_time() {
     rig.requests(&expect![[r#"
         500ms patch web m2
         1100ms patch web m5"#]]);
-    // What others wait for goes at once, and takes along what was gathered.
+    // An urgent change is written at once, together with the gathered ones.
     rig.says(&web, "Pending", "m6");
     rig.pass(100).await;
     rig.report(&web, ready("Running", "m7"), EndProgress::MayRun);
     rig.pass(1000).await;
     rig.requests(&expect!["2300ms patch web Running m7"]);
-    // What was taken back meanwhile is not written.
+    // A change that was reverted meanwhile is not written.
     let shy = rig.put(pod("shy"));
     rig.says(&shy, "Pending", "never mind");
     rig.pass(100).await;
@@ -127,7 +127,7 @@ async fn reports_of_a_pod_that_starts_are_gathered_and_none_extends_the_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_does_not_keep_is_not_sent_again_until_there_is_something_else_to_say() {
+async fn what_the_server_does_not_keep_is_not_sent_again_until_the_status_changes() {
     let rig = Rig::start();
     let web = rig.put(pod("web"));
     rig.api.script([Answer::Ignore]);
@@ -182,7 +182,7 @@ async fn an_answer_that_shows_another_uid_is_not_taken_for_ours() {
     rig.api.script([Answer::With(Box::new((*other).clone()))]);
     rig.says(&web, "Running", "one");
     rig.pass(1000).await;
-    // Our pod is no more: whatever is said of it has nowhere to go, and the other one is not touched.
+    // Our pod is gone: its reports are dropped, and the other pod is not touched.
     rig.says(&web, "Running", "two");
     rig.report(&web, status("Failed", "three"), EndProgress::Finished);
     rig.pass(60_000).await;
@@ -193,7 +193,7 @@ async fn an_answer_that_shows_another_uid_is_not_taken_for_ours() {
 async fn after_a_conflict_the_pod_is_asked_for_before_it_is_written_to_again() {
     let rig = Rig::start();
     let web = rig.put(pod("web"));
-    // Somebody changed it, and the watch has not shown that yet.
+    // Another writer changed it, and the watch has not shown that yet.
     let mut changed = (*web).clone();
     changed.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
     rig.api.put(&changed);
@@ -232,7 +232,7 @@ async fn a_pod_that_is_not_there_is_not_asked_for_again() {
     rig.says(&web, "Running", "two");
     rig.pass(60_000).await;
     rig.requests(&expect!["0ms patch web Running one"]);
-    // Known no more, and then begun anew: its next life has an object.
+    // Forgotten and then recreated: the new pod has an object.
     rig.mail.forget(&"web-uid".into());
     let again = rig.put(pod("web"));
     rig.says(&again, "Running", "three");
@@ -248,7 +248,7 @@ async fn pauses_after_failures_grow_and_looking_alone_does_not_shorten_them() {
     rig.api.script([refused(), Answer::Obey, refused(), Answer::Obey, refused(), refused(), Answer::Obey]);
     rig.says(&web, "Running", "one");
     rig.pass(200).await;
-    // What comes during the pause waits for its end, and is told together.
+    // Reports during the pause wait for its end, and go into one write.
     rig.says(&web, "Running", "two");
     rig.pass(10_000).await;
     rig.requests(&expect![[r#"
@@ -260,7 +260,7 @@ async fn pauses_after_failures_grow_and_looking_alone_does_not_shorten_them() {
         1750ms get web
         3750ms get web
         3750ms patch web Running two"#]]);
-    // All is well again: the next failure begins with the shortest pause.
+    // After a success the next failure begins with the shortest pause.
     rig.api.script([refused()]);
     rig.says(&web, "Running", "three");
     rig.pass(1000).await;
@@ -305,7 +305,7 @@ async fn a_server_that_cannot_be_reached_is_asked_by_one_pod_and_costs_none_its_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
+async fn a_busy_server_pauses_all_pods_for_its_retry_after() {
     let rig = Rig::start();
     let web = rig.put(pod("web"));
     let busy = ApiErrorKind::Busy { retry_after: Some(Duration::from_secs(7)) };
@@ -322,7 +322,7 @@ async fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_wait_for_goes_before_the_rest_and_the_rest_in_order_of_arrival() {
+async fn urgent_writes_go_first_and_the_rest_in_order_of_arrival() {
     let rig = Rig::start();
     // All places are taken for a second.
     for n in 0..16 {
@@ -338,7 +338,7 @@ async fn what_others_wait_for_goes_before_the_rest_and_the_rest_in_order_of_arri
         rig.says(pod, "Running", "m");
         rig.pass(10).await;
     }
-    // The third turns ready; the first has something more to say, and keeps its place.
+    // The third turns ready; the first has another report, and keeps its place.
     let [z, _, x, _] = pods.as_slice() else { panic!("four") };
     rig.report(x, ready("Running", "r"), EndProgress::MayRun);
     rig.says(z, "Running", "more");
@@ -388,7 +388,7 @@ async fn a_pod_that_is_forgotten_is_not_written_to() {
     rig.mail.forget(&"fails-uid".into());
     rig.pass(10_000).await;
     rig.requests(&expect!["0ms patch fails Running m"]);
-    // Forgotten while its request is in flight: the answer finds nobody.
+    // Forgotten while its request is in flight: the answer is dropped.
     let flies = rig.put(pod("flies"));
     rig.api.script([late(100, Answer::Fail(ApiErrorKind::Invalid))]);
     rig.says(&flies, "Running", "m");
@@ -420,7 +420,7 @@ async fn a_pod_that_was_forgotten_while_it_waited_for_its_turn_gets_one_turn_in_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_picture_of_the_pod_does_not_replace_a_newer_one() {
+async fn an_older_version_of_the_object_does_not_replace_a_newer_one() {
     let rig = Rig::start();
     let old = rig.put(pod("web"));
     rig.says(&old, "Running", "one");
@@ -430,7 +430,7 @@ async fn an_older_picture_of_the_pod_does_not_replace_a_newer_one() {
     rig.says(&old, "Running", "one");
     rig.pass(1000).await;
     rig.requests(&expect![""]);
-    // A newer one in which somebody took the message away: it is written again.
+    // A newer one in which another writer removed the message: it is written again.
     let mut wiped = rig.api.pod("web").expect("there");
     wiped.status.as_mut().expect("written").message = None;
     let wiped = rig.api.put(&wiped);
@@ -481,7 +481,7 @@ async fn a_delete_that_fails_is_tried_again_and_never_meets_another_pod() {
         0ms delete web
         250ms get web
         250ms delete web"#]]);
-    // The name was given to another pod meanwhile: asking tells, and that one stays.
+    // The name belongs to another pod meanwhile: the GET shows that, and that pod stays.
     let next = rig.put(pod("next").deleted(0, 30).phase("Failed"));
     rig.put(pod("next").uid("other"));
     rig.report(&next, ended, EndProgress::Finished);
@@ -504,7 +504,7 @@ async fn a_static_pods_status_goes_to_its_mirror_and_waits_until_there_is_one() 
     rig.mirror(&own, Some(mirror));
     rig.pass(1000).await;
     rig.requests(&expect!["10000ms patch web-node Running one"]);
-    // The mirror is deleted and made anew: the new object knows nothing, and what was refused of the old does not count.
+    // The mirror is deleted and recreated: its status is empty, and what the server refused for the old one does not count.
     rig.api.take_away("web-node");
     rig.says(&own, "Running", "two");
     rig.pass(1000).await;
@@ -513,8 +513,7 @@ async fn a_static_pods_status_goes_to_its_mirror_and_waits_until_there_is_one() 
     rig.mirror(&own, Some(mirror));
     rig.pass(1000).await;
     rig.requests(&expect!["12000ms patch web-node Running two"]);
-    // What the server did not keep of one mirror is sent to the next, though it is the same patch: the UID in it is
-    // another's only by chance.
+    // A patch that the server refused for one mirror is sent to the next one, even if it is the same text.
     rig.api.script([Answer::Ignore]);
     rig.says(&own, "Running", "odd");
     rig.pass(1000).await;

@@ -20,7 +20,7 @@ async fn tell_change(sim: &Sim) {
     changes.send("web-uid".into()).await.expect("it listens");
 }
 
-fn told(sim: &Sim, line: &str) -> usize {
+fn emitted(sim: &Sim, line: &str) -> usize {
     sim.events.lines("web").iter().filter(|l| l.starts_with(line)).count()
 }
 
@@ -74,8 +74,8 @@ async fn vol_12_a_pod_waits_for_what_is_missing_and_starts_as_soon_as_it_is_ther
     sim.files.put(static_pod("web").empty_dir("data", "/data").build());
     sim.pass(100).await;
     let line = "Warning FailedMount: MountVolume.SetUp failed for volume \"data\" : configmap \"y\" not found";
-    let times = told(&sim, line);
-    assert!((6..=9).contains(&times), "told {times} times in 100 s: after 0.5 s, 1 s, 2 s, 4 s …");
+    let times = emitted(&sim, line);
+    assert!((6..=9).contains(&times), "emitted {times} times in 100 s: after 0.5 s, 1 s, 2 s, 4 s …");
     sim.volumes.refuse("data", None);
     tell_change(&sim).await;
     sim.until_ready(&["web"], 3).await;
@@ -89,15 +89,15 @@ async fn a_running_pod_keeps_the_content_that_it_has() {
     sim.pass(60).await;
     assert!(sim.is_ready("web").await);
     let line = "Warning FailedMount: MountVolume.SetUp failed for volume \"data\" : secret \"s\" not found";
-    let times = told(&sim, line);
-    assert!((4..=8).contains(&times), "told {times} times");
+    let times = emitted(&sim, line);
+    assert!((4..=8).contains(&times), "emitted {times} times");
     sim.volumes.refuse("data", None);
     let before = sim.volumes.set_ups();
     tell_change(&sim).await;
     sim.until(1, "the content", async |sim| sim.volumes.set_ups() > before).await;
-    let told_before = told(&sim, "Warning FailedMount");
+    let before = emitted(&sim, "Warning FailedMount");
     sim.pass(300).await;
-    assert_eq!(told(&sim, "Warning FailedMount"), told_before);
+    assert_eq!(emitted(&sim, "Warning FailedMount"), before);
 }
 
 #[tokio::test(start_paused = true)]

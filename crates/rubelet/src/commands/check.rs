@@ -46,23 +46,22 @@ pub(super) async fn run(options: &RunOptions, output: Output, style: Style) -> R
     Ok(Report { text, notes: Vec::new(), failed })
 }
 
-/// The kernel's cgroup layout, by which a configuration is judged. One that cannot be told is taken for the modern one.
+/// The host's cgroup version, which the validation of a configuration depends on. If unknown, v2 is assumed.
 pub(super) fn cgroup_version() -> CgroupVersion {
     Layout::discover(Path::new("/proc")).map_or(CgroupVersion::V2, |layout| layout.version())
 }
 
-/// The configuration in effect. If it cannot be had, the rest is judged by flags and defaults alone.
+/// The configuration in effect. If it cannot be loaded, the other checks use flags and defaults alone.
 fn configuration(options: &RunOptions) -> (Finding, KubeletConfiguration) {
     let name = "configuration".to_owned();
-    // A host with the forbidden cgroup version is a finding of its own, and no fault of the configuration.
+    // A forbidden cgroup version of the host is reported as a separate finding, not as an error of the configuration.
     let loaded = load(options, cgroup_version()).or_else(|err| match load(options, CgroupVersion::V2) {
         Ok(loaded) if loaded.config.fail_cgroup_v1 => Ok(loaded),
         Ok(_) | Err(_) => Err(err),
     });
     match loaded {
         Ok(loaded) if !loaded.tolerated.is_empty() => {
-            let mend =
-                "mend or remove these: a node starts without them, but what they were meant to set does not hold";
+            let mend = "fix or remove these: the node starts, but ignores them";
             let what = loaded.tolerated.join("\n");
             (Finding { name, grade: Grade::Fail, what, mend: mend.to_owned() }, loaded.config)
         }
@@ -74,24 +73,25 @@ fn configuration(options: &RunOptions) -> (Finding, KubeletConfiguration) {
             (Finding { name, grade: Grade::Ok, what, mend: String::new() }, loaded.config)
         }
         Ok(loaded) => {
-            let (what, mend) = (loaded.warnings.join("\n"), "change these settings, or live with it".to_owned());
+            let (what, mend) =
+                (loaded.warnings.join("\n"), "change these settings, or accept that they have no effect".to_owned());
             (Finding { name, grade: Grade::Warn, what, mend }, loaded.config)
         }
         Err(err) => {
             let what = Chain(&err).to_string();
-            let mend = "mend this first; what follows is judged by flags and defaults alone".to_owned();
+            let mend = "fix this first; the checks below use flags and defaults alone".to_owned();
             (Finding { name, grade: Grade::Fail, what, mend }, options.config.clone())
         }
     }
 }
 
-/// What upstream's kubelet does and this one does not.
+/// Capabilities of upstream's kubelet that rubelet lacks.
 fn not_yet() -> Finding {
     let line = |missing: &Missing| {
         let fields = missing.fields.first().map(|field| format!(" ({field})")).unwrap_or_default();
         let asked = match missing.when {
             When::ByDefault => "",
-            When::Asked => "only if asked for: ",
+            When::Asked => "only if configured: ",
         };
         format!("{asked}{}{fields}: {}", missing.what, missing.instead)
     };
@@ -117,7 +117,7 @@ fn request(options: &RunOptions, config: &KubeletConfiguration) -> HostCheck {
     }
 }
 
-/// Every address that a run listens on. A port of 0 is off; an address that is none was told with the configuration.
+/// Every address that a run listens on. A port of 0 is off; an invalid address was reported with the configuration.
 fn listens(config: &KubeletConfiguration) -> Vec<(String, SocketAddr)> {
     let ports = [
         ("healthzPort", &config.healthz_bind_address, config.healthz_port),
@@ -160,7 +160,7 @@ fn render(findings: &[Finding], style: Style) -> String {
         let sign = style.paint(tone, style.sign(tone));
         text += &format!("{sign} {:width$}  {}\n", finding.name, hang(&finding.what, indent));
         if !finding.mend.is_empty() {
-            let mend = format!("to mend: {}", hang(&finding.mend, indent));
+            let mend = format!("fix: {}", hang(&finding.mend, indent));
             text += &format!("{:indent$}{}\n", "", style.paint(Tone::Strong, &mend));
         }
     }

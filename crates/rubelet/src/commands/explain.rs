@@ -1,4 +1,4 @@
-//! `rubelet explain POD`: what happened to it, and what it waits for.
+//! `rubelet explain POD`: what happened to a pod, and what it waits for.
 
 #[cfg(test)]
 mod tests;
@@ -81,8 +81,8 @@ fn header(story: &PodStory, style: Style) -> String {
         (Some(reason), None) => field("Reason", plain(reason)),
         (None, _) => {}
     }
-    let told = pod.message.as_ref().filter(|_| pod.reason.is_some());
-    if let Some(problem) = story.problem.as_ref().filter(|problem| told != Some(problem)) {
+    let shown = pod.message.as_ref().filter(|_| pod.reason.is_some());
+    if let Some(problem) = story.problem.as_ref().filter(|problem| shown != Some(problem)) {
         let tries = match story.failures {
             0 | 1 => String::new(),
             tries => format!(" ({tries} tries failed)"),
@@ -138,8 +138,8 @@ fn of_container(container: &ContainerStory, style: Style) -> String {
     }
     for probe in &container.failing_probes {
         let times = if probe.times > 1 { format!(" {} times in a row", probe.times) } else { String::new() };
-        let how = if probe.times == 0 { "could not be asked" } else { "failed" };
-        detail(&format!("{} probe {how}{times}; it last said: {}", probe.kind, probe.said));
+        let how = if probe.times == 0 { "could not be run" } else { "failed" };
+        detail(&format!("{} probe {how}{times}; its last output: {}", probe.kind, probe.said));
     }
     if let Some(seconds) = container.next_start_in_seconds {
         detail(&format!("next try in {}", age(seconds)));
@@ -150,7 +150,7 @@ fn of_container(container: &ContainerStory, style: Style) -> String {
 fn last_end(end: &EndDocument) -> String {
     let when = end.seconds_ago.map(|s| format!(" {} ago", age(s))).unwrap_or_default();
     let reason = end.reason.as_deref().map(|r| format!(" ({r})")).unwrap_or_default();
-    let said = end.message.as_deref().map(|m| format!(", saying: {m}")).unwrap_or_default();
+    let said = end.message.as_deref().map(|m| format!(", message: {m}")).unwrap_or_default();
     format!("last ended{when} with exit code {}{reason}{said}", end.exit_code)
 }
 
@@ -196,14 +196,12 @@ fn outlook(story: &PodStory) -> String {
     }
     let pod = &story.line;
     let text = match pod.state {
-        PodState::Running if pod.ready == pod.total && story.problem.is_none() => {
-            "Waiting for nothing: it runs as it should"
-        }
-        PodState::Succeeded => "Waiting for nothing: it has ended, and well",
-        PodState::Failed => "Waiting for nothing: it has ended, and is not started again",
-        PodState::Rejected => "Waiting for nothing: it was refused, and is looked at again only when it is changed",
-        PodState::Invalid => "Waiting for: its manifest to be mended",
-        PodState::Terminated => "Waiting for nothing: it was ended, and its source still has it",
+        PodState::Running if pod.ready == pod.total && story.problem.is_none() => "Waiting for nothing: it is running",
+        PodState::Succeeded => "Waiting for nothing: it has succeeded",
+        PodState::Failed => "Waiting for nothing: it has failed and is not restarted",
+        PodState::Rejected => "Waiting for nothing: it was rejected, and is admitted again only after a change",
+        PodState::Invalid => "Waiting for: its manifest to be fixed",
+        PodState::Terminated => "Waiting for nothing: it was terminated, and its source still has it",
         PodState::Running | PodState::Waiting | PodState::Pending | PodState::Terminating => "It is being worked on",
     };
     text.to_owned()

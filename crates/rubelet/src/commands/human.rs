@@ -38,15 +38,14 @@ pub(super) fn took(seconds: f64) -> String {
     }
 }
 
-/// Text that came from a container or a registry, fit for a terminal: whatever could move the cursor or change colours
-/// is shown, not sent.
+/// Text from a container or a registry, safe for a terminal: control characters are escaped.
 pub(super) fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.trim_end().chars() {
         match letter {
             '\n' => out.push('\n'),
             '\t' => out.push(' '),
-            // Marks that turn the direction of writing around can make a text read as another.
+            // Bidirectional marks can make a text read as another.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 let _ = write!(out, "{}", letter.escape_unicode());
             }
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn short_times_are_told_finely() {
+    fn short_times_have_a_fine_unit() {
         for (seconds, text) in [
             (0.0, "under 1 ms"),
             (0.0123, "12 ms"),

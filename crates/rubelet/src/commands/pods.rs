@@ -71,7 +71,7 @@ fn cells(pod: &PodLine) -> [String; 6] {
     ]
 }
 
-/// As one would type it for `rubelet explain`: the namespace `default` goes without saying.
+/// The name to type for `rubelet explain`: the namespace `default` is left out.
 pub(super) fn full_name(pod: &PodLine) -> String {
     match pod.namespace.as_str() {
         "" | "default" => pod.name.clone(),
@@ -90,7 +90,7 @@ pub(super) fn tone(pod: &PodLine) -> Tone {
     }
 }
 
-/// What explains why the table is as it is.
+/// Notes that explain the table.
 fn notes(node: &NodeDocument) -> Vec<String> {
     let mut notes = Vec::new();
     if !node.runtime.up {

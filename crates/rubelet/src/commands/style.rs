@@ -1,11 +1,11 @@
-//! Colours and signs, where the reader can see them.
+//! Colours and signs, if the output is a terminal.
 
 use std::io::IsTerminal;
 
-/// How texts are dressed.
+/// How output is styled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// Nothing but ASCII: a file, a pipe, or a person who wants it so.
+    /// ASCII only: for a file, a pipe, or `NO_COLOR`.
     Plain,
     /// Colours and signs.
     Rich,
@@ -29,7 +29,7 @@ impl Style {
         if std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb { Self::Rich } else { Self::Plain }
     }
 
-    /// `text` in this tone. Pad before: colours have no width, but letters.
+    /// `text` in this tone. Pad it before: escape sequences would count as width.
     pub(super) fn paint(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Good => "32",

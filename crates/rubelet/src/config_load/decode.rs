@@ -1,7 +1,7 @@
-//! From a tree with places to a value, with every problem at its place.
+//! Decodes a tree with places into a value, and reports each problem with its place.
 //!
-//! Null means "not set", as it does to upstream: the field keeps its default. A field that does not exist is passed over and
-//! reported beside the value.
+//! Null means "not set", as upstream: the field keeps its default. An unknown field is ignored and reported beside the
+//! value.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -14,7 +14,7 @@ use serde::forward_to_deserialize_any;
 
 use super::tree::{Content, Key, Node, Place};
 
-/// One thing that is wrong in a file: where, in which field, and what would be right.
+/// One problem in a file: its place, the field, and what would be valid.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Problem {
     place: Option<Place>,
@@ -84,7 +84,7 @@ impl de::Error for Problem {
     }
 }
 
-/// What serde calls a type, in words for people.
+/// serde's name of a type as readable text.
 fn plain(expected: &str) -> String {
     match expected {
         "i32" => format!("a whole number between {} and {}", i32::MIN, i32::MAX),
@@ -113,9 +113,9 @@ fn shown(found: de::Unexpected<'_>) -> String {
     }
 }
 
-/// Most problems of one file that are shown: a reader mends the first, and a hostile file has any number.
+/// How many problems of one file are shown: readers fix the first ones, and a hostile file can have any number.
 const MAX_SHOWN: usize = 50;
-/// Most letters of a name that are shown, and compared with names that exist.
+/// How many characters of a name are shown and compared with known names.
 const MAX_NAME: usize = 100;
 
 fn shortened(name: &str) -> String {
@@ -125,7 +125,7 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// What a strict reader would refuse and this one passes over: fields that do not exist, and keys that are there twice.
+/// Problems that a strict decoder would refuse and this one ignores: unknown fields and duplicate keys.
 #[derive(Debug, Default)]
 pub(super) struct Tolerated {
     problems: Vec<Problem>,
@@ -142,7 +142,7 @@ impl Tolerated {
         self.problems.len()
     }
 
-    /// What was found since there were `from`, was found inside `key`.
+    /// Puts `key` before the paths of all problems from index `from` on.
     pub(super) fn place_inside(&mut self, from: usize, place: Place, key: &str) {
         for problem in self.problems.iter_mut().skip(from) {
             *problem = std::mem::take(problem).inside(place, key);
@@ -155,13 +155,13 @@ impl Tolerated {
         let mut lines: Vec<String> =
             self.problems.iter().map(|problem| format!("{}:{problem}", path.display())).collect();
         if self.more > 0 {
-            lines.push(format!("{}: and {} more fields that are unknown or there twice", path.display(), self.more));
+            lines.push(format!("{}: and {} more unknown or duplicate fields", path.display(), self.more));
         }
         lines
     }
 }
 
-/// Reads a value. What is passed over is added to `tolerated`.
+/// Decodes a value. Ignored problems are added to `tolerated`.
 pub(super) fn decode<T: DeserializeOwned>(tree: &Node, tolerated: &mut Tolerated) -> Result<T, Problem> {
     let found = RefCell::new(std::mem::take(tolerated));
     let value = T::deserialize(Decoder { node: tree, found: &found });
@@ -169,7 +169,7 @@ pub(super) fn decode<T: DeserializeOwned>(tree: &Node, tolerated: &mut Tolerated
     value
 }
 
-/// A node on its way into a value.
+/// A node that is being decoded.
 #[derive(Clone, Copy)]
 struct Decoder<'de> {
     node: &'de Node,
@@ -177,7 +177,7 @@ struct Decoder<'de> {
 }
 
 impl<'de> Decoder<'de> {
-    /// Decodes what is in it under a key, and puts that key before everything that is wrong there.
+    /// Decodes the value under a key, and puts that key before the paths of its problems.
     fn inner<S: DeserializeSeed<'de>>(self, key: &str, seed: S) -> Result<S::Value, Problem> {
         let before = self.found.borrow().len();
         let value = seed.deserialize(self);

@@ -33,12 +33,12 @@ pub(super) fn merge(
         let (tree, mut tolerated) = read_tree(&file)?;
         sources.given.extend(&tree.given());
         merge_patch(&mut merged, &tree.to_json());
-        // Alone it must be a configuration too: here its lines are known, after the merge they are not.
+        // Decoded alone first: the places of its problems are known only before the merge.
         decode::decode::<KubeletConfiguration>(&tree, &mut tolerated).map_err(|problem| at(&file, vec![problem]))?;
         sources.tolerated.extend(tolerated.lines(&file));
     }
     let keys: Given = merged.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
-    // Fields that do not exist are in it, and were reported with their file.
+    // Unknown fields are still in it; they were reported with their file.
     let reported = &mut decode::Tolerated::default();
     let decoded = decode::decode::<KubeletConfiguration>(&Node::from_json(without_nulls(merged)), reported);
     let mut config = decoded.map_err(|problem| at(directory, vec![problem]))?;

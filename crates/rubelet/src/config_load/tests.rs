@@ -301,7 +301,7 @@ fn a_field_that_does_not_exist_in_a_drop_in_is_passed_over() {
         &expect![[r#"
             DIR/d/1.conf:3:1: ofTomorrow: unknown field
             DIR/d/1.conf:4:11: logging.v: unknown field; there are format, flushFrequency, verbosity, vmodule, options
-            DIR/d/2.conf:4:1: podsPerCore: is there twice; the value of line 3 does not count"#]],
+            DIR/d/2.conf:4:1: podsPerCore: is a duplicate key; the value of line 3 is ignored"#]],
     );
     assert_eq!((loaded.config.max_pods, loaded.config.pods_per_core), (6, 2));
 }
@@ -315,8 +315,8 @@ fn of_a_key_that_is_there_twice_the_last_counts() {
     let loaded = files.check_tolerated(
         "--config=DIR/k.yaml",
         &expect![[r#"
-            DIR/k.yaml:4:1: maxPods: is there twice; the value of line 3 does not count
-            DIR/k.yaml:6:30: authentication.anonymous.enabled: is there twice; the value of line 6 does not count"#]],
+            DIR/k.yaml:4:1: maxPods: is a duplicate key; the value of line 3 is ignored
+            DIR/k.yaml:6:30: authentication.anonymous.enabled: is a duplicate key; the value of line 6 is ignored"#]],
     );
     assert_eq!((loaded.config.max_pods, loaded.config.authentication.anonymous.enabled), (6, false));
     assert_eq!(format!("{:?}", loaded.config.kube_reserved), r#"{"cpu": "2m", "pid": "1"}"#);
@@ -379,7 +379,7 @@ fn the_size_the_depth_and_the_aliases_of_a_file_are_bounded() {
     let loaded = files.loaded("--config=DIR/k.yaml");
     assert_eq!(loaded.tolerated.len(), 51);
     let last = loaded.tolerated.last().expect("one of 51");
-    assert!(last.ends_with("and 19950 more fields that are unknown or there twice"), "{last}");
+    assert!(last.ends_with("and 19950 more unknown or duplicate fields"), "{last}");
     let long = format!("HEAD\n? {}\n: 1\n", "x".repeat(500_000));
     let loaded = Files::new(&[("k.yaml", &long)]).loaded("--config=DIR/k.yaml");
     assert!(loaded.tolerated.iter().all(|line| line.len() < 500), "names are cut");
@@ -426,7 +426,7 @@ fn cfg_06_wrong_node_labels_stop_the_start() {
     Files::new(&[]).check_error("--node-labels=node-role.kubernetes.io/x=,a=b/c", &expect![[r#"
         invalid --node-labels:
           node label "a" has the value "b/c", which is not valid; a value is empty, or at most 63 letters, digits, '-', '_' and '.', and starts and ends with a letter or digit
-          node label "node-role.kubernetes.io/x" is in a reserved domain; a node may set beta.kubernetes.io/arch, beta.kubernetes.io/instance-type, beta.kubernetes.io/os, failure-domain.beta.kubernetes.io/region, failure-domain.beta.kubernetes.io/zone, kubernetes.io/arch, kubernetes.io/hostname, kubernetes.io/os, node.kubernetes.io/instance-type, topology.kubernetes.io/region, topology.kubernetes.io/zone and whatever is in kubelet.kubernetes.io or node.kubernetes.io"#]]);
+          node label "node-role.kubernetes.io/x" is in a reserved domain; a node may set beta.kubernetes.io/arch, beta.kubernetes.io/instance-type, beta.kubernetes.io/os, failure-domain.beta.kubernetes.io/region, failure-domain.beta.kubernetes.io/zone, kubernetes.io/arch, kubernetes.io/hostname, kubernetes.io/os, node.kubernetes.io/instance-type, topology.kubernetes.io/region, topology.kubernetes.io/zone and labels in kubelet.kubernetes.io or node.kubernetes.io"#]]);
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn what_has_no_effect_is_said_once() {
     expect![[r#"
         flag --eviction-hard is deprecated: set evictionHard in the --config file instead
         setting GA feature gate NodeSwap=true; the gate will be removed in a future release
-        --node-ip: x is no IP address and is passed over
+        --node-ip: x is not an IP address and is ignored
         these settings are accepted but have no effect yet: evictionHard, featureGates.MemoryQoS, featureGates.NodeSwap"#]].assert_eq(&loaded.warnings.join("\n"));
 }
 

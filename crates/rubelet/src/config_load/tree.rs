@@ -1,4 +1,4 @@
-//! A YAML or JSON document as a tree that remembers where everything stood.
+//! A YAML or JSON document as a tree with the place of each value.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -75,7 +75,7 @@ pub(super) struct Key {
 }
 
 impl Node {
-    /// Reads a document. Of a key that is there twice the last counts, and the others are added to `tolerated`.
+    /// Parses a document. The last of duplicate keys takes effect, and the others are added to `tolerated`.
     pub(super) fn parse(text: &str, tolerated: &mut Tolerated) -> Result<Self, Problem> {
         let mut tree: Self = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
             let place = error.location().map(Place::from);
@@ -93,7 +93,7 @@ impl Node {
                 for (key, _) in entries.iter() {
                     if let Some(before) = last.insert(key.name.clone(), key.place) {
                         tolerated.add(|| {
-                            let message = format!("is there twice; the value of line {} does not count", before.line);
+                            let message = format!("is a duplicate key; the value of line {} is ignored", before.line);
                             Problem::new(Some(key.place), key.name.clone(), message)
                         });
                     }
@@ -141,7 +141,7 @@ impl Node {
         Self { place: Place::default(), content }
     }
 
-    /// What is wrong if the field does not hold exactly this text.
+    /// The problem if the field does not hold exactly this text.
     pub(super) fn expect_text(&self, key: &str, expected: &str) -> Option<Problem> {
         let Content::Map(entries) = &self.content else {
             let message = format!("must be an object with apiVersion, kind and fields, not {}", self.content.kind());
@@ -159,7 +159,7 @@ impl Node {
         }
     }
 
-    /// The dotted paths of everything that is set. Null, empty text and `0s` say "not set" in this format.
+    /// The dotted paths of all fields that are set. Null, empty text and `0s` mean "not set" in this format.
     pub(super) fn given(&self) -> Given {
         let mut given = Given::default();
         self.collect(String::new(), &mut given);

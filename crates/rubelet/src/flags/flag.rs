@@ -1,4 +1,4 @@
-//! What a flag is: a name, a place that it writes to, and what to say about it.
+//! A flag: its name, the setting that it writes, its help and its standing upstream.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::settings::Settings;
 /// A field of [`Settings`].
 type At<T> = fn(&mut Settings) -> &mut T;
 
-/// How a flag's words become a value. Kinds and their notation are upstream's.
+/// The type of a flag's value. Types and their notation are upstream's.
 pub(super) enum Kind {
     /// `--x`, `--x=false`. Never takes the next argument.
     Bool(At<bool>),
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Headers(At<BTreeMap<String, Vec<String>>>),
     /// `NUMA:kind=size,…;NUMA:…`; the first use replaces the default, later uses add.
     ReservedMemory(At<Vec<MemoryReservation>>),
-    /// A word with rules of its own.
+    /// A value with its own parser.
     Word {
         value_name: &'static str,
         set: fn(&mut Settings, &str) -> Result<(), String>,
@@ -62,7 +62,7 @@ pub(super) enum Group {
     Host,
     Logging,
     Program,
-    /// Not upstream's: off unless asked for.
+    /// Not in upstream; off by default.
     Own,
     NoEffect,
 }
@@ -94,7 +94,7 @@ impl Group {
             Self::Resources => "Resources and cgroups",
             Self::Eviction => "Eviction and removal of dead containers",
             Self::Images => "Images",
-            Self::Server => "The node's own API: ports, TLS, who may call",
+            Self::Server => "The node's own API: ports, TLS, authentication, authorization",
             Self::Cluster => "API server and node object",
             Self::Host => "Host",
             Self::Logging => "Logging of rubelet itself",
@@ -105,7 +105,7 @@ impl Group {
     }
 }
 
-/// What became of a flag upstream.
+/// The standing of a flag upstream.
 #[derive(Clone, Copy)]
 pub(super) enum Standing {
     /// In use.
@@ -163,7 +163,7 @@ impl Flag {
         }
     }
 
-    /// What to tell who uses the flag, if it is deprecated.
+    /// The warning for users of the flag, if it is deprecated.
     pub(super) fn deprecation(&self) -> Option<String> {
         match self.standing {
             Standing::UseField(field) => {

@@ -1,4 +1,4 @@
-//! Help texts, grouped so that a person can read them.
+//! Help texts, grouped by topic.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub(super) fn run() -> String {
          Usage:\n  \
          rubelet [FLAGS]              run the node's agent\n  \
          rubelet pods [FLAGS]         list the pods of this node\n  \
-         rubelet explain POD [FLAGS]  tell what happened to a pod and what it waits for\n  \
+         rubelet explain POD [FLAGS]  show what happened to a pod and what it waits for\n  \
          rubelet check [FLAGS]        test this machine before use\n\n\
          Flags may be written with - or _, as --flag=value or --flag value. A flag with a [field] after its\n\
          text is deprecated in favour of that field in the --config file; both work, and the flag wins.\n"
@@ -44,7 +44,7 @@ pub(super) fn check() -> String {
     tool("rubelet check [FLAGS]", about, table::check_flags())
 }
 
-/// Exactly what tools expect of a kubelet, on one line.
+/// The line that tools parse from `kubelet --version`.
 pub(super) fn version() -> String {
     format!("Kubernetes {REPORTED_VERSION}\n")
 }

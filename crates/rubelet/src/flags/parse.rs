@@ -1,4 +1,4 @@
-//! From words to a [`Command`].
+//! Parses arguments into a [`Command`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::flag::{Flag, Kind};
 use super::settings::Settings;
 use super::{Assigned, Command, REPORTED_VERSION, RunOptions, apply, control_socket, help, table, value};
 
-/// Why a command line cannot be used. Every message names the word and what to write instead.
+/// Why a command line is invalid. Every message names the argument and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FlagError {
     /// No such flag.
@@ -23,7 +23,7 @@ pub enum FlagError {
     /// No such one-letter flag.
     #[error("unknown flag {word:?}; flags of more than one letter take two dashes{}", guess(.nearest.map(|n| format!("--{n}"))))]
     UnknownShort {
-        /// The word given.
+        /// The argument.
         word: String,
         /// The flag it was probably meant to be.
         nearest: Option<&'static str>,
@@ -44,13 +44,13 @@ pub enum FlagError {
         /// What would be valid.
         rule: String,
     },
-    /// A word that starts like a flag and is none.
+    /// An argument that starts like a flag and is none.
     #[error("bad flag syntax: {0:?}")]
     Syntax(String),
     /// No such command.
     #[error("unknown command {word:?}; without a command rubelet runs the node, else there are {}{}", COMMANDS.join(", "), guess(.nearest.map(str::to_owned)))]
     UnknownCommand {
-        /// The word given.
+        /// The argument.
         word: String,
         /// The command it was probably meant to be.
         nearest: Option<&'static str>,
@@ -58,7 +58,7 @@ pub enum FlagError {
     /// `--switch false`: the value must be attached.
     #[error("unexpected argument {0:?}; a switch takes its value after '=', like --fail-swap-on={0}")]
     DetachedSwitch(String),
-    /// A command with a word too few.
+    /// A command without a required argument.
     #[error("rubelet {command} needs {what}: rubelet {command} {what}")]
     Missing {
         /// The command.
@@ -66,15 +66,15 @@ pub enum FlagError {
         /// What it needs.
         what: &'static str,
     },
-    /// A command with a word too many.
+    /// A command with an argument too many.
     #[error("unexpected argument {word:?} after rubelet {command}")]
     Unexpected {
         /// The command.
         command: &'static str,
-        /// The word.
+        /// The argument.
         word: String,
     },
-    /// A word that is no text.
+    /// An argument that is not UTF-8.
     #[error("argument {0:?} is not valid UTF-8")]
     NotText(OsString),
 }
@@ -133,10 +133,10 @@ fn command(name: &str, words: &[String]) -> Result<Command, FlagError> {
     Ok(Command::Explain { pod, output, socket })
 }
 
-/// A command line taken apart.
+/// A command line, split into flags and arguments.
 struct Parsed {
     assigned: Vec<Assigned>,
-    /// What is no flag.
+    /// Arguments that are not flags.
     words: Vec<String>,
 }
 
@@ -166,7 +166,7 @@ impl Parsed {
             };
             parsed.assigned.push(Assigned { flag, word });
         }
-        // Each value is read at once, so that the first wrong one is named even if more words are wrong.
+        // Values are parsed in order, so that the error names the first invalid one.
         parsed.settings()?;
         Ok(parsed)
     }
@@ -200,7 +200,7 @@ impl Parsed {
         }
     }
 
-    /// Help and version come before any run, as upstream has it.
+    /// Help and version take precedence over a run, as upstream.
     fn run_or_print(self, help: fn() -> String, run: impl FnOnce(RunOptions) -> Command) -> Result<Command, FlagError> {
         if self.wants(|kind| matches!(kind, Kind::Help)) {
             return Ok(Command::Print(help()));

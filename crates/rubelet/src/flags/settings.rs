@@ -1,4 +1,4 @@
-//! What flags write to.
+//! The settings that flags write to.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct KubeletFlags {
     pub root_dir: String,
     /// `--lock-file`: taken at start; empty for none (BOOT-04).
     pub lock_file: String,
-    /// `--exit-on-lock-contention`: leave when somebody else opens the lock file (BOOT-04).
+    /// `--exit-on-lock-contention`: exit when another process opens the lock file (BOOT-04).
     pub exit_on_lock_contention: bool,
     /// `--runtime-cgroups`: cgroup of the container runtime.
     pub runtime_cgroups: String,
@@ -51,7 +51,7 @@ pub struct KubeletFlags {
     pub experimental_allocatable_ignore_eviction: bool,
     /// `--housekeeping-interval`: how often container statistics are refreshed.
     pub housekeeping_interval: GoDuration,
-    /// `--api-pod-cache`: keep a copy of the API's pods for a start without the API server. Ours.
+    /// `--api-pod-cache`: keep a copy of the API's pods for a start without the API server. Not in upstream.
     pub api_pod_cache: bool,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Settings {
     pub(crate) output: Output,
     /// `--socket` of the commands; empty for the one in the root directory.
     pub(crate) socket: String,
-    /// Where flags without any effect put their words, so that they are still checked.
+    /// The values of flags without effect, so that they are still validated.
     pub(crate) ignored: Ignored,
 }
 
@@ -121,7 +121,7 @@ impl Settings {
     }
 }
 
-/// Words of flags without effect.
+/// Values of flags without effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ignored {
     pub(crate) text: String,

@@ -25,17 +25,17 @@ pub(super) fn tool_flags() -> impl Iterator<Item = &'static Flag> + Clone {
     TOOL_FLAGS.iter().chain(shared)
 }
 
-/// The flags of `check`: those of a run, so that it is that run which is checked.
+/// The flags of `check`: those of a run, so that it checks the same configuration.
 pub(super) fn check_flags() -> impl Iterator<Item = &'static Flag> + Clone {
     TOOL_FLAGS.iter().filter(|flag| flag.name == "output").chain(run_flags())
 }
 
-/// What upstream does not have. Each is off by default, so that a command line of upstream's means the same here.
+/// Flags that upstream does not have. Each is off by default, so that upstream's command lines mean the same here.
 static OWN_FLAGS: &[Flag] = &[Flag::new(
     "api-pod-cache",
     Group::Own,
     Kind::Bool(|s| &mut s.flags.api_pod_cache),
-    "Keep a copy of the API server's pods below --root-dir, and go by it when the node starts and cannot reach it.",
+    "Keep a copy of the API server's pods below --root-dir, and use it when the node starts and cannot reach the API server.",
 )];
 
 static TOOL_FLAGS: &[Flag] = &[

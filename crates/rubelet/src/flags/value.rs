@@ -1,4 +1,4 @@
-//! Words into values, by Go's rules: what `strconv` and pflag read, is read here.
+//! Parses the values of flags by the rules of Go's `strconv` and pflag.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ pub(super) enum Use {
     Again,
 }
 
-/// Writes one use of a flag. `word` is what followed it, or none if it stood alone.
+/// Sets the value of a flag. `word` is its argument, or the implied value if the flag stood alone.
 ///
 /// # Errors
-/// Says what would be valid.
+/// Which values would be valid.
 pub(super) fn set(kind: &Kind, settings: &mut Settings, word: &str, using: Use) -> Result<(), String> {
     match kind {
         Kind::Bool(at) => *at(settings) = boolean(word)?,

@@ -1,7 +1,7 @@
 //! Text lines of bounded length.
 //!
-//! A field may hold what a pod, a client or a server chose: an error's text, an answer to a probe. The bound holds while the
-//! line is made, not afterwards: the buffer that lines are made in is kept, and would stay as large as the longest of them.
+//! A field may hold text from a pod, a client or a server: an error, the answer to a probe. The bound applies while the line
+//! is formatted, not afterwards, because the buffer is reused and would stay as large as the longest line.
 
 use std::fmt::{self, Write};
 
@@ -67,7 +67,7 @@ impl<W: Write> Write for Cut<W> {
         let fits = text.floor_char_boundary(self.room);
         let (now, rest) = text.split_at(fits);
         self.left_out += rest.len();
-        // After the first cut nothing more comes: the rest would be mistaken for what follows.
+        // Nothing is passed on after the first cut: later text would look like its continuation.
         self.room = if rest.is_empty() { self.room - fits } else { 0 };
         self.out.write_str(now)
     }

@@ -14,7 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::bounded::{Cut, MAX_LINE};
 
-/// What stands in place of the end of a value that was cut.
+/// Marks the end of a value that was cut.
 const CUT: &str = "… (cut)";
 
 /// The lines.
@@ -129,7 +129,7 @@ impl Fields {
     fn put_text(&mut self, field: &Field, value: fmt::Arguments<'_>) {
         let mut text = String::new();
         let mut cut = Cut::with_room(&mut text, self.room);
-        // Writing to a string cannot fail; what a `Debug` of somebody else answers is no reason to lose the line.
+        // Writing to a string cannot fail, and an error of a foreign `Debug` must not lose the line.
         let _ = cut.write_fmt(value);
         let left_out = cut.left_out > 0;
         self.room -= text.len();

@@ -1,6 +1,6 @@
-//! Warnings and errors come from each place in the code at a bounded rate, whoever causes them.
+//! Limits the rate of warnings and errors from each place in the code.
 //!
-//! A client that nobody has authenticated, a probe that fails or a pod's own misbehaviour can cause the same warning a
+//! An unauthenticated client, a failing probe or a misbehaving pod can cause the same warning a
 //! thousand times a second. Each place in the code may write a burst, then a few lines a second; the rest is counted, and
 //! the next line from that place is preceded by the number. Lines about what the node did (info and finer) are not limited.
 

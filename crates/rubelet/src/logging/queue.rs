@@ -1,8 +1,8 @@
-//! The way of log lines to stderr: a bounded queue, and one thread that writes.
+//! Writes log lines to stderr: a bounded queue, and one thread that writes.
 //!
 //! A write to stderr blocks for as long as its reader (journald, a pipe, a terminal that was stopped) does not read. Only
 //! the writer's thread waits for that. Every other thread appends to the queue; if the queue is full, the line is dropped and
-//! counted. Once there is room again a line says how many are missing, at the place where they are missing.
+//! counted. Once there is room again, a line reports how many are missing, in their place.
 //!
 //! Order is kept: from the first dropped line on, every line is dropped until the writer has taken what is queued.
 
@@ -120,7 +120,7 @@ impl Queue {
         let _ended = self.drained.wait_timeout_while(state, within, unwritten);
     }
 
-    /// The same, unless the reader is known to be stuck: then there is nothing to wait for.
+    /// The same, unless the reader is known to be stuck: then it does not wait.
     pub(super) fn flush_unless_stuck(&self, within: Duration) {
         if self.lock().overflow == 0 {
             self.flush(within);
@@ -165,7 +165,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked while it held the lock left whole lines: nothing in here can fail half way.
+        // A panic while the lock was held left whole lines: no operation in here can fail half way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -212,7 +212,7 @@ impl Reader {
 }
 
 #[test]
-fn a_reader_that_does_not_read_holds_up_nobody_and_lines_are_counted() {
+fn a_reader_that_does_not_read_blocks_no_logger_and_lines_are_counted() {
     let queue = Arc::new(Queue::default());
     let reader = Reader::of(&queue);
     queue.push(b"first\n");

@@ -110,7 +110,7 @@ fn a_file_that_is_no_manifest_is_named_and_stops_that_pod_alone() {
     node.write("good.json", "{");
     node.until_logged(&["WARN", "good.json"]);
     unharmed(&node, &good);
-    // And mended, it is no problem any more.
+    // Fixed, it is no problem any more.
     node.apply(&pod("good", WAIT));
     node.write("not-yaml", &pod("mended", WAIT).to_string());
     node.running("mended");
@@ -119,7 +119,7 @@ fn a_file_that_is_no_manifest_is_named_and_stops_that_pod_alone() {
 }
 
 #[test]
-fn two_manifests_with_one_name_are_one_pod_and_people_are_told() {
+fn two_manifests_with_one_name_are_one_pod_with_an_event() {
     let node = Node::started();
     node.write("a.json", &pod("twice", WAIT).to_string());
     let first = node.running("twice");

@@ -1,4 +1,4 @@
-//! How containers end: in which order, with what reason and last words.
+//! How containers end: their order, reason and termination message.
 
 use std::fs;
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn sidecars_start_one_after_the_other_and_stop_in_reverse() {
 }
 
 #[test]
-fn the_reason_and_the_last_words_of_a_container_are_told() {
+fn the_reason_and_the_termination_message_of_a_container_are_reported() {
     let node = Node::started();
     let words = |script: &str, policy: &str| with(container("app", script), "/terminationMessagePolicy", json!(policy));
     let greedy = container("app", "exec dd if=/dev/zero of=/dev/null bs=256M count=1");
@@ -55,7 +55,7 @@ fn the_reason_and_the_last_words_of_a_container_are_told() {
     let cases = [
         ("file", words("printf bye >/dev/termination-log; exit 3", "File"), 3, "Error", Some("bye")),
         ("log", words("echo first; echo last words; exit 4", fallback), 4, "Error", Some("first\nlast words\n")),
-        ("well", words("echo not told; exit 0", fallback), 0, "Completed", None),
+        ("well", words("echo not shown; exit 0", fallback), 0, "Completed", None),
         ("greedy", greedy, 137, "OOMKilled", None),
     ];
     for (name, container, ..) in &cases {
@@ -66,8 +66,8 @@ fn the_reason_and_the_last_words_of_a_container_are_told() {
             story.containers.first().is_some_and(|container| container.state == "Terminated")
         });
         let end = &story.containers[0];
-        let told = (end.exit_code, end.reason.as_deref(), end.message.as_deref());
-        assert_eq!(told, (Some(*code), Some(*reason), *message), "{name}");
+        let shown = (end.exit_code, end.reason.as_deref(), end.message.as_deref());
+        assert_eq!(shown, (Some(*code), Some(*reason), *message), "{name}");
         let state = if *code == 0 { PodState::Succeeded } else { PodState::Failed };
         node.until_line(name, "as ended", |line| line.state == state);
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::rig::{Node, WAIT, app, container, exec, lines, on_host, pod, pod_of, with};
 
-/// Notes when it is told to stop, and goes on.
+/// Writes a line at SIGTERM, and goes on.
 const STUBBORN: &str = "trap 'echo term >>/host/notes' TERM; while :; do sleep 0.2; done";
 
 #[test]
@@ -78,9 +78,9 @@ fn a_pre_stop_hook_takes_its_time_from_the_grace() {
     }
     for ((name, sleep, grace, end), seen) in cases.into_iter().zip(pods) {
         let notes = node.host_dir(name).join("notes");
-        node.until(&format!("{name} to be told to stop"), || (!lines(&notes).is_empty()).then_some(()));
-        let told = node.clock.mono().since(began);
-        assert!(told >= Duration::from_secs(sleep.min(grace)), "{name}: told to stop after {told:?}");
+        node.until(&format!("{name} to get SIGTERM"), || (!lines(&notes).is_empty()).then_some(()));
+        let signalled = node.clock.mono().since(began);
+        assert!(signalled >= Duration::from_secs(sleep.min(grace)), "{name}: SIGTERM after {signalled:?}");
         node.gone(&seen.pod);
         let took = node.clock.mono().since(began);
         let least = Duration::from_millis(end * 1000 - 200);

@@ -143,7 +143,7 @@ fn a_runtime_class_chooses_among_the_runtimes_handlers() {
 }
 
 #[test]
-fn last_words_are_told() {
+fn termination_messages_are_reported() {
     let node = Node::started();
     let never = |name: &str, script: &str| with(pod(name, script), "/spec/restartPolicy", json!("Never"));
     node.apply(&never("file", "echo -n last words >/dev/termination-log; exit 3"));
@@ -221,7 +221,7 @@ fn a_pod_lives_in_the_cgroup_of_its_class_with_its_limits() {
     node.until("the level's shares", || (shares_of(&level) == 102).then_some(()));
 }
 
-/// On machines where scores cannot be lowered, containerd is told to leave them at its own.
+/// On machines where scores cannot be lowered, containerd is configured to leave them at its own.
 fn assert_oom_score(node: &Node, container: &ContainerObservation, wanted: i64) {
     let own = fs::read_to_string("/proc/self/oom_score_adj").expect("a process has one");
     let own: i64 = own.trim().parse().expect("a number");
@@ -231,7 +231,7 @@ fn assert_oom_score(node: &Node, container: &ContainerObservation, wanted: i64) 
 
 fn memory_of_the_machine() -> i64 {
     let info = fs::read_to_string("/proc/meminfo").expect("a machine has memory");
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("it tells how much");
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("a total");
     total.trim().trim_end_matches(" kB").parse::<i64>().expect("a number") * 1024
 }
 

@@ -1,4 +1,4 @@
-//! What a person sees: the commands, health, and where pods may come from.
+//! What users see: the commands, health, and where pods may come from.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read as _, Write};
@@ -42,7 +42,7 @@ fn the_commands_tell_of_a_running_node_and_of_none() {
 }
 
 #[test]
-fn health_is_told_on_its_port() {
+fn health_is_served_on_its_port() {
     let port = free_port();
     let node = Setup::default().config("healthzPort", port).start();
     let answer = node.until("health", || http_get(LOOPBACK, port, "/healthz"));
@@ -50,7 +50,7 @@ fn health_is_told_on_its_port() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_holds_up_nothing() {
+fn a_log_that_is_not_read_blocks_nothing() {
     let port = free_port();
     let mut node = Setup::default().config("healthzPort", port).prepare();
     let mut log = node.start_with_a_stuck_log(8);
@@ -71,7 +71,7 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
     assert_eq!(node.terminate(), Some(0));
 }
 
-/// One that nobody listens on at this moment.
+/// A port that is free at this moment.
 fn free_port() -> u16 {
     TcpListener::bind((LOOPBACK, 0)).and_then(|listener| listener.local_addr()).expect("there is one").port()
 }

@@ -1,4 +1,4 @@
-//! Probes on real containers: they are asked over the pod's network and in its containers, and what they say counts.
+//! Probes on real containers: over the pod's network and in its containers.
 
 use std::fs;
 use std::time::Duration;
@@ -20,13 +20,13 @@ fn server(name: &str, port: u16) -> Value {
 }
 
 #[test]
-fn readiness_follows_what_probes_of_each_kind_say() {
+fn readiness_follows_probes_of_each_kind() {
     let node = Node::started();
     let dir = node.host_dir("ready");
     let page = json!({"httpGet": {"port": "page", "path": "/page"}, "failureThreshold": 1});
     let page = with(server("page", 8080), "/readinessProbe", every_second(page));
     let page = with(page, "/ports", json!([{"name": "page", "containerPort": 8080}]));
-    // Nobody listens at first: the port is opened when the file is there.
+    // Nothing listens at first: the port is opened when the file is there.
     let waits = "while ! test -e /host/open; do sleep 0.1; done; exec httpd -f -p 8081 -h /host";
     let tcp = json!({"tcpSocket": {"port": 8081}, "failureThreshold": 1});
     let port = with(container("port", waits), "/readinessProbe", every_second(tcp));

@@ -22,7 +22,7 @@ const STEADY: usize = 4;
 const CHURNED: usize = 6;
 
 #[test]
-fn told_to_stop_and_started_again_rubelet_restarts_no_container() {
+fn stopped_and_started_again_rubelet_restarts_no_container() {
     let mut node = Node::started();
     let names: Vec<String> = (0..10).map(|n| format!("steady-{n}")).collect();
     for name in &names {
@@ -170,7 +170,7 @@ struct Wanted {
     kind: Kind,
     containers: usize,
     image: &'static str,
-    /// Tells this version of the pod from those before it, in what its containers write down.
+    /// Distinguishes this version of the pod from those before it, in what its containers write down.
     serial: u64,
     /// Its container has been exchanged in place: it may have been started more than once.
     exchanged: bool,

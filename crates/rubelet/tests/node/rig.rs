@@ -1,7 +1,7 @@
 //! A node under test: the real rubelet on the runtime under test, in a directory, a cgroup and under a name of its own.
 //!
 //! What the runtime answers over CRI is the truth here, asked directly and not through rubelet. Every wait is for a
-//! condition, with a bound. Whatever a test starts is ended by its PID; [`Drop`] takes away all that the node left, and
+//! condition, with a bound. Processes that a test starts are ended by PID; [`Drop`] takes away all that the node left, and
 //! the next node takes away what a killed test left.
 
 mod containerd;
@@ -59,7 +59,7 @@ impl Setup {
         self
     }
 
-    /// The socket that rubelet is told to use instead of that of the runtime under test.
+    /// The socket for rubelet to use instead of that of the runtime under test.
     pub(crate) fn endpoint(mut self, socket: impl Into<PathBuf>) -> Self {
         self.endpoint = Some(socket.into());
         self

@@ -57,8 +57,8 @@ fn rubelet_waits_for_a_runtime_that_is_not_there_yet() {
     let socket = place.path().join("late.sock");
     let mut node = Setup::default().endpoint(&socket).start();
     node.apply(&pod("web", WAIT));
-    let told = node.until_logged(&["does not answer", path(&socket)]);
-    assert!(told.contains("WARN"), "{told}");
+    let line = node.until_logged(&["does not answer", path(&socket)]);
+    assert!(line.contains("WARN"), "{line}");
     assert!(node.runs(), "rubelet waits");
 
     symlink(containerd_socket(), &socket).expect("the directory is ours");
@@ -67,11 +67,11 @@ fn rubelet_waits_for_a_runtime_that_is_not_there_yet() {
 }
 
 #[test]
-fn who_is_no_runtime_is_told_so_and_rubelet_goes_on_when_one_comes() {
+fn a_socket_without_cri_is_reported_and_rubelet_goes_on_when_a_runtime_comes() {
     let place = tempfile::tempdir().expect("a directory can be made");
     let (socket, junk) = (place.path().join("link.sock"), place.path().join("junk.sock"));
     let listener = UnixListener::bind(&junk).expect("the directory is ours");
-    // Kept open: who closes at once is away rather than wrong.
+    // Kept open: a peer that closes at once counts as unreachable, not as wrong.
     std::thread::spawn(move || {
         let mut open = Vec::new();
         for stream in listener.incoming() {
@@ -83,8 +83,8 @@ fn who_is_no_runtime_is_told_so_and_rubelet_goes_on_when_one_comes() {
     symlink(&junk, &socket).expect("the directory is ours");
     let mut node = Setup::default().endpoint(&socket).start();
     node.apply(&pod("web", WAIT));
-    let told = node.until_logged(&["does not answer", "does not speak CRI"]);
-    assert!(told.contains(path(&socket)), "{told}");
+    let line = node.until_logged(&["does not answer", "does not speak CRI"]);
+    assert!(line.contains(path(&socket)), "{line}");
     assert!(node.runs(), "rubelet waits");
 
     let other = place.path().join("other.sock");

@@ -1,7 +1,7 @@
 //! Every gate that a kubelet v1.36 binary registers, with its default. Gates of other components are among them because
-//! a file shared by a whole cluster may set them: they are known, and nobody here asks for them.
+//! a file shared by a whole cluster may set them: they are accepted and not used here.
 //!
-//! `locked` gates can be named but not moved from their default.
+//! `locked` gates can be set only to their default.
 //!
 //! upstream: pkg/features/kube_features.go, and the gates of apiserver, apiextensions-apiserver, client-go,
 //! component-base (logs, metrics, zpages) that it pulls in (v1.36).

@@ -1,5 +1,5 @@
-//! Maps from a name to an amount: what may be reserved, what evicts. Upstream reads them when their parts start; a
-//! wrong one stops the node there too.
+//! Maps from a name to an amount: reservations and eviction thresholds. Upstream parses them when the subsystems start; an
+//! invalid one stops the node there too.
 //!
 //! upstream: cmd/kubelet/app/server.go parseResourceList, cm/container_manager.go ParseQOSReserved,
 //! eviction/helpers.go ParseThresholdConfig, validation_reserved_memory.go (v1.36).
@@ -13,7 +13,7 @@ use super::super::nearest::nearest;
 use super::super::quantity;
 use super::Findings;
 
-/// What a threshold can watch.
+/// The eviction signals.
 const SIGNALS: [&str; 9] = [
     "memory.available",
     "nodefs.available",
@@ -82,13 +82,13 @@ fn reserved_memory(config: &KubeletConfiguration, found: &mut Findings) {
                 Some(Ordering::Less | Ordering::Greater) => {}
             }
             if !seen.insert((reservation.numa_node, kind)) {
-                found.value(FIELD, &shown, "is there twice for this NUMA node");
+                found.value(FIELD, &shown, "is set twice for this NUMA node");
             }
         }
     }
 }
 
-/// Whether the name is a signal; says so if not.
+/// Whether the name is a signal; adds a finding if not.
 fn is_signal(field: &str, signal: &str, found: &mut Findings) -> bool {
     let known = SIGNALS.contains(&signal);
     if !known {

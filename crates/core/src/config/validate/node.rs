@@ -1,4 +1,4 @@
-//! What the node promises and refuses: allocatable resources, taints, gates that fields depend on, the host itself.
+//! Allocatable resources, taints, gates that fields depend on, and requirements on the host.
 
 use super::super::choices::{ImageCredentialPolicy, MemoryReservationPolicy};
 use super::super::gates::{FeatureGates, Gate};

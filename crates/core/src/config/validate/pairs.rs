@@ -1,4 +1,4 @@
-//! Flags that pack structures into one word: `--register-with-taints` and `--reserved-memory`.
+//! Flags whose value is a structure: `--register-with-taints` and `--reserved-memory`.
 //!
 //! upstream: pkg/util/flag/flags.go, pkg/util/taints/taints.go ParseTaints (v1.36).
 
@@ -10,7 +10,7 @@ use super::super::names::{is_label_value, is_qualified_name};
 use super::super::parts::{MemoryReservation, Taint};
 use super::super::quantity;
 
-/// A part of such a word that cannot be read.
+/// A part of such a value that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{part:?} is not valid: {rule}")]
 pub struct ParsePairError {

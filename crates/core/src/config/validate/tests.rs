@@ -1,4 +1,4 @@
-//! CFG-07 and the rest of upstream's validation, one row each: what is set, and everything that is said about it.
+//! CFG-07 and the rest of upstream's validation, one row each: the settings, and all findings.
 
 use super::super::*;
 
@@ -178,7 +178,7 @@ fn node_allocatable() {
         (
             r#"{"reservedMemory":[{"numaNode":0,"limits":{"memory":"0"}},{"numaNode":0,"limits":{"memory":"1Gi","cpu":"1"}}]}"#,
             "reservedMemory (--reserved-memory) 0:memory=0: must not be zero | reservedMemory (--reserved-memory) 0:cpu=1: only \
-             memory and hugepages-<size> can be reserved | reservedMemory (--reserved-memory) 0:memory=1Gi: is there twice for \
+             memory and hugepages-<size> can be reserved | reservedMemory (--reserved-memory) 0:memory=1Gi: is set twice for \
              this NUMA node",
         ),
     ]);

@@ -160,15 +160,15 @@ fn node_14_images_handlers_and_features() {
 }
 
 #[test]
-fn node_15_a_reboot_is_told_once() {
+fn node_15_a_reboot_is_reported_once() {
     let (setup, health) = (setup(), well());
     let mut node = initial_node(&view(&setup, &health)).node;
     node.status.as_mut().unwrap().node_info =
         Some(NodeSystemInfo { boot_id: "earlier".into(), ..NodeSystemInfo::default() });
     let update = updated_node(&view(&setup, &health), &node);
-    let told = &update.news[0];
-    assert_eq!((told.reason, told.warning), ("Rebooted", true));
-    assert_eq!(told.message, "Node web-1 has been rebooted, boot id: boot");
+    let event = &update.news[0];
+    assert_eq!((event.reason, event.warning), ("Rebooted", true));
+    assert_eq!(event.message, "Node web-1 has been rebooted, boot id: boot");
     assert!(updated_node(&view(&setup, &health), &update.node).news.is_empty());
 }
 

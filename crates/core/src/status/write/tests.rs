@@ -25,7 +25,7 @@ fn now() -> Timestamp {
 }
 
 fn ask(api: &Pod, ours: &PodStatus, end: EndProgress) -> Write {
-    next_write(&Telling { api, status: ours, end, refused: None, now: now() })
+    next_write(&WriteInputs { api, status: ours, end, refused: None, now: now() })
 }
 
 fn check(shown: Value, ours: Value, end: EndProgress, expected: Expect) {
@@ -184,6 +184,6 @@ fn stat_09_the_object_goes_when_all_is_said_and_nothing_is_left() {
 fn a_patch_without_effect_is_not_sent_again() {
     let (api, ours) = (pod(json!({"phase": "Pending"})), status(json!({"phase": "Running"})));
     let Write::Patch { patch, .. } = ask(&api, &ours, EndProgress::MayRun) else { panic!("it changed") };
-    let telling = Telling { api: &api, status: &ours, end: EndProgress::MayRun, refused: Some(&patch), now: now() };
-    assert_eq!(next_write(&telling), Write::Nothing);
+    let inputs = WriteInputs { api: &api, status: &ours, end: EndProgress::MayRun, refused: Some(&patch), now: now() };
+    assert_eq!(next_write(&inputs), Write::Nothing);
 }

@@ -1,4 +1,4 @@
-//! The container runtime: is it there, who is it, does it fit?
+//! Checks the container runtime: whether it answers, its version, and whether its settings fit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{CgroupDriver, ReadyCondition, RpcErrorKind, RuntimeInfo};
 use rubelet_linux::preflight::{Finding, Grade};
 
-/// A person waits for the answer; a healthy runtime takes milliseconds.
+/// A user waits for the answer; a healthy runtime takes milliseconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// What can be said of the runtime that the configuration names.
+/// The findings about the configured runtime.
 pub(super) async fn findings(config: &KubeletConfiguration) -> Vec<Finding> {
     let endpoint = match config.container_runtime_endpoint.parse::<Endpoint>() {
         Ok(endpoint) => endpoint,
@@ -62,7 +62,8 @@ pub(super) async fn ask(runtime: &dyn RuntimeInfo, endpoint: &str, driver: confi
     found
 }
 
-/// The runtime's word counts; the configuration's only where the runtime cannot tell (BOOT-05).
+/// The runtime's cgroup driver takes precedence; the configured one is used only if the runtime does not report one
+/// (BOOT-05).
 async fn cgroup_driver(runtime: &dyn RuntimeInfo, configured: config::CgroupDriver) -> Finding {
     let name = "cgroup-driver";
     let configured = match configured {
@@ -70,8 +71,8 @@ async fn cgroup_driver(runtime: &dyn RuntimeInfo, configured: config::CgroupDriv
         config::CgroupDriver::Systemd => CgroupDriver::Systemd,
     };
     let (driver, by) = match runtime.cgroup_driver().await {
-        Ok(Some(driver)) => (driver, "as the runtime says"),
-        Ok(None) => (configured, "as configured, for the runtime does not tell: it must be set to the same"),
+        Ok(Some(driver)) => (driver, "as reported by the runtime"),
+        Ok(None) => (configured, "as configured; the runtime does not report its driver, which must be the same"),
         Err(err) => return fail(name, err.to_string(), "see the runtime's log"),
     };
     match driver {

@@ -49,14 +49,14 @@ async fn check(fake: Fake, expected: Expect) {
 }
 
 #[tokio::test]
-async fn a_runtime_that_fits_is_told_by_name() {
+async fn a_runtime_that_fits_is_reported_with_its_version() {
     check(
         Fake::well(),
         expect![[r#"
         ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
         ok   runtime-ready  ready
         ok   pod-network    ready
-        ok   cgroup-driver  cgroupfs, as the runtime says
+        ok   cgroup-driver  cgroupfs, as reported by the runtime
 
         This machine is ready.
     "#]],
@@ -65,16 +65,16 @@ async fn a_runtime_that_fits_is_told_by_name() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_told_with_how_to_mend_it() {
+async fn what_does_not_fit_is_reported_with_a_fix() {
     check(Fake { down: Some(RpcErrorKind::Unavailable), ..Fake::well() }, expect![[r#"
         FAIL runtime  unix:///run/c.sock: version: no such file
-                      to mend: start the runtime (such as `systemctl start containerd`), or name its socket with --container-runtime-endpoint
+                      fix: start the runtime (such as `systemctl start containerd`), or name its socket with --container-runtime-endpoint
 
         This machine is not ready: 1 check failed.
     "#]]).await;
     check(Fake { down: Some(RpcErrorKind::Unimplemented), ..Fake::well() }, expect![[r#"
         FAIL runtime  unix:///run/c.sock: version: no such file
-                      to mend: a runtime that speaks CRI v1 is needed: containerd 1.6 or later with its CRI plugin on, or CRI-O
+                      fix: a runtime that speaks CRI v1 is needed: containerd 1.6 or later with its CRI plugin on, or CRI-O
 
         This machine is not ready: 1 check failed.
     "#]]).await;
@@ -87,8 +87,8 @@ async fn what_does_not_fit_is_told_with_how_to_mend_it() {
         ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
         ok   runtime-ready  ready
         warn pod-network    not ready: NetworkPluginNotReady: cni config uninitialized
-                            to mend: put a network configuration into /etc/cni/net.d and the CNI plugins into /opt/cni/bin; pods on the host's network run without
-        ok   cgroup-driver  cgroupfs, as configured, for the runtime does not tell: it must be set to the same
+                            fix: put a network configuration into /etc/cni/net.d and the CNI plugins into /opt/cni/bin; pods on the host's network run without
+        ok   cgroup-driver  cgroupfs, as configured; the runtime does not report its driver, which must be the same
 
         This machine is ready, with 1 warning.
     "#]]).await;
@@ -96,15 +96,15 @@ async fn what_does_not_fit_is_told_with_how_to_mend_it() {
         ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
         ok   runtime-ready  ready
         ok   pod-network    ready
-        FAIL cgroup-driver  systemd, as the runtime says; rubelet cannot use it yet
-                            to mend: set SystemdCgroup = false for containerd's runc (cgroup_manager = "cgroupfs" for CRI-O) and cgroupDriver: cgroupfs
+        FAIL cgroup-driver  systemd, as reported by the runtime; rubelet cannot use it yet
+                            fix: set SystemdCgroup = false for containerd's runc (cgroup_manager = "cgroupfs" for CRI-O) and cgroupDriver: cgroupfs
 
         This machine is not ready: 1 check failed.
     "#]]).await;
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_not_there_is_found_out() {
+async fn a_runtime_that_is_not_there_fails_the_check() {
     let dir = tempfile::tempdir().expect("a directory");
     let socket = dir.path().join("none.sock");
     let config = KubeletConfiguration {
@@ -135,9 +135,9 @@ fn findings_are_a_table_with_a_sum() {
         ok   kernel              6.18
         warn cgroup-controllers  missing: pids
                                  and more
-                                 to mend: mount them
+                                 fix: mount them
         FAIL swap                on
-                                 to mend: `swapoff -a`
+                                 fix: `swapoff -a`
 
         This machine is not ready: 1 check failed, 1 warning.
     "#]]
@@ -146,9 +146,9 @@ fn findings_are_a_table_with_a_sum() {
         ^[32m✓^[0m kernel              6.18
         ^[33m!^[0m cgroup-controllers  missing: pids
                               and more
-                              ^[1mto mend: mount them^[0m
+                              ^[1mfix: mount them^[0m
         ^[31m✗^[0m swap                on
-                              ^[1mto mend: `swapoff -a`^[0m
+                              ^[1mfix: `swapoff -a`^[0m
 
         This machine is not ready: 1 check failed, 1 warning.
     "#]]
@@ -165,7 +165,7 @@ fn what_is_missing_is_listed_once_each_and_fails_nothing() {
     assert!(finding.what.contains("eviction (evictionHard): pods are not evicted"), "{}", finding.what);
     let line = super::super::not_yet();
     assert!(line.lines().count() == 1 && line.contains("eviction; image garbage collection;"), "{line}");
-    assert!(!line.contains("node shutdown"), "what upstream does only if asked is not part of it: {line}");
+    assert!(!line.contains("node shutdown"), "what upstream does only on request is not listed: {line}");
 }
 
 #[test]
@@ -183,8 +183,8 @@ fn a_field_that_does_not_exist_fails_the_check() {
 }
 
 #[test]
-fn every_port_that_is_on_is_looked_at() {
+fn every_port_that_is_on_is_checked() {
     let config = KubeletConfiguration { read_only_port: 0, ..KubeletConfiguration::legacy_defaults() };
-    let told: Vec<String> = listens(&config).into_iter().map(|(field, at)| format!("{field} {at}")).collect();
-    assert_eq!(told, ["healthzPort 127.0.0.1:10248", "port 0.0.0.0:10250"]);
+    let checked: Vec<String> = listens(&config).into_iter().map(|(field, at)| format!("{field} {at}")).collect();
+    assert_eq!(checked, ["healthzPort 127.0.0.1:10248", "port 0.0.0.0:10250"]);
 }

@@ -94,13 +94,13 @@ fn a_pod_that_is_well_has_a_short_story() {
               00:00:00.004     Sandbox started (250 ms)
               00:00:00.100     Started: Container started
 
-            Waiting for nothing: it runs as it should
+            Waiting for nothing: it is running
         "#]],
     );
 }
 
 #[test]
-fn a_crash_loop_tells_the_last_end_and_the_next_start() {
+fn a_crash_loop_shows_the_last_end_and_the_next_start() {
     let mut story = story();
     story.line.reason = Some("CrashLoopBackOff".into());
     story.line.message = Some("back-off 40s restarting failed container=app".into());
@@ -157,7 +157,7 @@ fn a_crash_loop_tells_the_last_end_and_the_next_start() {
               app: Waiting (CrashLoopBackOff), restarted 4 times
                 image localhost/web:1
                 back-off 40s restarting failed container=app
-                last ended 15s ago with exit code 1 (Error), saying: panic: \u{1b}[31mno database
+                last ended 15s ago with exit code 1 (Error), message: panic: \u{1b}[31mno database
                 at main.rs:3
                 next try in 25s
 
@@ -175,7 +175,7 @@ fn a_crash_loop_tells_the_last_end_and_the_next_start() {
 }
 
 #[test]
-fn a_probe_that_fails_and_a_resize_are_told_where_they_belong() {
+fn failed_probes_and_resizes_are_shown_with_their_container() {
     let mut story = story();
     story.line.ready = 0;
     let probe = |kind: &str, said: &str, times| ProbeDocument { kind: kind.into(), said: said.into(), times };
@@ -193,7 +193,7 @@ fn a_probe_that_fails_and_a_resize_are_told_where_they_belong() {
         "pending (Deferred): Node didn't have enough resource: cpu".into(),
     ];
     story.timeline.clear();
-    let what = "the readiness probe of container app to pass; it last said: HTTP probe failed with statuscode: 503";
+    let what = "the readiness probe of container app to pass; its last output: HTTP probe failed with statuscode: 503";
     story.waiting = Some(WaitingDocument { what: what.into(), since_seconds: Some(8), until_in_seconds: None });
     check(
         &story,
@@ -210,17 +210,17 @@ fn a_probe_that_fails_and_a_resize_are_told_where_they_belong() {
             Containers
               app: Running for 5m29s, not ready
                 image localhost/web:1
-                readiness probe failed 7 times in a row; it last said: HTTP probe failed with statuscode: 503
-                liveness probe failed; it last said: command timed out: "check" timed out after 1s
-                startup probe could not be asked; it last said: rpc error: no such container
+                readiness probe failed 7 times in a row; its last output: HTTP probe failed with statuscode: 503
+                liveness probe failed; its last output: command timed out: "check" timed out after 1s
+                startup probe could not be run; its last output: rpc error: no such container
 
-            Waiting for: the readiness probe of container app to pass; it last said: HTTP probe failed with statuscode: 503, since 8s
+            Waiting for: the readiness probe of container app to pass; its last output: HTTP probe failed with statuscode: 503, since 8s
         "#]],
     );
 }
 
 #[test]
-fn a_pod_that_ends_tells_its_grace() {
+fn a_terminating_pod_shows_its_grace() {
     let mut story = story();
     story.line.state = PodState::Terminating;
     story.line.stage = Some("Terminating".into());
@@ -251,7 +251,7 @@ fn a_pod_that_ends_tells_its_grace() {
 }
 
 #[test]
-fn what_is_no_pod_tells_what_is_wrong_with_it() {
+fn an_invalid_manifest_shows_what_is_wrong_with_it() {
     let mut story = story();
     story.line = PodLine {
         namespace: String::new(),
@@ -279,14 +279,14 @@ fn what_is_no_pod_tells_what_is_wrong_with_it() {
         State     Invalid
         Reason    InvalidManifest: spec.contianers: unknown field; did you mean containers?
 
-        Waiting for: its manifest to be mended
+        Waiting for: its manifest to be fixed
     "#]],
     );
 }
 
 #[test]
 fn every_state_has_an_outlook() {
-    let mut told = String::new();
+    let mut outlooks = String::new();
     for state in [
         PodState::Waiting,
         PodState::Pending,
@@ -300,18 +300,18 @@ fn every_state_has_an_outlook() {
     ] {
         let mut story = story();
         story.line.state = state;
-        told.push_str(&format!("{}: {}\n", state.as_str(), super::outlook(&story)));
+        outlooks.push_str(&format!("{}: {}\n", state.as_str(), super::outlook(&story)));
     }
     expect![[r#"
         Waiting: It is being worked on
         Pending: It is being worked on
-        Running: Waiting for nothing: it runs as it should
-        Succeeded: Waiting for nothing: it has ended, and well
-        Failed: Waiting for nothing: it has ended, and is not started again
+        Running: Waiting for nothing: it is running
+        Succeeded: Waiting for nothing: it has succeeded
+        Failed: Waiting for nothing: it has failed and is not restarted
         Terminating: It is being worked on
-        Terminated: Waiting for nothing: it was ended, and its source still has it
-        Rejected: Waiting for nothing: it was refused, and is looked at again only when it is changed
-        Invalid: Waiting for: its manifest to be mended
+        Terminated: Waiting for nothing: it was terminated, and its source still has it
+        Rejected: Waiting for nothing: it was rejected, and is admitted again only after a change
+        Invalid: Waiting for: its manifest to be fixed
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&outlooks);
 }

@@ -62,7 +62,7 @@ fn colours_change_no_width() {
 }
 
 #[test]
-fn notes_tell_what_the_table_cannot() {
+fn notes_explain_the_table() {
     expect![
         "to see why /etc/kubernetes/manifests/a b.yaml does not run: rubelet explain /etc/kubernetes/manifests/a b.yaml"
     ]

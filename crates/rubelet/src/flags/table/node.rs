@@ -21,7 +21,7 @@ pub(super) static FLAGS: &[Flag] = &[
         "kubeconfig",
         Group::Start,
         Kind::Path(|s| &mut s.flags.kubeconfig),
-        "How to reach the API server. Without it the node stands alone and runs static pods only.",
+        "How to reach the API server. Without it the node is standalone and runs static pods only.",
     ),
     Flag::new(
         "bootstrap-kubeconfig",
@@ -101,7 +101,7 @@ pub(super) static FLAGS: &[Flag] = &[
         "exit-on-lock-contention",
         Group::Start,
         Kind::Bool(|s| &mut s.flags.exit_on_lock_contention),
-        "Leave as soon as another process opens --lock-file.",
+        "Exit as soon as another process opens --lock-file.",
     ),
     Flag::new(
         "feature-gates",

@@ -1,4 +1,4 @@
-//! Static pods, runtime, images, what pods see.
+//! Static pods, runtime, images, DNS and logs of pods.
 
 use rubelet_core::config::{Choice, HairpinMode};
 
@@ -9,7 +9,7 @@ pub(super) static FLAGS: &[Flag] = &[
         "pod-manifest-path",
         Group::StaticPods,
         Kind::Path(|s| &mut s.config.static_pod_path),
-        "File or directory of manifests; names that start with a dot are passed over.",
+        "File or directory of manifests; names that start with a dot are ignored.",
     )
     .field("staticPodPath"),
     Flag::new(

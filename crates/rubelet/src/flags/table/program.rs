@@ -1,4 +1,4 @@
-//! Logging, help and version; and the flags that are only still there so that old command lines start.
+//! Logging, help and version, and flags that are accepted so that old command lines still work.
 
 use rubelet_core::config::{Choice, FlushFrequency, LogFormat, VModule};
 
@@ -131,7 +131,7 @@ pub(super) static FLAGS: &[Flag] = &[
     ),
 ];
 
-/// Why these are still here, in one line for the help text.
+/// Why these flags still exist, for the help text.
 const CADVISOR: &str = "it does nothing; it came from cAdvisor by mistake and will be removed";
 
 const fn text(name: &'static str) -> Flag {

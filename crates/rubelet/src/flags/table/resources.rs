@@ -20,7 +20,7 @@ pub(super) static FLAGS: &[Flag] = &[
             },
             show: |s| s.config.cgroup_driver.word().to_owned(),
         },
-        "cgroupfs or systemd; what the runtime says wins.",
+        "cgroupfs or systemd; the runtime's driver takes precedence.",
     )
     .field("cgroupDriver"),
     Flag::new(
@@ -188,7 +188,7 @@ pub(super) static FLAGS: &[Flag] = &[
             },
             show: |s| s.config.topology_manager_scope.word().to_owned(),
         },
-        "What is aligned as one: container or pod.",
+        "Unit of alignment: container or pod.",
     )
     .field("topologyManagerScope"),
     Flag::new(

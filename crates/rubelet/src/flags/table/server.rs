@@ -59,7 +59,7 @@ pub(super) static FLAGS: &[Flag] = &[
         "anonymous-auth",
         Group::Server,
         Kind::Bool(|s| &mut s.config.authentication.anonymous.enabled),
-        "Let in who proves nothing, as system:anonymous.",
+        "Allow anonymous requests, as system:anonymous.",
     )
     .field("authentication.anonymous.enabled"),
     Flag::new(
@@ -80,7 +80,7 @@ pub(super) static FLAGS: &[Flag] = &[
         "client-ca-file",
         Group::Server,
         Kind::Path(|s| &mut s.config.authentication.x509.client_ca_file),
-        "Authorities whose client certificates are believed.",
+        "CAs whose client certificates are trusted.",
     )
     .field("authentication.x509.clientCAFile"),
     Flag::new(

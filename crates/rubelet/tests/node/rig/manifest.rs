@@ -1,4 +1,4 @@
-//! Manifests: written as JSON, which is YAML, and moved into place as a whole, as a careful person would.
+//! Manifests: written as JSON, which is YAML, and moved into place as a whole, so that no half manifest is read.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub(crate) const BUSYBOX: &str = "rubelet.test/busybox:1";
 pub(crate) const NONROOT: &str = "rubelet.test/nonroot:1";
 pub(crate) const NAMED_USER: &str = "rubelet.test/nameduser:1";
 
-/// Runs until it is told to stop, and then ends at once.
+/// Runs until SIGTERM, and then ends at once.
 pub(crate) const WAIT: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
 
 /// A container that runs this shell script.
@@ -19,7 +19,7 @@ pub(crate) fn container(name: &str, script: &str) -> Value {
     json!({"name": name, "image": BUSYBOX, "command": ["sh", "-c", script]})
 }
 
-/// A pod of these containers. It is given little time to end: a test of ending sets its own.
+/// A pod of these containers. It has a short grace: a test of ending sets its own.
 pub(crate) fn pod_of(name: &str, containers: &[Value]) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -1,4 +1,4 @@
-//! The process under test: started, killed, told to stop, asked.
+//! The process under test: starting, killing, stopping and querying it.
 
 use std::fs::File;
 use std::io::Write;
@@ -67,7 +67,7 @@ impl Node {
         self.run_to_end(command.spawn().expect("rubelet can be started"))
     }
 
-    /// rubelet with nothing but these words.
+    /// rubelet with only these arguments.
     pub(crate) fn run_bare(&self, words: &[&str]) -> Ended {
         let mut command = bare();
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -84,7 +84,7 @@ impl Node {
         Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
-    /// What `rubelet pods` is told; `None` while nobody answers.
+    /// The answer that `rubelet pods` gets; `None` without one.
     pub(crate) fn document(&self) -> Option<NodeDocument> {
         self.block_on(self.client().pods()).ok()
     }
@@ -108,7 +108,7 @@ impl Node {
     /// Waits for a story of `rubelet explain` of which `wanted` is true.
     pub(crate) fn until_story(&self, name: &str, what: &str, wanted: impl Fn(&PodStory) -> bool) -> PodStory {
         let full = self.full_name(name);
-        self.until_or(&format!("rubelet explain to tell of {name} {what}"), || {
+        self.until_or(&format!("rubelet explain to show {name} {what}"), || {
             let story = self.block_on(self.client().story(&full)).map_err(|err| err.to_string())?;
             if wanted(&story) { Ok(story) } else { Err(format!("{story:#?}")) }
         })
@@ -125,11 +125,11 @@ impl Node {
         child.wait().expect("it is our child");
     }
 
-    /// Tells it to stop, waits, and answers with its exit code.
+    /// Stops it, waits, and returns its exit code.
     pub(crate) fn terminate(&mut self) -> Option<i32> {
         let mut child = self.child.take().expect("it runs");
         kill_process(Pid::from_child(&child), Signal::TERM).expect("it is our child");
-        let status: ExitStatus = self.until("rubelet to stop when told to", || child.try_wait().expect("it is ours"));
+        let status: ExitStatus = self.until("rubelet to stop after SIGTERM", || child.try_wait().expect("it is ours"));
         assert_eq!(status.signal(), None, "it ended by itself");
         status.code()
     }

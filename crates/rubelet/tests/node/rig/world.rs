@@ -87,7 +87,7 @@ impl Node {
         raw.lines().map(text).collect::<Vec<_>>().join("\n")
     }
 
-    /// Takes every pod out of the runtime, whoever made it: the runtime is the tests' alone.
+    /// Removes every pod from the runtime, whichever agent made it: only tests use this runtime.
     pub(super) fn empty_the_runtime(&self) {
         let emptied = || -> Result<(), RpcError> {
             for pod in self.try_list()? {
@@ -179,7 +179,7 @@ pub(crate) fn started_at(container: &ContainerObservation) -> Option<jiff::Times
     }
 }
 
-/// Fetches a page. `None` while nobody answers.
+/// Fetches a page. `None` without an answer.
 pub(crate) fn http_get(ip: IpAddr, port: u16, path: &str) -> Option<String> {
     let limit = Duration::from_secs(5);
     let mut stream = TcpStream::connect_timeout(&SocketAddr::new(ip, port), limit).ok()?;
