@@ -225,8 +225,8 @@ fn show_failure(
         Some(at) => at.state.exit().is_some_and(|exit| exit.code == 0),
         None => status.state.as_ref().and_then(|s| s.terminated.as_ref()).is_some_and(|end| end.exit_code == 0),
     };
-    // An ordinary init container that ended well is done, whatever the policy says.
-    let done = list == ContainerList::Init && !is_sidecar(spec) && ended_well;
+    // An init container that ended well is done, whatever the policy says. A sidecar is not, and is shown so all the same.
+    let done = list == ContainerList::Init && ended_well;
     if done || !should_start(view.inputs.pod, spec, at, view.inputs.node.gates) {
         return;
     }

@@ -44,7 +44,7 @@ pub(super) fn convert(instance: &Instance<'_>, seen: &ContainerObservation) -> C
         user: seen.user.as_ref().map(user),
         ..ContainerStatus::default()
     };
-    if let Some(old) = old {
+    if let Some(old) = old.filter(|_| view.inputs.node.gates.restart_all_containers) {
         carry_over(&mut status, old);
     }
     set_state(instance, seen, &mut status);
@@ -71,7 +71,7 @@ fn set_state(instance: &Instance<'_>, seen: &ContainerObservation, status: &mut 
     let state = match &seen.state {
         observe::ContainerState::Running { started_at } => {
             // An end that the count does not know of: the instance was removed, and with it its number.
-            let removed = old.filter(|_| old_end.is_some());
+            let removed = old.filter(|_| old_end.is_some() && instance.view.inputs.node.gates.restart_all_containers);
             let made = i32::try_from(seen.marks.restart_count).unwrap_or(i32::MAX);
             if let Some(old) = removed.filter(|old| old.restart_count >= made) {
                 status.restart_count = old.restart_count.saturating_add(1);

@@ -66,19 +66,29 @@ fn conditions(shown: &PodStatus, new: &PodStatus, tell_disruption: bool, now: Ti
     all
 }
 
-/// No pod is ready once it has ended, whatever was last heard of its containers (STAT-08).
+/// No pod is ready once it has ended, whatever was last heard of its containers (STAT-08). Both conditions tell the same
+/// reason, even if one of them was false already.
 fn turn_unready(api: &Pod, status: &mut PodStatus, now: Timestamp) {
     let completed = status.phase.as_deref().and_then(Phase::parse) == Some(Phase::Succeeded);
-    for condition in status.conditions.iter_mut().flatten() {
-        if [READY, CONTAINERS_READY].contains(&condition.type_.as_str()) && condition.status == "True" {
-            *condition = PodCondition {
-                type_: condition.type_.clone(),
-                status: "False".to_owned(),
-                reason: Some(if completed { "PodCompleted" } else { "PodFailed" }.to_owned()),
-                last_transition_time: Some(time(seconds(now))),
-                observed_generation: api.metadata.generation.filter(|g| *g != 0),
-                ..PodCondition::default()
-            };
+    let conditions = status.conditions.get_or_insert_default();
+    let both = [CONTAINERS_READY, READY];
+    if !conditions.iter().any(|c| both.contains(&c.type_.as_str()) && c.status == "True") {
+        return;
+    }
+    for name in both {
+        let old = conditions.iter_mut().find(|c| c.type_ == name);
+        let since = old.as_ref().filter(|old| old.status == "False").and_then(|old| old.last_transition_time.clone());
+        let condition = PodCondition {
+            type_: name.to_owned(),
+            status: "False".to_owned(),
+            reason: Some(if completed { "PodCompleted" } else { "PodFailed" }.to_owned()),
+            last_transition_time: since.or_else(|| Some(time(seconds(now)))),
+            observed_generation: api.metadata.generation.filter(|g| *g != 0),
+            ..PodCondition::default()
+        };
+        match old {
+            Some(old) => *old = condition,
+            None => conditions.push(condition),
         }
     }
 }

@@ -135,11 +135,24 @@ fn phase_of_containers(pod: &Pod, status: &PodStatus, facts: PhaseFacts) -> Phas
         return Phase::Pending;
     }
     // Static pods come back under the same name, so ending one here does not end it for those who watch (PST-11).
-    let over = (facts.terminal && !pod.is_static()) || count.stopped == count.for_good;
+    let over = (facts.terminal && !pod.is_static()) || have_ended_for_good(pod, &count, facts.gates);
     match (over, count.stopped == count.succeeded) {
         (false, _) => Phase::Running,
         (true, true) => Phase::Succeeded,
         (true, false) => Phase::Failed,
+    }
+}
+
+/// No regular container runs again. Without rules of their own the pod's policy decides for all of them together: under
+/// `OnFailure` one that waits for its next run keeps the pod going, however it exited.
+fn have_ended_for_good(pod: &Pod, count: &Count, gates: PlanGates) -> bool {
+    if gates.container_restart_rules {
+        return count.stopped == count.for_good;
+    }
+    match pod.restart_policy() {
+        RestartPolicy::Always => false,
+        RestartPolicy::OnFailure => count.stopped == count.succeeded,
+        RestartPolicy::Never => true,
     }
 }
 
