@@ -2,7 +2,7 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e e2e-full mutants lint fmt build bench bench-quick bench-core bench-node clean-env
+.PHONY: help demo test oracle e2e e2e-full mutants lint fmt build bench bench-quick bench-core bench-node clean-env
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,6 +12,9 @@ demo: ## Run the pods of examples/ on this machine, look at them, clean up (need
 
 test: ## Install what the tests need and run them all; TIERS="fast doc node vm" chooses
 	@tests/env/test.sh
+
+oracle: ## Upstream's own functions and ours answer the same generated cases; CASES=, FUNCTION=, SEED=, REPLAY= choose
+	@tests/oracle/run.sh
 
 e2e: ## A choice of upstream's e2e suite on a real control plane, and scenarios; FOCUS=, SKIP=, NODE=upstream choose (needs root)
 	@tests/e2e/run.sh
