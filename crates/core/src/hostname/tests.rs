@@ -59,9 +59,7 @@ fn hn_01_names_that_are_none() {
     check(
         "web",
         json!({"subdomain": "a.b"}),
-        &expect![[
-            r#"pod Subdomain "a.b" is not a valid DNS label: must not contain dots"#
-        ]],
+        &expect![[r#"pod Subdomain "a.b" is not a valid DNS label: must not contain dots"#]],
     );
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use rubelet_core::admit::{AdmitView, Admitted, SysctlAllowlist, admit, victims};
+use rubelet_core::admit::{AdmitView, Allocation, SysctlAllowlist, admit, victims};
 use rubelet_core::pod::PodExt as _;
 use rubelet_core::qos::is_critical;
 use rubelet_core::resources::{
@@ -63,8 +63,9 @@ impl Function for PredicateAdmit {
             apparmor: true,
             supplemental_groups_policy: groups,
         };
-        let others: Vec<Admitted> = others.into_iter().map(|pod| Admitted::new(Arc::new(pod))).collect();
+        let others: Vec<Allocation> = others.into_iter().map(|pod| Allocation::of(Arc::new(pod))).collect();
         let answer = |admit: bool, reason: &str, message: &str, gone: Vec<String>| json!({ "admit": admit, "reason": reason, "message": message, "victims": gone });
+        let pod = Arc::new(pod);
         let Err(refused) = admit(&view, &pod, &others) else { return Ok(answer(true, "", "", Vec::new())) };
         if refused.shortages.is_empty() {
             return Ok(answer(false, &refused.reason, &refused.message, Vec::new()));

@@ -11,7 +11,6 @@ use crate::function::{Function, read};
 use crate::rng::Rng;
 
 /// Where the node's file is for our side; upstream reads a file, and says where that is.
-const PATH: &str = "/etc/resolv.conf";
 
 /// upstream: `network/dns/dns.go` `GetPodDNS`, `CheckLimitsForResolvConf` (v1.36)
 pub(super) struct GetPodDns;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use rubelet_core::resize::{INFEASIBLE, Pending, by_turn, feasible};
+use rubelet_core::resize::{INFEASIBLE, PendingResize, by_turn, feasible};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -95,7 +95,11 @@ impl Function for SortPending {
         let PendingCase { pods } = read(case)?;
         let mut queue = Vec::new();
         for PendingPod { desired, allocated, since } in &pods {
-            queue.push(Pending { desired, allocated, deferred_since: since.map(Timestamp::from_second).transpose()? });
+            queue.push(PendingResize {
+                desired,
+                allocated,
+                deferred_since: since.map(Timestamp::from_second).transpose()?,
+            });
         }
         queue.sort_by(by_turn);
         let order: Vec<&str> = queue.iter().filter_map(|p| p.desired.metadata.uid.as_deref()).collect();
