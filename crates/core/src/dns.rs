@@ -171,6 +171,12 @@ fn append(config: &mut DnsConfig, own: &PodDNSConfig) {
     config.searches.extend(own.searches.iter().flatten().cloned());
     config.servers = without_duplicates(std::mem::take(&mut config.servers));
     config.searches = without_duplicates(std::mem::take(&mut config.searches));
+    // Options are written anew, and one without a value loses its colon.
+    for option in &mut config.options {
+        if option.find(':').is_some_and(|colon| colon + 1 == option.len()) {
+            option.pop();
+        }
+    }
     for option in own.options.iter().flatten() {
         let name = option.name.as_deref().unwrap_or_default();
         match option.value.as_deref().filter(|value| !value.is_empty()) {

@@ -133,6 +133,7 @@ fn check(field: &'static str, value: &str, kind: Kind) -> Result<(), HostnameErr
     };
     if !valid {
         why.push(match kind {
+            Kind::Label if value.split('.').all(is_label) => "must not contain dots".to_owned(),
             Kind::Label => format!(
                 "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
                  and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \

@@ -7,4 +7,5 @@ pub mod gates;
 pub mod observation;
 pub mod pod;
 pub mod probes;
+pub mod quantities;
 pub mod status;

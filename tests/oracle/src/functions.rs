@@ -1,10 +1,20 @@
 //! The functions that are compared, one file each.
 
+mod admit;
+mod backoff;
+mod cgroups;
+mod dns;
+mod env;
+mod env_file;
+mod expand;
 mod gc;
 mod hash;
+mod hosts;
 mod merge;
+mod oom;
 mod phase;
 mod plan;
+mod resize;
 mod status;
 
 use crate::function::Function;
@@ -20,5 +30,19 @@ pub fn all() -> Vec<Box<dyn Function>> {
         Box::new(merge::MergePodStatus),
         Box::new(gc::EvictContainers),
         Box::new(gc::PruneDead),
+        Box::new(cgroups::ResourceConfigForPod),
+        Box::new(cgroups::MilliCpuToShares),
+        Box::new(cgroups::SetCpuCgroupConfig),
+        Box::new(cgroups::GetCgroupConfig),
+        Box::new(oom::OomScoreAdjust),
+        Box::new(env::MakeEnvironment),
+        Box::new(expand::Expand),
+        Box::new(env_file::ParseEnv),
+        Box::new(admit::PredicateAdmit),
+        Box::new(backoff::Backoff),
+        Box::new(resize::ResizeAdmit),
+        Box::new(resize::SortPending),
+        Box::new(dns::GetPodDns),
+        Box::new(hosts::Hosts),
     ]
 }
