@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Pod, Volume};
 use rubelet_core::id::PodUid;
 use rubelet_core::pod::PodExt;
 
-pub(crate) use memory::{Tell, VolumeMemory};
+pub(crate) use memory::{MountEvents, VolumeMemory};
 
 use crate::chain::Chain;
 use crate::node::Node;
