@@ -189,8 +189,8 @@ fn documents(config: &Path) -> Result<Vec<(String, serde_json::Value)>, Provider
     }
     let read = |path: PathBuf| {
         let bytes = std::fs::read(&path).map_err(failed(&path))?;
-        let told = |err: TextError| ProvidersError::Text { path: path.clone(), problem: err.to_string() };
-        Ok((path.display().to_string(), text::parse(&bytes).map_err(told)?.value))
+        let not_text = |err: TextError| ProvidersError::Text { path: path.clone(), problem: err.to_string() };
+        Ok((path.display().to_string(), text::parse(&bytes).map_err(not_text)?.value))
     };
     paths.into_iter().map(read).collect()
 }

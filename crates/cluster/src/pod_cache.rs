@@ -43,8 +43,8 @@ pub struct CachedSource {
     view: Arc<CachedView>,
 }
 
-/// What the cluster is like, with services from the copy as long as the API server has told of none: without them no
-/// container may be started (ENV-03).
+/// The cluster view, with services from the copy on disk until the API server has delivered them: without services no
+/// container may start (ENV-03).
 pub struct CachedView {
     inner: Arc<dyn ClusterView>,
     services: OnceLock<Arc<Vec<Service>>>,
@@ -66,8 +66,8 @@ impl ClusterView for CachedView {
 }
 
 impl CachedSource {
-    /// Before `inner`, with a copy in `dir` of the pods of `node` and of the services that `view` has. `boot_id` tells one
-    /// run of the machine from the next.
+    /// Wraps `inner`, with a copy in `dir` of the pods of `node` and of the services that `view` has. `boot_id` changes
+    /// with each boot of the machine.
     pub fn new(
         inner: Arc<dyn PodSource>,
         view: Arc<dyn ClusterView>,

@@ -54,7 +54,7 @@ pub enum MountError {
     /// MNT-02: no path is that long.
     #[error("subPathExpr of volumeMount {0:?} expands to more than {PATH_MAX} bytes")]
     SubPathTooLong(String),
-    /// MNT-02: the engine could not make the sub-path ready. Why is in its log only: it may tell of the host.
+    /// MNT-02: the engine could not prepare the sub-path. The reason is only in the log, because it may show host paths.
     #[error("failed to prepare subPath for volumeMount {volume:?} of container {container:?}")]
     SubPathNotReady {
         /// Name of the volume.

@@ -1,7 +1,7 @@
-//! The pods that this node is asked to run, from all sources together.
+//! The desired pods: those that the sources want this node to run, merged.
 //!
-//! Each source always delivers its whole set; `DesiredPods` keeps it and answers with the difference to the set before,
-//! in an order that is safe to act on: what goes is told before what comes. It owns no timer and starts nothing.
+//! Each source always delivers its whole set. `DesiredPods` keeps it and returns the difference to the set before, in an
+//! order that is safe to act on: removals before additions. It owns no timer and starts nothing.
 //!
 //! What is always true:
 //! - within a source each UID and each `name_namespace` is held once; later ones of a delivery are refused and reported;
@@ -23,7 +23,7 @@ mod compare;
 
 use compare::{Difference, difference};
 
-/// All pods that the sources ask for, and the static↔mirror index.
+/// All pods that the sources want, and the index of mirror pods.
 #[doc(alias = "PodConfig")]
 #[doc(alias = "podStorage")]
 #[doc(alias = "podManager")]
@@ -63,7 +63,7 @@ pub struct Delta {
     pub pod: Arc<Pod>,
 }
 
-/// What happened to a pod, in the order in which a delivery tells it.
+/// What happened to a pod, in the order in which the deltas of a delivery are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeltaOp {
     /// The source no longer has it.
@@ -141,7 +141,7 @@ impl DesiredPods {
         self.configured.iter().copied().filter(|source| !self.sets.contains_key(source))
     }
 
-    /// Takes the whole set that `source` wants now and tells what that changes (SRC-07 … SRC-09).
+    /// Takes the whole set that `source` wants now and returns the changes (SRC-07 … SRC-09).
     ///
     /// Hand over the only reference to each pod where possible: annotating it is then free of copies.
     #[doc(alias = "Merge")]
@@ -194,8 +194,8 @@ impl DesiredPods {
         Changes { source, deltas, first_delivery, duplicates }
     }
 
-    /// Sets apart what is the same object as before. Mostly that is all but one pod of thousands, for which no name is made
-    /// and no tree changed: what a delivery costs is then a walk over them.
+    /// Sets apart the pods that are the same object as before. Mostly these are all but one of thousands: no name is built
+    /// for them and no index changed, so a delivery costs little more than a walk over its pods.
     fn sort_out(&mut self, source: Source, pods: Vec<Arc<Pod>>) -> Sorted {
         let mut held = self.sets.remove(&source).unwrap_or_default();
         let mut before: HashSet<*const Pod> = held.values().map(Arc::as_ptr).collect();
@@ -206,7 +206,7 @@ impl DesiredPods {
         }
         let others = || pods.iter().zip(&same).filter(|(_, same)| !**same).map(|(pod, _)| PodRef::of(pod));
         if others().any(|pod| held.contains_key(&pod.uid) || self.is_taken(source, &pod.full_name(), &held)) {
-            // Who keeps the place depends on who comes first: look at all of them, in the order of the delivery.
+            // Which of two duplicates is kept depends on their order: compare all pods, in the order of the delivery.
             old.append(&mut held);
             return Sorted { held, old, pods };
         }

@@ -34,7 +34,7 @@ pub struct DnsView<'a> {
     pub node_ips: &'a [IpAddr],
 }
 
-/// A pod's DNS, and what people should be told about it.
+/// A pod's DNS, and the warnings to emit about it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PodDns {
     /// What the sandbox is given.

@@ -1,14 +1,14 @@
-//! The life of one pod on this node, as a state machine.
+//! The life cycle of one pod on this node, as a state machine.
 //!
 //! ```text
 //!  Waiting ──name free──► Syncing ──deleted, removed, killed, ended──► Terminating ──► Terminated ──► Finished
 //!     └───────────────────────deleted, removed, killed──────────────────────┘
 //! ```
 //!
-//! It owns where the pod is and what has to be done next; it knows nothing of how. The driver feeds it events and carries
-//! out its commands: start a job, or cancel the one in flight. At most one job is in flight; the pod only ever moves to
-//! the right; grace only shrinks. A restart of the process begins with a new machine, and the first job, by looking at the
-//! runtime, finds everything as it was left.
+//! It owns the pod's stage and decides which job comes next; it does not know how a job works. The driver feeds it events
+//! and carries out its commands: start a job, or cancel the one in flight. At most one job is in flight; the pod only moves
+//! to the right; grace only shrinks. After a restart of the process a new machine begins, and the first job, which begins
+//! with a look at the runtime, finds what the jobs before the restart did.
 
 mod types;
 
@@ -25,7 +25,7 @@ pub use types::*;
 use crate::pod::PodExt;
 use crate::time::Instant;
 
-/// One pod's life. `step` is the only way to change it.
+/// One pod's life cycle. Only `step` changes it.
 #[doc(alias = "podSyncStatus")]
 #[derive(Clone, Debug)]
 pub struct PodLifecycle {
@@ -37,9 +37,9 @@ pub struct PodLifecycle {
     due: Option<Instant>,
     /// Jobs in a row that failed or were lost, for the log and for `explain`.
     failures: u32,
-    /// When the last of them came to rest.
+    /// When the last of them ended.
     failed_at: Instant,
-    /// The same UID was asked for again while this one was on its way out (WORK-06).
+    /// The pod of the same UID that a source added while this one was terminating (WORK-06).
     recreated: Option<Arc<Pod>>,
 }
 
@@ -54,12 +54,12 @@ struct JobInFlight {
 }
 
 impl PodLifecycle {
-    /// A pod that a source asks for. It waits until its name is free ([`Event::NameFree`]).
+    /// A pod that a source wants. It waits until its name is free ([`Event::NameFree`]).
     pub fn new(pod: Arc<Pod>, pace: Pace) -> Self {
         Self::with(Subject::Pod(pod), Stage::Waiting, pace)
     }
 
-    /// A pod that runs here though no source asks for it: it is ended at once, with the shortest grace (HK-10, TERM-10).
+    /// An orphan: it is ended at once, with the shortest grace (HK-10, TERM-10).
     pub fn orphan(orphan: crate::pod::OrphanPod, pace: Pace, now: Instant) -> (Self, Vec<Command>) {
         let stage = Stage::terminating(now, Grace::MIN, Cause::Orphaned.into());
         let mut life = Self::with(Subject::Orphan(orphan), stage, pace);
@@ -67,8 +67,8 @@ impl PodLifecycle {
         (life, commands)
     }
 
-    /// The life of a pod that is over, and of which something runs all the same: it is ended once more, at once. Who asked
-    /// for the first end does not matter any more; what is left of the pod stays, as after any end by itself.
+    /// Ends a finished pod again, at once, because one of its containers runs. The first cause no longer counts: logs and
+    /// dead containers stay, as after an end by itself.
     #[must_use]
     pub fn end_again(self, now: Instant) -> (Self, Vec<Command>) {
         let stage = Stage::terminating(now, Grace::MIN, Cause::Ended.into());
@@ -81,12 +81,12 @@ impl PodLifecycle {
         Self { subject, stage, pace, job: None, due: None, failures: 0, failed_at: Instant::START, recreated: None }
     }
 
-    /// Where the pod is.
+    /// The stage of the pod.
     pub fn stage(&self) -> &Stage {
         &self.stage
     }
 
-    /// What is known of the pod.
+    /// The pod, or the orphan.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -106,12 +106,12 @@ impl PodLifecycle {
         self.failures
     }
 
-    /// The pod to begin anew with, now that this life is over (WORK-06).
+    /// The recreated pod, whose life cycle begins when this one is finished (WORK-06).
     pub fn into_recreated(self) -> Option<Arc<Pod>> {
         self.recreated
     }
 
-    /// Takes one event and answers with what to do. `jitter` is a random number from 0 up to 1.
+    /// Handles one event and returns the commands that follow. `jitter` is a random number from 0 up to 1.
     pub fn step(&mut self, event: Event, now: Instant, jitter: f64) -> Vec<Command> {
         match event {
             Event::Desired { pod, how } => self.desired(pod, how, now),
@@ -154,7 +154,7 @@ impl PodLifecycle {
         }
     }
 
-    /// No update reverses an end. A shorter grace counts; a new pod of the same UID gets its own life after this one.
+    /// No update reverses an end. A shorter grace counts; a recreated pod gets its own life cycle after this one.
     fn desired_too_late(&mut self, pod: Arc<Pod>, how: Arrival, now: Instant) -> Vec<Command> {
         let comes_back = how == Arrival::Added || self.recreated.is_some();
         if comes_back && !pod.is_deleted() && !pod.is_terminal() {
@@ -173,7 +173,7 @@ impl PodLifecycle {
         }
     }
 
-    /// Nothing is to be done for a status, unless it says that the pod has ended: others may fail a pod.
+    /// A new status needs no job, unless it is terminal: another client may set the phase of a pod to `Failed`.
     fn refreshed(&mut self, pod: Arc<Pod>, now: Instant) -> Vec<Command> {
         let ended = pod.is_terminal() && !self.stage.is_past_syncing();
         match (&mut self.recreated, &self.subject) {
@@ -200,8 +200,8 @@ impl PodLifecycle {
                 self.restart_job()
             }
             Stage::Terminating { grace: current, until, ending: first, .. } => {
-                // A deletion is the user's own wish and outranks what the node did by itself: it decides when the API
-                // object may go. The status keeps the first reason that the node had.
+                // A deletion by a client outranks the node's own cause: it decides when the API object may be deleted.
+                // The status keeps the first reason of the node.
                 if ending.cause == Cause::Deleted {
                     first.cause = ending.cause;
                 }
@@ -211,8 +211,8 @@ impl PodLifecycle {
                 if asked.is_none() && !self.subject.is_deleted() || grace >= *current {
                     return Vec::new();
                 }
-                // Grace may shrink, never grow: a later, longer delete must not reprieve containers already told to
-                // stop. upstream: pod_workers.go calculateEffectiveGracePeriod (v1.36)
+                // Grace may shrink, never grow: a later delete with a longer grace must not reprieve containers that
+                // are stopping. upstream: pod_workers.go calculateEffectiveGracePeriod (v1.36)
                 *current = grace;
                 *until = (*until).min(now + grace.get());
                 self.restart_job()
@@ -221,7 +221,7 @@ impl PodLifecycle {
         }
     }
 
-    /// Something may have changed: look, if nobody is looking.
+    /// The pod may have changed: starts a job, unless one is in flight.
     fn look_sooner(&mut self, now: Instant) -> Vec<Command> {
         let soon = self.may_retry_at();
         match (&self.stage, &mut self.job) {
@@ -230,7 +230,7 @@ impl PodLifecycle {
                 flight.news = Some(now);
                 Vec::new()
             }
-            // After a failure not at once: the event may be the failure's own.
+            // After a failed job not at once: the failure itself may have caused the event.
             (_, None) if self.failures > 0 && now < soon => {
                 self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
                 Vec::new()
@@ -271,7 +271,7 @@ impl PodLifecycle {
         } else if !flight.cancelled {
             self.failures = 0;
         }
-        // The pod moved on, or its grace shrank, while the job ran: what it achieved no longer matters.
+        // The stage changed, or the grace shrank, while the job ran: its result no longer counts.
         if flight.job.kind() != self.stage.job_kind() || flight.job.grace() != self.stage.grace() {
             return self.start_job();
         }
@@ -298,8 +298,8 @@ impl PodLifecycle {
                 if flight.stale || flight.cancelled {
                     return self.start_job();
                 }
-                // An event that came during a failed job may well be the cure; but many jobs cause events themselves as
-                // they fail (a sandbox whose network can't be made), so that it waits longer each time.
+                // An event during a failed job may mean that the next one succeeds; but many jobs cause events as they
+                // fail (a sandbox whose network cannot be set up), so the pause grows with each failure.
                 let wait = self.pace.after_failure(retry, jitter);
                 let due = now + wait;
                 self.due = Some(if flight.news.is_some() { due.min(self.may_retry_at()) } else { due });
@@ -320,7 +320,7 @@ impl PodLifecycle {
         vec![Command::Start(job)]
     }
 
-    /// Cancels what is in flight, if anything is, and starts anew when it has come to rest (WORK-04).
+    /// Cancels the job in flight, if there is one, and starts the next one when it has ended (WORK-04).
     fn restart_job(&mut self) -> Vec<Command> {
         match &mut self.job {
             Some(flight) if flight.cancelled => Vec::new(),

@@ -2,7 +2,7 @@
 //!
 //! Owns everything between "this is JSON" and "this is a valid pod of this node": the shape of a pod, the defaults the
 //! API server would have filled in, the pod's UID and name, and validation. It reads no file and no clock; YAML and HTTP
-//! are the business of whoever calls.
+//! are read by the caller.
 //!
 //! ```text
 //! raw JSON ─ shape ─► v1 JSON ─ defaults, convert ─► pod ─ dump ─► UID

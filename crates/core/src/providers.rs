@@ -210,7 +210,7 @@ impl Provider {
         json!({ "kind": kind, "apiVersion": self.api_version, "image": repository }).to_string()
     }
 
-    /// Reads its answer. What is wrong with it is told without a word of it: it may hold logins.
+    /// Reads the provider's answer. An error does not quote it: it may hold logins.
     #[doc(alias = "CredentialProviderResponse")]
     pub fn answer(&self, repository: &str, text: &[u8]) -> Result<Answer, &'static str> {
         let response: Response = serde_json::from_slice(text).map_err(|_| "the answer cannot be read")?;

@@ -306,14 +306,14 @@ proptest! {
     }
 
     #[test]
-    fn a_source_that_hands_over_the_same_objects_again_is_told_the_same(deliveries in any_deliveries()) {
+    fn a_delivery_of_the_same_objects_changes_the_same_as_one_of_copies(deliveries in any_deliveries()) {
         let (mut desired, mut twin) = (DesiredPods::default(), DesiredPods::default());
         for (second, (source, pods)) in deliveries.into_iter().enumerate() {
             let held = |pod: &Pod| desired.pods().find(|h| h.source() == Some(source) && essence(h) == essence(pod));
             let pods: Vec<_> = pods.into_iter().map(|pod| held(&pod).cloned().unwrap_or(pod)).collect();
             let copies = pods.iter().map(|pod| Arc::new(Pod::clone(pod))).collect();
-            let told = twin.deliver(source, copies, at(second as u64));
-            prop_assert_eq!(desired.deliver(source, pods, at(second as u64)), told);
+            let changes = twin.deliver(source, copies, at(second as u64));
+            prop_assert_eq!(desired.deliver(source, pods, at(second as u64)), changes);
             prop_assert!(desired.pods().eq(twin.pods()));
         }
     }

@@ -13,7 +13,7 @@ use rubelet_core::observe::{ContainerStateKind, ContainerSummary, PodSummary, Sa
 use rubelet_core::status::Phase;
 use world::{Case, any, at};
 
-/// What a list would tell of the same pod.
+/// The same pod as a list of the runtime shows it.
 fn summary(case: &Case) -> PodSummary {
     let seen = case.seen(&case.pod());
     let container = |c: &rubelet_core::observe::ContainerObservation| ContainerSummary {

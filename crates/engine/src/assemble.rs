@@ -30,15 +30,15 @@ pub struct EngineHandle {
     pub sync_loop: SyncLoopHandle,
     /// The node's object as last reported; `None` before it is registered, and without an API server.
     pub node: watch::Receiver<Option<Arc<ApiNode>>>,
-    /// What is counted.
+    /// Metrics.
     pub metrics: Arc<Metrics>,
     /// Asks the prober.
     pub prober: ProberHandle,
 }
 
-/// What an engine is made from.
+/// The arguments of [`start`].
 pub struct Parts {
-    /// The world.
+    /// The ports.
     pub ports: Ports,
     /// What the node is for as long as this process runs.
     pub facts: NodeFacts,
@@ -73,8 +73,8 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let (puller, puller_handle) = Puller::new(Arc::clone(&ports.images), clock.clone(), pulls);
     tasks.start("image-puller", puller.run(cancel.clone()));
 
-    let (tell_pleg, pleg_news) = mpsc::channel(HINTS);
-    let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime) as _, clock.clone(), tell_pleg);
+    let (pleg_sender, pleg_news) = mpsc::channel(HINTS);
+    let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime) as _, clock.clone(), pleg_sender);
     tasks.start("pleg", pleg.run(cancel.clone()));
 
     let reported = match node_parts {

@@ -133,9 +133,9 @@ async fn ask(runtime: &dyn RuntimeInfo) -> Result<RuntimeStatus, RpcError> {
     })
 }
 
-/// Tells only what changed, and logs only that.
-fn publish(tell: &watch::Sender<RuntimeHealth>, health: RuntimeHealth) {
-    tell.send_if_modified(|current| {
+/// Publishes and logs the health if it has changed.
+fn publish(publisher: &watch::Sender<RuntimeHealth>, health: RuntimeHealth) {
+    publisher.send_if_modified(|current| {
         if *current == health {
             return false;
         }

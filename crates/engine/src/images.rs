@@ -1,6 +1,6 @@
 //! Pulls images: one after another or several at once, within the configured rate (IMG-05).
 //!
-//! One task owns the queue and the rate; a job asks it and waits. Whoever no longer waits gives up its place.
+//! One task owns the queue and the rate; a job sends it a request and waits. A job that is dropped leaves the queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -51,15 +51,15 @@ pub enum PullError {
     /// Too many pulls in too short a time.
     #[error("pull QPS exceeded")]
     RateExceeded,
-    /// The runtime could not.
+    /// The runtime could not pull it.
     #[error(transparent)]
     Runtime(#[from] RpcError),
-    /// The task has gone: we are shutting down.
+    /// The puller has ended: the agent is stopping.
     #[error("shutting down")]
     Gone,
 }
 
-/// Asks for pulls.
+/// The handle of the puller.
 #[derive(Clone, Debug)]
 pub struct PullerHandle {
     ask: mpsc::Sender<Request>,
@@ -111,7 +111,7 @@ enum Event {
 }
 
 impl Puller {
-    /// A puller and the way to ask it.
+    /// A puller and its handle.
     pub fn new(images: Arc<dyn Images>, clock: Clock, limits: PullLimits) -> (Self, PullerHandle) {
         let (ask, inbox) = mpsc::channel(INBOX);
         let refilled = clock.mono();
@@ -153,7 +153,7 @@ impl Puller {
                 continue;
             }
             if !self.take_token() {
-                // The asker hears at once and waits out its back-off; nobody else waits behind it.
+                // The request is refused at once, and its job waits for the back-off; later requests do not wait behind it.
                 let _gone = request.reply.send(Err(PullError::RateExceeded));
                 continue;
             }
@@ -183,7 +183,7 @@ async fn pull(images: Arc<dyn Images>, clock: Clock, mut request: Request) {
     let result = tokio::select! {
         biased;
         () = request.reply.closed() => return,
-        // Dropping it tells the runtime to give up; what it fetched so far stays and is used by the next pull.
+        // Dropping the call cancels the pull in the runtime; layers that it has are used by the next pull.
         result = try_all(images.as_ref(), &request.image, &request.logins, &request.sandbox) => result,
     };
     let ended = clock.mono();

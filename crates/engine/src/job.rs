@@ -1,9 +1,9 @@
-//! A job on one pod, as all kinds of jobs see it: what the job knows ([`PodMemory`]), what the sync loop gave it
-//! ([`PodSnapshot`]), and the way back to the loop ([`JobContext`]).
+//! What all kinds of jobs on a pod share: the job's own state ([`PodMemory`]), the sync loop's state when the job began
+//! ([`PodSnapshot`]), and the channel to the loop ([`JobContext`]).
 //!
-//! Each piece of a pod's state has one owner. The job owns its memory: it travels with the job and comes back whole. The
-//! loop owns the rest, and above all the pod's status: a job never decides one, it hands over what it knows and is
-//! answered with the status that follows from it ([`JobContext::publish`]).
+//! Each piece of a pod's state has one owner. The job owns the memory: the loop hands it to the job, and the job returns
+//! it whole. The loop owns all other state, above all the pod's status. A job never decides a status: it publishes its
+//! memory, and the loop answers with the status that it decided from it ([`JobContext::publish`]).
 
 mod memory;
 mod snapshot;
@@ -25,18 +25,18 @@ use crate::ports::{EventKind, PodEvent, RpcError, RpcErrorKind};
 pub(crate) use memory::{PodMemory, Rest};
 pub(crate) use snapshot::PodSnapshot;
 
-/// How a job came to rest, and its memory.
+/// How a job ended, and its memory.
 #[derive(Debug)]
 pub(crate) struct JobResult {
     pub(crate) uid: PodUid,
     pub(crate) end: JobEnd,
-    /// `None` if it panicked: what it published before still holds.
+    /// `None` if the job panicked: the memory that it published last still counts.
     pub(crate) memory: Option<PodMemory>,
-    /// What to tell people if it failed.
+    /// Why the job failed, for the log and the timeline.
     pub(crate) problem: Option<String>,
 }
 
-/// A job that could not do its work.
+/// Why a job failed, and when the next one is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JobError {
     pub(crate) retry: Retry,
@@ -48,7 +48,7 @@ impl JobError {
         Self { retry: Retry::Later, problem: problem.into() }
     }
 
-    /// A look that failed.
+    /// The job's look at the runtime failed.
     pub(crate) fn unseen(err: &RpcError) -> Self {
         Self { retry: retry_after(err.kind), problem: format!("error determining status: {err}") }
     }
@@ -58,8 +58,8 @@ impl JobError {
     }
 }
 
-/// When to look again after a call to the runtime failed. A runtime that cannot be reached is usually back in a moment;
-/// one that hangs or refuses is not.
+/// When to try again after a call to the runtime failed. A runtime that cannot be reached is usually back in a moment;
+/// one that hangs or refuses the call is not.
 pub(crate) fn retry_after(kind: RpcErrorKind) -> Retry {
     match kind {
         RpcErrorKind::Unavailable => Retry::Soon,
@@ -75,29 +75,30 @@ pub(crate) fn retry_after(kind: RpcErrorKind) -> Retry {
 /// What a job sends to the sync loop while it works.
 #[derive(Debug)]
 pub(crate) enum Note {
-    /// It now does or waits for this.
+    /// What the job does or waits for from now on.
     Step { what: String },
-    /// This happened; it goes into the timeline.
+    /// An entry for the pod's timeline.
     Happened { what: String, took: Option<Duration>, bad: bool },
-    /// Volumes and cgroup are undone: only dead containers, directory and logs are left, of which nobody else knows.
+    /// The pod's volumes are unmounted and its cgroup is removed. Only dead containers, its directory and its logs are
+    /// left, and nothing outside the node depends on these.
     Released,
-    /// The job knows this now. The loop writes the status that follows from it, and answers with that status.
+    /// The job's memory as it is now. The loop decides and writes the status, and answers with it.
     Learned { memory: Box<PodMemory>, status: oneshot::Sender<Arc<PodStatus>> },
 }
 
-/// What a job needs besides the pod: the node, its way to the sync loop, and the sign to stop.
+/// What a job needs besides the pod: the node, the channel to the sync loop, and the signal to stop.
 #[derive(Clone)]
 pub(crate) struct JobContext {
     pub(crate) node: Arc<Node>,
     pub(crate) pod: PodRef,
     notes: mpsc::Sender<(PodUid, Note)>,
-    /// The pod has to end, or to end sooner: come to rest.
+    /// Cancelled when the pod has to end, or to end sooner: the job must stop.
     pub(crate) cancel: CancellationToken,
-    /// Its one permit is taken while the runtime starts a container.
+    /// One permit, which is taken while the runtime starts a container.
     starting: Arc<Semaphore>,
 }
 
-/// How long a start that is under way when its pod has to end may take to come to its own end.
+/// How long a container start that is in flight may go on when its pod has to end.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
 impl JobContext {
@@ -110,14 +111,14 @@ impl JobContext {
         Self { node, pod, notes, cancel, starting: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Marks that the runtime is starting a container, until dropped. Waits for ever if the pod has to end: nothing may
-    /// start from then on (WORK-04), and the job is dropped.
+    /// Marks that the runtime is starting a container, until the result is dropped. Waits for ever if the pod has to end:
+    /// no container may start from then on (WORK-04), and the job is dropped.
     pub(crate) async fn starting(&self) -> impl Sized {
         self.wait_if_ending().await;
         self.starting.acquire().await
     }
 
-    /// Goes on, unless the pod has to end: then the job gets no further, and is dropped.
+    /// Returns at once, unless the pod has to end: then it waits for ever, and the job is dropped.
     pub(crate) async fn wait_if_ending(&self) {
         if self.cancel.is_cancelled() {
             std::future::pending().await
@@ -126,10 +127,10 @@ impl JobContext {
 
     /// Waits until the job has to be dropped.
     ///
-    /// A call in flight is given up: whatever it made is found by the next job, which begins by looking. Only a start is
-    /// waited for. Of one that is given up half-way the runtime says that the container could not be started, though its
-    /// process may have run, and people would read that of a pod that they only deleted. One that hangs holds up the end
-    /// for no longer than [`START_PATIENCE`].
+    /// A call in flight is given up: the next job begins with a look, and finds what the call made. Only a container start
+    /// is waited for. If a start is given up half-way, the runtime reports that the container could not be started, though
+    /// its process may have run, and the status of a pod that was merely deleted would show that failure. A start that
+    /// hangs delays the end of the pod for no longer than [`START_PATIENCE`].
     pub(crate) async fn must_end(&self) {
         self.cancel.cancelled().await;
         let clock = &self.node.clock;
@@ -141,7 +142,7 @@ impl JobContext {
         }
     }
 
-    /// Looks at the pod and remembers what was seen.
+    /// Looks at the pod and keeps the observation in `memory`.
     pub(crate) async fn look(&self, memory: &mut PodMemory) -> Result<Arc<PodObservation>, RpcError> {
         let seen = Arc::new(look(&self.node, &self.pod, memory.seen.as_deref()).await?);
         memory.seen = Some(Arc::clone(&seen));
@@ -149,25 +150,25 @@ impl JobContext {
         Ok(seen)
     }
 
-    /// Hands what the job knows to the sync loop, which writes the status that follows from it; answers with that status.
+    /// Sends the job's memory to the sync loop, which decides and writes the status. Returns that status.
     pub(crate) async fn publish(&self, memory: &PodMemory) -> Result<Arc<PodStatus>, JobError> {
         let (status, answer) = oneshot::channel();
         self.note(Note::Learned { memory: Box::new(memory.clone()), status }).await;
         answer.await.map_err(|_| JobError::later("the agent is stopping"))
     }
 
-    /// Says what the job now does or waits for.
+    /// Sets what the job does or waits for from now on, for `rubelet explain`.
     pub(crate) async fn step(&self, what: impl Into<String>) {
         self.note(Note::Step { what: what.into() }).await;
     }
 
-    /// Says what happened.
+    /// Adds an entry to the pod's timeline.
     pub(crate) async fn happened(&self, what: impl Into<String>, took: Option<Duration>) {
         self.note(Note::Happened { what: what.into(), took, bad: false }).await;
     }
 
     pub(crate) async fn note(&self, note: Note) {
-        // Fails only when the loop has gone, and then nobody listens.
+        // Fails only after the loop has ended: then the note is of no use.
         let _gone = self.notes.send((self.pod.uid.clone(), note)).await;
     }
 

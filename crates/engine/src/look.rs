@@ -1,4 +1,4 @@
-//! A look at one pod: what the runtime says, completed with the termination messages that containers left (RT-110).
+//! A look at one pod: asks the runtime for its sandboxes and containers, and adds the termination messages (RT-110).
 
 use std::time::Duration;
 
@@ -13,11 +13,10 @@ use tracing::debug;
 use crate::node::Node;
 use crate::ports::{RpcError, RpcErrorKind};
 
-/// A look that takes longer than this is given up, and tried again by that pod alone: the runtime's own time-out for one
-/// call would hold the pod's job for minutes.
+/// The deadline of a look. The time-out of a call to the runtime is minutes, and the pod's job would wait that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks at `pod`. `before` is the last look: what it read of containers that had already ended need not be read again.
+/// Looks at `pod`. `before` is the last observation: termination messages in it are not read again.
 #[doc(alias = "podCache")]
 #[doc(alias = "GetNewerThan")]
 #[doc(alias = "GetPodStatus")]
@@ -46,7 +45,7 @@ pub(crate) async fn look(
     Ok(seen)
 }
 
-/// Puts the termination message behind the runtime's own.
+/// Appends the container's termination message, or the end of its log, to the runtime's message.
 async fn complete_message(node: &Node, pod: &PodRef, container: &mut ContainerObservation) {
     let marks = &container.marks;
     let left = match &marks.termination_message_host_path {

@@ -43,7 +43,7 @@ pub struct NodeParts {
     pub watched: watch::Receiver<Option<Arc<Node>>>,
     /// What the node is short of.
     pub pressure: watch::Receiver<Pressure>,
-    /// The limits on all pods together are set: an event tells so (CG-22).
+    /// The limits on all pods together are set: an event says so (CG-22).
     pub allocatable_enforced: bool,
 }
 

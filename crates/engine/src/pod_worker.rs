@@ -1,8 +1,8 @@
-//! Work on one pod. Each pod has at most one job in flight; a job is a task that looks at the runtime, decides by `core`,
-//! acts, looks again, and comes to rest.
+//! Pod workers: the life cycle of each pod, and its jobs. A pod has at most one job in flight. A job is a task that looks
+//! at the runtime, lets `core` decide, acts, looks again, and ends.
 //!
-//! A worker is a task only while it works: between jobs a pod is an entry in a map ([`PodWorkers`]), so that a thousand
-//! idle pods cost a thousand entries and one timer.
+//! A worker is not a task: between jobs it is an entry in a map ([`PodWorkers`]), so that a thousand idle pods cost a
+//! thousand entries and one timer.
 
 mod clean_up;
 mod counts;

@@ -1,4 +1,4 @@
-//! Carries out a plan on the runtime, step by step, and reports every step. Decides nothing.
+//! Carries out a pod's plan on the container runtime, step by step, and reports every step. Decides nothing.
 
 mod credentials;
 mod env;
@@ -23,7 +23,7 @@ use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer};
 use rubelet_core::pod::Role;
 use rubelet_core::reason::StartFailure;
 
-pub(crate) use kill::{OnFailure, insist, kill_pod, remove_sandbox};
+pub(crate) use kill::{OnFailure, force_kill_pod, kill_pod, remove_sandbox};
 
 use crate::job::{JobContext, PodMemory};
 use crate::node::Node;
@@ -36,24 +36,24 @@ pub(crate) struct PodRuntime<'a> {
     pub(crate) node: &'a Node,
     pub(crate) pod: &'a Arc<Pod>,
     pub(crate) job: &'a JobContext,
-    /// Where the pod's volumes are.
+    /// The path of each volume.
     pub(crate) volumes: &'a BTreeMap<String, PathBuf>,
 }
 
-/// What came of a plan.
+/// The result of carrying out a plan.
 #[derive(Debug, Default)]
 pub(crate) struct SyncReport {
-    /// Something was done to the runtime: look again.
+    /// The runtime was asked to change something: look again.
     pub(crate) acted: bool,
     /// Why containers could not be started, by name.
     pub(crate) failures: BTreeMap<String, StartFailure>,
-    /// Why resources could not be changed.
+    /// Why a resize could not be actuated.
     pub(crate) resize_problem: Option<String>,
-    /// What went wrong, if anything did.
+    /// Why the plan could not be carried out whole, if it could not.
     pub(crate) problem: Option<String>,
     /// When to try again.
     pub(crate) retry: Retry,
-    /// When something is known to become due, such as the end of a back-off.
+    /// When the first back-off of a container ends.
     pub(crate) again_in: Option<Duration>,
 }
 
@@ -78,13 +78,13 @@ impl PodRuntime<'_> {
         seen: &Arc<PodObservation>,
         memory: &mut PodMemory,
     ) -> SyncReport {
-        // What failed before and is not tried again now keeps its message.
+        // Containers that this plan does not start keep the start failure that they have.
         let mut report = SyncReport { failures: kept_failures(plan, self.pod, memory), ..SyncReport::default() };
-        if let Err(problem) = self.stop_what_must_stop(plan, seen, &mut report).await {
+        if let Err(problem) = self.stop_planned(plan, seen, &mut report).await {
             report.fail(problem, Retry::Later);
             return report;
         }
-        // What must stop has stopped: from here on the runtime is asked for room, so many pods at a time.
+        // Stops need no slot. Starts do: only so many pods start at a time.
         let mut slot = self.node.starts.claim(match &plan.sandbox {
             SandboxPlan::Create { replaces: false, .. } => Queue::New,
             SandboxPlan::Create { .. } | SandboxPlan::Keep(_) | SandboxPlan::None => Queue::UnderWay,
@@ -97,7 +97,7 @@ impl PodRuntime<'_> {
                 let made = self.new_sandbox(*attempt, *replaces, memory, &mut slot).await;
                 self.node.metrics.pod_started(made.is_ok());
                 if made.is_ok() {
-                    // Its addresses are shown before images are pulled, which may take long (RT-05).
+                    // The status shows the pod's addresses before images are pulled, which may take long (RT-05).
                     let _stopping = self.job.publish(memory).await;
                 }
                 made
@@ -118,13 +118,8 @@ impl PodRuntime<'_> {
         report
     }
 
-    /// Steps 2 and 3: what must stop, stops; what must go, goes.
-    async fn stop_what_must_stop(
-        &self,
-        plan: &PodPlan,
-        seen: &PodObservation,
-        report: &mut SyncReport,
-    ) -> Result<(), String> {
+    /// Steps 2 and 3: stops and removes the containers that the plan names, or stops the whole pod.
+    async fn stop_planned(&self, plan: &PodPlan, seen: &PodObservation, report: &mut SyncReport) -> Result<(), String> {
         if plan.kill_pod {
             report.acted = true;
             if matches!(plan.sandbox, SandboxPlan::Create { replaces: true, .. }) {
@@ -153,8 +148,8 @@ impl PodRuntime<'_> {
         self.pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds).unwrap_or(30)
     }
 
-    /// Steps 7 to 9. A container that can't be started does not hold back the others, except that init containers come
-    /// in order (RT-08, RT-09).
+    /// Steps 7 to 9: starts containers. One that cannot be started does not hold back the others, except that init
+    /// containers start in order (RT-08, RT-09).
     async fn start_all(
         &self,
         starts: &[StartContainer],
@@ -184,10 +179,11 @@ impl PodRuntime<'_> {
         }
     }
 
-    /// Shows what has been started, and lets it be probed, before an image is pulled, which may take long.
-    /// A hook is not such a reason: until it is done, its container does not count as running (HOOK-02).
+    /// Publishes the containers that were started, so that their status is written and their probes begin before an image
+    /// is pulled, which may take long. This is not done before a postStart hook: until the hook has ended, its container
+    /// does not count as running (HOOK-02).
     pub(crate) async fn show_started(&self, memory: &mut PodMemory) {
-        // What cannot be seen now is seen when the job comes to rest.
+        // If this look fails, the look at the end of the job makes up for it.
         if self.job.look(memory).await.is_ok() {
             let _stopping = self.job.publish(memory).await;
         }
@@ -200,7 +196,7 @@ impl SyncReport {
         self.retry = retry;
     }
 
-    /// A back-off is not trouble: it is waited out. Anything else is tried again after the usual pause.
+    /// A back-off is not a failure of the job: the job waits for its end. Other failures are retried after the usual pause.
     fn note_failure(&mut self, name: &str, failure: StartFailure, retry: Retry) {
         match retry {
             Retry::In(wait) => {
@@ -223,7 +219,7 @@ pub(crate) fn container_name(pod: &Pod, start: &StartContainer) -> Option<String
     rubelet_core::launch::container_of(pod, start).map(|c| c.name.clone())
 }
 
-/// Failures of containers that this plan starts are decided anew; those of others stand.
+/// The start failures of containers that this plan does not start.
 fn kept_failures(plan: &PodPlan, pod: &Pod, memory: &PodMemory) -> BTreeMap<String, StartFailure> {
     let mut kept = memory.failures.clone();
     for start in &plan.start {

@@ -1,9 +1,9 @@
-//! The one loop that dispatches everything: what sources deliver, what the runtime hints at, what jobs report, what
-//! becomes due, what others ask.
+//! The sync loop: one task that handles deliveries of pod sources, hints of the runtime, notes and results of jobs, probe
+//! results, deadlines and requests.
 //!
-//! It owns the desired pods and the workers, so its decisions need no lock and no copy. It never waits on a pod: long
-//! work is a job, and comes back as an event. While the runtime is away it dispatches nothing (LOOP-02) but still answers
-//! questions and takes in jobs that come to rest.
+//! The loop owns the desired pods and the pod workers, so its decisions need no lock and no copy. It never waits for a
+//! pod: long work is a job, and the job's result is an event. While the runtime is down the loop dispatches nothing
+//! (LOOP-02), but it still answers requests and handles the results of jobs.
 
 mod admission;
 mod handle;
@@ -43,35 +43,38 @@ use admission::AdmissionBatch;
 use handle::{PodKey, Request};
 use housekeeping::{Chore, ChoreEnd, Housekeeping, Survey};
 
-/// How many deliveries may wait (SRC-09).
+/// How many deliveries of pod sources may queue (SRC-09).
 pub const DELIVERIES: usize = 50;
-/// How many hints may wait (LOOP-01).
+/// How many hints may queue (LOOP-01).
 pub const HINTS: usize = 1000;
-/// How many notes of jobs may wait; a job waits for room.
+/// How many notes of jobs may queue; a job waits while the queue is full.
 const NOTES: usize = 256;
-/// How many questions may wait.
+/// How many requests may queue.
 const REQUESTS: usize = 32;
-/// Requests wait behind the loop's own work, but each waits for at most so many events of it: a node that is busy for
-/// long still answers, and `/healthz` tells a busy loop from one that hangs.
+/// Requests come after the loop's own events, but a request waits for at most this many of them: a node that is busy for
+/// long still answers, and `/healthz` can distinguish a busy loop from one that hangs.
 const EVENTS_BEFORE_A_REQUEST: u32 = 8;
-/// How long jobs in flight are waited for at shutdown.
+/// How long the shutdown waits for jobs in flight.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The task.
+/// The task, with all the state that it owns.
 #[doc(alias = "Kubelet")]
 pub struct SyncLoop {
     node: Arc<Node>,
     desired: DesiredPods,
     workers: PodWorkers,
     rejected: BTreeMap<PodUid, Rejected>,
-    /// What is allocated to each pod, and which admissions and resizes are pending.
+    /// The allocation of each pod, and the pending admissions and resizes.
     allocations: Allocations,
-    /// Tells which static pods and mirrors there are; `None` without an API server.
+    /// Publishes which static pods and mirror pods there are; `None` without an API server.
     mirrors: Option<watch::Sender<Arc<Mirrors>>>,
+    /// The invalid pods in the last delivery of each source.
     bad: BTreeMap<Source, Vec<BadPod>>,
     housekeeping: Housekeeping,
+    /// The last list of the runtime's pods; `None` before the first relist.
     listing: Option<Arc<Listing>>,
     inputs: Inputs,
+    /// When the loop last handled an event; `/healthz` reads it.
     beat: watch::Sender<Instant>,
     /// Whether the runtime was well at the last change of the node.
     well: bool,
@@ -81,15 +84,15 @@ pub struct SyncLoop {
     since_request: u32,
 }
 
-/// What a loop is made from.
+/// The arguments of [`SyncLoop::new`].
 pub(crate) struct SyncLoopParts {
     pub(crate) node: Arc<Node>,
-    /// The sources that it waits for before anything is removed.
+    /// All pod sources. Before each of them has delivered, the loop removes nothing.
     pub(crate) sources: Vec<Source>,
     pub(crate) deliveries: mpsc::Receiver<Delivery>,
     pub(crate) pleg: mpsc::Receiver<PlegNews>,
     pub(crate) prober: ProberLine,
-    /// Publishes which static pods and mirrors there are; `None` without an API server.
+    /// Publishes which static pods and mirror pods there are; `None` without an API server.
     pub(crate) mirrors: Option<watch::Sender<Arc<Mirrors>>>,
     /// Pods that use an object that has changed; `None` without an API server.
     pub(crate) object_changes: Option<mpsc::Receiver<PodUid>>,
@@ -129,7 +132,7 @@ enum Event {
     Due,
 }
 
-/// The next pod whose objects changed; never, on a node without any. Cancel-safe, as `recv` is.
+/// The next pod whose objects changed; waits for ever without an API server. Cancel-safe, as `recv` is.
 async fn next_change(objects: &mut Option<mpsc::Receiver<PodUid>>) -> Option<PodUid> {
     match objects {
         Some(objects) => objects.recv().await,
@@ -138,7 +141,7 @@ async fn next_change(objects: &mut Option<mpsc::Receiver<PodUid>>) -> Option<Pod
 }
 
 impl SyncLoop {
-    /// A loop for these sources, and the way to ask it.
+    /// Makes the loop and its handle.
     pub(crate) fn new(parts: SyncLoopParts) -> (Self, SyncLoopHandle) {
         let SyncLoopParts { node, sources, deliveries, pleg, prober, mirrors, object_changes } = parts;
         let (note, notes) = mpsc::channel(NOTES);
@@ -181,13 +184,13 @@ impl SyncLoop {
             }
             self.handle(event);
         }
-        // Nobody listens to jobs any more: none must wait for room to tell something.
+        // Closes the queue of notes: otherwise a job that waits for room in it would not end.
         drop(self.inputs);
         self.workers.stop(STOP_PATIENCE).await;
         checkpoints.stop().await;
     }
 
-    /// Waits for whatever comes first. Every arm is cancel-safe: `recv`, `changed`, `join_next`, a clock.
+    /// Waits for the next event. Every arm is cancel-safe: `recv`, `changed`, `join_next`, a clock.
     #[doc(alias = "syncLoopIteration")]
     async fn next_event(&mut self, cancel: &CancellationToken) -> Event {
         let up = self.inputs.now.borrow().runtime.up;
@@ -218,7 +221,7 @@ impl SyncLoop {
             Some(news) = self.inputs.pleg.recv(), if up => Event::Pleg(news),
             Some(uid) = next_change(&mut self.inputs.objects), if up => Event::ObjectChanged(uid),
             () = self.node.clock.sleep_until(due) => Event::Due,
-            // Last: what clients ask for never comes before the pods.
+            // Last: a request of a client never comes before the pods.
             Some(request) = self.inputs.requests.recv() => {
                 self.since_request = 0;
                 Event::Request(request)
@@ -242,8 +245,8 @@ impl SyncLoop {
                 let now = Arc::clone(&self.inputs.now.borrow_and_update());
                 let was_well = std::mem::replace(&mut self.well, now.runtime.is_well());
                 let moved = std::mem::replace(&mut self.ips, Arc::clone(&now.ips)) != now.ips;
-                // The runtime's return, even from an absence too short to count as one, and new addresses concern every
-                // pod. Other changes count from the next admission or launch on.
+                // A runtime that is well again, even after a short failure, and new node addresses concern every pod.
+                // Other changes count from the next admission or launch on.
                 if self.well && (!was_well || moved) {
                     self.workers.hint_all();
                 }
@@ -252,7 +255,7 @@ impl SyncLoop {
         }
     }
 
-    /// Takes in the whole set that a source wants (sections 2 and 3).
+    /// Handles a delivery: the whole set of pods that a source wants (sections 2 and 3).
     fn deliver(&mut self, delivery: Delivery) {
         self.note_bad(delivery.source, delivery.bad);
         let changes = self.desired.deliver(delivery.source, delivery.pods, self.node.clock.now());
@@ -265,14 +268,14 @@ impl SyncLoop {
             info!(source = changes.source.as_str(), pods = changes.deltas.len(), "A source has been read");
             self.housekeeping.soon(self.node.clock.mono());
         }
-        // Most deliveries bring back a status that was written: to go through all pods for each of them would make the
-        // cost of one pod grow with the number of the others.
+        // Most deliveries only bring back a status that this node has written. Going through all pods for each of them
+        // would make the cost of one pod grow with the number of the others.
         let mirrored = |pod: &Pod| pod.is_mirror() || pod.is_static();
-        let to_mirror = changes.first_delivery || changes.deltas.iter().any(|delta| mirrored(&delta.pod));
-        let others_count = changes.deltas.iter().any(|delta| delta.op != DeltaOp::Reconcile);
-        if to_mirror {
-            // Before anything begins: a static pod takes over what its mirror says of it.
-            self.tell_mirrors();
+        let mirrors_changed = changes.first_delivery || changes.deltas.iter().any(|delta| mirrored(&delta.pod));
+        let pods_changed = changes.deltas.iter().any(|delta| delta.op != DeltaOp::Reconcile);
+        if mirrors_changed {
+            // Before the deltas are handled: a static pod starts with the status that its mirror pod shows.
+            self.publish_mirrors();
         }
         let mut batch = AdmissionBatch::default();
         let mut changes = changes;
@@ -287,7 +290,7 @@ impl SyncLoop {
             Some(DeltaOp::Update | DeltaOp::Delete | DeltaOp::Reconcile) | None => Trigger::PodUpdated,
         };
         for delta in changes.deltas {
-            // A mirror is the API's picture of a pod that another source owns: nothing is run for it.
+            // A mirror pod only shows a static pod in the API: it has no containers of its own.
             if delta.pod.is_mirror() || (delta.op != DeltaOp::Remove && self.is_shadowed(&delta.pod)) {
                 continue;
             }
@@ -299,12 +302,12 @@ impl SyncLoop {
             }
         }
         self.decide_resizes(trigger);
-        if others_count {
+        if pods_changed {
             self.housekeeping.pods_changed(&self.node, &self.workers);
         }
     }
 
-    /// Moves additions of pods that run here, or were admitted before, before those of others: after a restart their room
+    /// Moves additions of pods that run here, or that were admitted before, to the front: after a restart their resources
     /// must not be allocated to a pod that does not run yet. Stable, so that priority and age decide among equals.
     fn put_admitted_first(&self, deltas: &mut [Delta]) {
         deltas.sort_by_cached_key(|delta| {
@@ -314,7 +317,8 @@ impl SyncLoop {
         });
     }
 
-    /// Another source has a pod of the same UID, and comes first. The runtime knows pods by their UID, so only one can be.
+    /// A source of higher rank has another pod of the same UID. The runtime identifies pods by their UID, so only one of
+    /// the two can run.
     fn is_shadowed(&self, pod: &Arc<Pod>) -> bool {
         let uid = PodRef::of(pod).uid;
         let Some(owner) = self.desired.get(&uid).filter(|owner| owner.source() != pod.source()) else { return false };
@@ -325,7 +329,7 @@ impl SyncLoop {
         true
     }
 
-    /// Logs what is newly bad, and what is bad no longer.
+    /// Logs pods that have become invalid, and pods that are invalid no longer.
     fn note_bad(&mut self, source: Source, bad: Vec<BadPod>) {
         let before = self.bad.insert(source, bad.clone()).unwrap_or_default();
         for one in bad.iter().filter(|one| !before.contains(one)) {
@@ -336,7 +340,7 @@ impl SyncLoop {
         }
     }
 
-    /// A fresh list of all that runs: names that unknown pods hold may have become free, or taken.
+    /// Handles a new list of the runtime's pods: names that unknown pods hold may have become free, or taken.
     fn listed(&mut self, listing: Arc<Listing>) {
         let running = listing.values().filter(|pod| pod.is_running() && self.is_unknown(&pod.pod.uid));
         let running: Vec<PodRef> = running.map(|pod| pod.pod.clone()).collect();
@@ -352,7 +356,7 @@ impl SyncLoop {
         !self.workers.knows(uid) && !self.is_wanted(uid)
     }
 
-    /// A source asks for it, and it was not refused at the door.
+    /// A source wants the pod, and admission has not rejected it.
     fn is_wanted(&self, uid: &PodUid) -> bool {
         self.desired.get(uid).is_some() && !self.rejected.contains_key(uid)
     }
@@ -365,19 +369,19 @@ impl SyncLoop {
             Outcome::Over(_) | Outcome::Forgotten(_) => {
                 self.release(&uid);
                 self.report_rejected(&uid, None);
-                self.tell_mirrors();
+                self.publish_mirrors();
                 self.housekeeping.pods_changed(&self.node, &self.workers);
                 self.housekeeping.soon(self.node.clock.mono());
             }
         }
         self.retry_admissions();
         self.housekeeping.job_ended(self.workers.are_resting(), &self.node);
-        // What came to rest may have made room, or be done with a resize (RSZ-04).
+        // The job may have released resources, or completed a resize (RSZ-04).
         let lives = self.workers.stage(&uid).is_some_and(|stage| !stage.is_past_syncing());
         self.retry_resizes(if lives { Trigger::PodResized } else { Trigger::PodTerminated });
     }
 
-    /// Records on disk what a job has actuated, unless it is recorded already.
+    /// Records the actuated resources of a pod on disk, unless they are recorded already.
     fn record_actuated(&mut self, uid: &PodUid) {
         if let Some(mut actuated) = self.workers.unrecorded(uid) {
             self.allocations.actuated(uid, &mut actuated);
@@ -394,12 +398,12 @@ impl SyncLoop {
         if self.admissions_due().is_some_and(|due| due <= now) {
             self.retry_admissions();
         }
-        // Until every source has been read, a pod that is not asked for may yet be (SRC-10, TRAP-03).
+        // Until every source has been read, a source may yet want a pod that none has delivered (SRC-10, TRAP-03).
         if self.housekeeping.is_due(now) {
             if self.desired.all_sources_seen() {
                 self.end_unwanted();
-                // Whatever else changed who counts: now and then it is summed up from what is there.
-                self.tell_mirrors();
+                // Both are computed anew from all pods: this repairs what a missed change left behind.
+                self.publish_mirrors();
                 self.housekeeping.pods_changed(&self.node, &self.workers);
                 self.release_leftovers();
                 self.housekeeping.start(Chore::Survey, &self.node);
@@ -409,7 +413,7 @@ impl SyncLoop {
         }
     }
 
-    /// Pods whose source let them go while another source had not been read (HK-02).
+    /// Ends pods that their source removed while another source had not been read (HK-02).
     #[doc(alias = "SyncKnownPods")]
     fn end_unwanted(&mut self) {
         let unwanted: Vec<PodUid> = self.workers.uids().filter(|uid| !self.is_wanted(uid)).cloned().collect();
@@ -429,11 +433,11 @@ impl SyncLoop {
     }
 
     fn surveyed(&mut self, survey: &Survey) {
-        for orphan in survey.strangers(|uid| self.is_unknown(uid)) {
+        for orphan in survey.unknown_pods(|uid| self.is_unknown(uid)) {
             self.workers.orphan(orphan);
         }
         for uid in survey.running() {
-            self.workers.relapsed(uid, survey.began);
+            self.workers.end_again(uid, survey.began);
         }
         let garbage = survey.garbage(&self.node, &self.workers);
         self.housekeeping.surveyed(survey, &self.node);

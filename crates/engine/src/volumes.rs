@@ -1,7 +1,7 @@
 //! Volumes of a pod: each is served by the plugin of its kind (section 22). Attaching, block devices and CSI are missing.
 //!
-//! Nothing here has a task or a timer. A pod's job sets its volumes up, and every later job of it sets those up again
-//! whose content follows something that changes (VOL-06); whoever knows of a change sees to it that a job comes.
+//! There is no task and no timer here. A pod's sync job sets its volumes up, and every later one sets those up again whose
+//! content may change, such as a config map's (VOL-06). A changed object leads to a sync job.
 
 mod memory;
 
@@ -15,13 +15,13 @@ use k8s_openapi::api::core::v1::{Pod, Volume};
 use rubelet_core::id::PodUid;
 use rubelet_core::pod::PodExt;
 
-pub(crate) use memory::{Tell, VolumeMemory};
+pub(crate) use memory::{MountEvents, VolumeMemory};
 
 use crate::chain::Chain;
 use crate::node::Node;
 use crate::ports::{ReadyVolume, VolumePlugin, VolumeRequest};
 
-/// Volumes that are ready.
+/// Volumes that are set up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mounted {
     /// Where they are, by name.
@@ -37,20 +37,20 @@ impl Mounted {
     }
 }
 
-/// Volumes that could not be mounted, told as upstream tells it (SYNC-10).
+/// Volumes that could not be mounted, with upstream's message (SYNC-10).
 #[derive(Debug, thiserror::Error)]
 #[error(
     "Unable to attach or mount volumes: unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[]: {}",
     .unmounted.join(" "), .problems.join("; ")
 )]
 pub(crate) struct MountAllError {
-    /// Names of the volumes that are not there.
+    /// Names of the volumes that are not mounted.
     pub(crate) unmounted: Vec<String>,
     /// What went wrong with each.
     pub(crate) problems: Vec<String>,
 }
 
-/// Makes every volume that a container uses ready, all at the same time. One that can't be does not hold up the others.
+/// Sets up all volumes that a container uses, concurrently. A failure of one does not hold up the others.
 #[doc(alias = "WaitForAttachAndMount")]
 pub(crate) async fn mount_all(node: &Node, pod: &Arc<Pod>) -> Result<Mounted, MountAllError> {
     let used = used(pod);
@@ -73,16 +73,16 @@ pub(crate) fn has_all(pod: &Pod, mounted: &BTreeMap<String, PathBuf>) -> bool {
     used(pod).iter().all(|volume| mounted.contains_key(&volume.name))
 }
 
-/// What came of bringing a pod's volumes up to date.
+/// The result of bringing a pod's volumes up to date.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refreshed {
     /// When the first of them has to be set up again.
     pub(crate) renew_at: Option<Timestamp>,
-    /// What went wrong. Such a volume keeps the content that it has.
+    /// The failures. Such a volume keeps its old content.
     pub(crate) problems: Vec<String>,
 }
 
-/// Brings those volumes up to date whose content follows something that changes; `None` if the pod has none.
+/// Brings those volumes up to date whose content may change; `None` if the pod has none.
 #[doc(alias = "MarkRemountRequired")]
 pub(crate) async fn refresh(node: &Node, pod: &Arc<Pod>) -> Option<Refreshed> {
     let mut used = used(pod);
@@ -136,7 +136,7 @@ async fn set_up(node: &Node, pod: &Arc<Pod>, volume: &Volume) -> Result<ReadyVol
     result.map_err(|err| format!("MountVolume.SetUp failed for volume \"{name}\" : {}", Chain(&err)))
 }
 
-/// Why no plugin serves a volume, for people.
+/// The message for a volume that no plugin serves.
 fn unserved(node: &Node, volume: &Volume) -> String {
     let kind = kind(volume);
     let of_api = volume.config_map.is_some() || volume.secret.is_some() || volume.projected.is_some();
@@ -154,8 +154,8 @@ fn kind(volume: &Volume) -> String {
     kind.cloned().unwrap_or_else(|| "emptyDir".to_owned())
 }
 
-/// Undoes every volume of the pod and answers with what went wrong. It asks the plugins what they find on disk, so it
-/// needs no spec: the pod may be known only by its UID.
+/// Tears down every volume of the pod and returns the failures. The plugins find the volumes on disk, so no spec is
+/// needed: of an orphan only the UID may be known.
 pub(crate) async fn unmount_all(node: &Node, uid: &PodUid) -> Vec<String> {
     let mut problems = Vec::new();
     if let Err(err) = node.ports.subpaths.unbind_all(uid).await {

@@ -1,6 +1,7 @@
-//! Being a node of a cluster: the connections to the API server, and all that the engine gets from it.
+//! A node in a cluster: the connections to the API server, and the ports that they serve.
 //!
-//! Nothing here waits for the API server. A node whose API server is away starts all the same and runs what it finds.
+//! Nothing here waits for the API server. A node whose API server cannot be reached still starts, and keeps the pods that
+//! run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub(crate) struct Cluster {
     pub(crate) events: Arc<dyn Events>,
     /// Reviews callers of the node's own server.
     pub(crate) reviews: Arc<dyn Reviews>,
-    /// The pods that the scheduler gave to this node.
+    /// The pods that are bound to this node.
     pub(crate) source: Arc<dyn PodSource>,
     /// The node's object and lease.
     pub(crate) node: NodeParts,
@@ -80,8 +81,7 @@ impl Connector {
     }
 }
 
-/// Joins the cluster that `--kubeconfig` names; `None` for a node that stands alone (BOOT-02). The tasks that this takes
-/// run in `tasks`.
+/// Joins the cluster that `--kubeconfig` names; `None` for a standalone node (BOOT-02). The tasks for it run in `tasks`.
 pub(crate) async fn join(
     loaded: &Loaded,
     setup: &NodeSetup,
@@ -118,7 +118,7 @@ pub(crate) async fn join(
     let node_settings = NodeSettings::new(loaded, setup.clone());
     let deadline = node_settings.deadline();
     let node = ApiNode::new(client.with_deadline(deadline).with_rate(None));
-    // A heartbeat waits behind nothing, not even behind a connection that is stuck.
+    // The lease has a connection of its own: a heartbeat must not wait behind other requests.
     let lease = ApiNode::new(connector.connect(Some(deadline), tasks).with_rate(None));
     let node = node_settings.parts(Arc::new(node), Arc::new(lease), watched.clone());
 
@@ -166,7 +166,7 @@ fn with_copy(
     (Arc::new(source), view)
 }
 
-/// Who the node is to the API server.
+/// The node's credentials for the API server.
 fn identity(loaded: &Loaded, node: &str) -> ClientCertificate {
     ClientCertificate {
         kubeconfig: (&loaded.flags.kubeconfig).into(),
@@ -200,7 +200,7 @@ fn rate(per_second: i32, burst: i32) -> Rate {
     Rate { per_second: f64::from(per_second), burst: u32::try_from(burst).unwrap_or_default() }
 }
 
-/// Turns true when the node's object has been seen: a pod that needs a label of it must not be refused for want of it.
+/// Becomes true when the Node object has been read: before that, a pod would be rejected for labels that are not known yet.
 fn once_seen(mut node: watch::Receiver<Option<Arc<Node>>>, tasks: &mut TaskGroup) -> watch::Receiver<bool> {
     let (publish, seen) = watch::channel(false);
     let cancel = tasks.cancel_token();

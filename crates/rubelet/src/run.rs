@@ -1,5 +1,5 @@
-//! Being the node's agent: the order of start-up and of shutdown (BOOT-01). Each area has a builder of its own; nothing is
-//! decided here.
+//! `rubelet run`: the order of start-up and of shutdown (BOOT-01). Each area has a builder of its own; nothing is decided
+//! here.
 
 mod ending;
 mod host;
@@ -52,7 +52,7 @@ pub async fn run(loaded: Loaded, log: &Log) -> anyhow::Result<()> {
     let stop = ending.on_signal()?;
     let result = tokio::select! {
         biased;
-        // Before the loops run there is nothing to bring to rest: the start is simply given up.
+        // Before the loops run there is nothing to stop: the start is cancelled.
         () = ending.cancel.cancelled() => Ok(()),
         result = start(&loaded, log, &ending) => match result {
             Ok(running) => running.until_stopped(&ending).await,
@@ -97,7 +97,7 @@ impl Running {
     }
 }
 
-/// What every area is built from.
+/// The inputs of every area's builder.
 struct Base<'a> {
     loaded: &'a Loaded,
     root: PathBuf,
@@ -164,7 +164,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     Ok(Running { tasks, servers, cluster: connections, _root_lock: root_lock, _lock_file: lock_file })
 }
 
-/// What is on this machine's disks and in its kernel.
+/// The cgroups, logs and volume plugins of this machine, which several ports share.
 struct Disk {
     cgroups: KernelCgroups,
     logs: Arc<DiskLogs>,

@@ -1,4 +1,4 @@
-//! What configuration, flags, gates and facts come down to for the engine.
+//! The engine's settings, made from configuration, flags, gates and the facts of the machine.
 
 mod node;
 
@@ -27,7 +27,7 @@ use crate::config_load::Loaded;
 /// Pods that are started at the same time, per CPU: enough to keep the runtime busy while others wait for the disk.
 const STARTS_PER_CPU: i64 = 2;
 
-/// What configuration, flags, gates and facts come down to.
+/// The engine's settings, from configuration, flags, gates and the facts of the machine.
 pub(crate) fn settings(
     loaded: &Loaded,
     facts: &NodeFacts,

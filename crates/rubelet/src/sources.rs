@@ -1,4 +1,4 @@
-//! Where pods come from, as configured (section 2).
+//! The configured pod sources (section 2).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::config_load::Loaded;
 
-/// The configured sources. None at all is allowed: such a node runs nothing, and ends what it finds.
+/// The configured sources. There may be none: such a node runs no pods, and ends those that it finds.
 pub(crate) fn sources(loaded: &Loaded, node: &str) -> anyhow::Result<Vec<Arc<dyn PodSource>>> {
     let config = &loaded.config;
     let decode = decoder(loaded, node);

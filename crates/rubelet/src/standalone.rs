@@ -13,7 +13,7 @@ use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{EventKind, Events, NodeEvent, PodEvent};
 use tracing::{info, warn};
 
-/// An event that repeats is logged again after this. A crash loop repeats every few seconds.
+/// How long after its last log line a repeated event is logged again. A crash loop repeats events every few seconds.
 const REPEAT_AFTER: Duration = Duration::from_secs(5 * 60);
 /// How many different events are remembered; past that the one logged longest ago is forgotten.
 const REMEMBERED: usize = 1024;

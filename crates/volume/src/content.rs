@@ -1,7 +1,7 @@
 //! Volumes whose content we write: a directory, on disk or in memory, and a set of files that is replaced as a whole.
 //!
-//! On disk they are as upstream's, which makes each of them from an emptyDir called `wrapped_<volume>`: the directory is
-//! open to everyone, and the marker of that emptyDir says that it was made. So a node can change hands.
+//! The layout on disk is upstream's, which makes each of them from an emptyDir called `wrapped_<volume>`: the directory is
+//! open to everyone, and the marker of that emptyDir says that it was made. So a kubelet can take over the node.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ impl Content {
         EmptyDir::new(Arc::clone(&self.dirs), self.node_memory)
     }
 
-    /// Makes the volume hold exactly `files`. If the API server could not be asked for them, a volume that was written
-    /// once keeps what it has: pods run and restart while the server is away, and so do we.
+    /// Makes the volume hold exactly `files`. If the API server could not be reached for them, a volume that was written
+    /// once keeps its content, so that containers restart while the API server is down.
     pub(crate) async fn put(
         &self,
         plugin: &'static str,
@@ -101,7 +101,7 @@ impl Content {
     }
 }
 
-/// Why the API server did not give an object; one that is away may be back soon.
+/// The error of an object that could not be read: `Away` if the API server may serve it later.
 pub(crate) fn not_given(err: ApiError) -> VolumeError {
     match err.kind {
         ApiErrorKind::Unavailable

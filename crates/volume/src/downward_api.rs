@@ -1,4 +1,4 @@
-//! downwardAPI: what the pod says of itself, as files in memory (22.2).
+//! downwardAPI: fields of the pod as files in memory (22.2).
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Volume;

@@ -1,4 +1,4 @@
-//! hostPath: a file or directory of the host itself (22.2). Nothing is made but what the type says, nothing removed.
+//! hostPath: a file or directory of the host (22.2). The plugin creates only what the type says, and removes nothing.
 
 use std::fs::{DirBuilder, Metadata, OpenOptions};
 use std::io;
@@ -80,7 +80,7 @@ fn make_dir(path: &Path) -> Result<(), VolumeError> {
     made.map_err(|source| VolumeError::Io { action: "make directory", path: path.to_owned(), source })
 }
 
-/// Its directory must be there. A file that someone else made meanwhile is as good.
+/// The parent directory must exist. A file that another process made meanwhile will do.
 fn make_file(path: &Path) -> Result<(), VolumeError> {
     match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
         Ok(_) => Ok(()),

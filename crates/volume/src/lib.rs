@@ -1,7 +1,7 @@
 //! Volume plugins: what each kind of volume means, in terms of directories, mounts and files.
 //!
-//! A plugin decides; the disk is touched through the ports `VolumeDirs` and `PayloadWriter`, which no container can lead
-//! astray. Only hostPath looks at the host itself, for that is what it is for.
+//! A plugin decides. It touches the disk only through the ports `VolumeDirs` and `PayloadWriter`, which follow no link that
+//! a container made. Only hostPath reads paths of the host.
 
 mod content;
 mod downward_api;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 use rubelet_core::resources::Amounts;
 use rubelet_engine::ports::{ClusterPorts, VolumePlugin};
 
-/// Every plugin that a node has. `allocatable` is what it offers to pods; without an API server there are no objects and
-/// no tokens to make volumes of.
+/// All plugins of a node. `allocatable` is what the node offers to pods. Without an API server there are no plugins for
+/// config maps, secrets and tokens.
 #[doc(alias = "ProbeVolumePlugins")]
 pub fn plugins(content: &Content, allocatable: &Amounts, cluster: Option<&ClusterPorts>) -> Vec<Arc<dyn VolumePlugin>> {
     let mut plugins: Vec<Arc<dyn VolumePlugin>> = vec![

@@ -138,7 +138,7 @@ impl Projected {
     }
 }
 
-/// The files, unless there were problems. They pass only if the API server was away each time.
+/// The files, or one error with all problems: `Away` only if each of them is an API server that could not be reached.
 fn all_or(files: Files, problems: Vec<VolumeError>) -> Result<Files, VolumeError> {
     if problems.is_empty() {
         return Ok(files);

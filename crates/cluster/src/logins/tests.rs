@@ -113,7 +113,7 @@ async fn img_07_a_program_that_fails_is_done_without() {
 }
 
 #[test]
-fn img_07_what_is_not_there_is_told_at_the_start() {
+fn img_07_a_bad_provider_configuration_is_an_error_at_the_start() {
     let dir = TempDir::new().expect("a directory");
     let open = |config: &Path| {
         let logins = DiskLogins::new(DockerFiles::usual(dir.path(), None), clock());

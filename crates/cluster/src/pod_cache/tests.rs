@@ -9,19 +9,19 @@ use tokio::sync::{Mutex, watch};
 
 use super::*;
 
-/// A source that delivers what a test tells it to.
-struct Told(Mutex<mpsc::Receiver<Delivery>>);
+/// A source that delivers what a test sends to it.
+struct Scripted(Mutex<mpsc::Receiver<Delivery>>);
 
 #[async_trait]
-impl PodSource for Told {
+impl PodSource for Scripted {
     fn source(&self) -> Source {
         Source::Api
     }
 
     #[expect(clippy::await_holding_invalid_type, reason = "nobody else takes it")]
     async fn run(&self, out: mpsc::Sender<Delivery>, cancel: CancellationToken) {
-        let mut told = self.0.lock().await;
-        while let Some(Some(delivery)) = cancel.run_until_cancelled(told.recv()).await {
+        let mut deliveries = self.0.lock().await;
+        while let Some(Some(delivery)) = cancel.run_until_cancelled(deliveries.recv()).await {
             if out.send(delivery).await.is_err() {
                 return;
             }
@@ -61,7 +61,7 @@ fn services(names: &[&str]) -> Arc<Vec<Service>> {
 struct Run {
     boot: String,
     view: Arc<CachedView>,
-    tell: mpsc::Sender<Delivery>,
+    deliver: mpsc::Sender<Delivery>,
     delivered: mpsc::Receiver<Delivery>,
     cancel: CancellationToken,
     tasks: JoinSet<()>,
@@ -73,21 +73,21 @@ impl Run {
     }
 
     fn start_with(dir: &Path, node: &str, boot: &str, services: Option<Arc<Vec<Service>>>) -> Self {
-        let (tell, told) = mpsc::channel(1);
+        let (deliver, deliveries) = mpsc::channel(1);
         let (out, delivered) = mpsc::channel(1);
         let cancel = CancellationToken::new();
-        let (told, known) = (Arc::new(Told(Mutex::new(told))), Arc::new(Known(services)));
-        let source = CachedSource::new(told, known, dir.join("api-pods"), node, boot);
+        let (inner, known) = (Arc::new(Scripted(Mutex::new(deliveries))), Arc::new(Known(services)));
+        let source = CachedSource::new(inner, known, dir.join("api-pods"), node, boot);
         let view = source.view();
         let mut tasks = JoinSet::new();
         let token = cancel.clone();
         tasks.spawn(async move { source.run(out, token).await });
-        Self { boot: boot.to_owned(), view, tell, delivered, cancel, tasks }
+        Self { boot: boot.to_owned(), view, deliver, delivered, cancel, tasks }
     }
 
     async fn api_says(&mut self, pods: &[Arc<Pod>]) -> String {
         let delivery = Delivery { source: Source::Api, pods: pods.to_vec(), bad: Vec::new() };
-        self.tell.send(delivery).await.expect("the source runs");
+        self.deliver.send(delivery).await.expect("the source runs");
         self.next().await
     }
 
@@ -272,7 +272,7 @@ async fn a_pod_is_written_again_only_when_a_restart_would_need_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_is_told_once_and_tried_again() {
+async fn a_full_disk_is_logged_once_and_tried_again() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("api-pods"), "in the way").expect("written");
     let mut run = Run::start(dir.path(), "n1", "b1");

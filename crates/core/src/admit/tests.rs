@@ -332,7 +332,7 @@ fn adm_05_no_execute_taints_do_not_count_for_static_pods() {
     }
 }
 
-/// ADM-30, ADM-31: a critical pod is never told that resources are short; upstream: preemption/preemption_test.go (v1.36)
+/// ADM-30, ADM-31: a critical pod is never rejected for `OutOf` resources; upstream: preemption/preemption_test.go (v1.36)
 #[test]
 fn adm_31_a_critical_pod_for_which_nothing_makes_room() {
     let node = node(&[], json!([]));
@@ -344,7 +344,7 @@ fn adm_31_a_critical_pod_for_which_nothing_makes_room() {
     let elsewhere =
         of_file(pod(json!({"nodeName": "n2", "containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]})));
     assert!(answer(&node, &elsewhere, &[]).starts_with("NodeName: "));
-    // Room could be made: preemption is to come, and is told what is short.
+    // Preemption could make room: the rejection lists the shortages for it.
     let victim = pod(requesting(json!({"cpu": "1"})));
     let urgent = of_file(pod(requesting(json!({"cpu": "1500m"}))));
     let rejection = admit(&node.view(), &Arc::new(urgent), &[Allocation::of(Arc::new(victim))]).expect_err("refused");

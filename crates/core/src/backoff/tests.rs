@@ -12,7 +12,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// Runs a container that ends `ran` seconds after each start, and tells how long it waits each time.
+/// Runs a container that ends `ran` seconds after each start, and returns how long it waits each time.
 fn check_crashes(policy: BackoffPolicy, ran: &[i64], expected: &Expect) {
     let mut backoffs = Backoffs::new(policy);
     let mut now = 0;

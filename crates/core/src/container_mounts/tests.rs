@@ -130,7 +130,7 @@ fn mnt_02_sub_paths_stay_below_the_volume() {
 }
 
 #[test]
-fn mnt_02_the_engine_is_told_which_sub_paths_to_prepare() {
+fn mnt_02_the_sub_paths_that_the_engine_has_to_prepare() {
     let pod = with_mounts(json!([
         {"name": "scratch", "mountPath": "/a"},
         {"name": "scratch", "mountPath": "/b", "subPathExpr": "x-$(NAME)"},

@@ -412,7 +412,7 @@ fn env_05_env_files_are_read_strictly() {
 }
 
 #[test]
-fn the_engine_is_told_what_to_fetch() {
+fn references_list_what_the_engine_has_to_fetch() {
     let container: Container = serde_json::from_value(json!({"name": "app",
         "envFrom": [{"configMapRef": {"name": "a"}}, {"secretRef": {"name": "b"}}],
         "env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},

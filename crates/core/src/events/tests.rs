@@ -23,8 +23,8 @@ fn event_at(pod: &str, place: &str, reason: &str, message: &str, now: Now) -> Ev
     new_event("node-a", pod_reference(&object, place), &words, now.wall, [0, 0])
 }
 
-/// What became of it, in one line.
-fn told(verdict: Verdict) -> String {
+/// The verdict in one line.
+fn line(verdict: Verdict) -> String {
     match verdict {
         Verdict::Skip => "skip".to_owned(),
         Verdict::Create(event) => {
@@ -39,12 +39,12 @@ fn told(verdict: Verdict) -> String {
     }
 }
 
-/// Tells one event a second: object, place, reason, message.
+/// Correlates one event a second: object, place, reason, message.
 fn check(events: &[(&str, &str, &str, &str)], expected: &Expect) {
     let mut correlator = Correlator::default();
     let lines = events.iter().zip(0..).map(|((pod, place, reason, message), second)| {
         let now = at(second);
-        told(correlator.correlate(event_at(pod, place, reason, message, now), now))
+        line(correlator.correlate(event_at(pod, place, reason, message, now), now))
     });
     expected.assert_eq(&lines.collect::<Vec<_>>().join("\n"));
 }
@@ -57,7 +57,7 @@ fn evt_01_an_event_as_the_api_server_gets_it() {
 
     let words = Words { kind: "Normal", reason: "NodeReady", message: "Node node-a status is now: NodeReady" };
     event = new_event("node-a", node_reference("node-a"), &words, at(0).wall, [0, 0]);
-    assert_eq!(text(&event.metadata.namespace), "default", "what has no namespace is told of in default");
+    assert_eq!(text(&event.metadata.namespace), "default", "events about objects without a namespace go to default");
     assert_eq!(text(&event.metadata.name), "node-a.18867251edfa0000");
     assert_eq!(event.involved_object.uid, None, "nodeRef has no UID");
 }
@@ -119,7 +119,7 @@ fn evt_01_many_equal_events_are_never_combined() {
     let mut correlator = Correlator::default();
     for second in 0..20 {
         let verdict = correlator.correlate(event_at("web", "", "R", "m", at(second)), at(second));
-        assert!(!told(verdict).contains("combined"), "at {second}");
+        assert!(!line(verdict).contains("combined"), "at {second}");
     }
 }
 
@@ -134,42 +134,42 @@ fn evt_01_similar_events_far_apart_are_not_combined() {
 }
 
 #[test]
-fn evt_01_whoever_tells_too_much_is_not_listened_to() {
+fn evt_01_an_object_with_too_many_events_is_rate_limited() {
     let mut correlator = Correlator::default();
-    let mut tell = |pod: &str, kind: &str, second: u64| {
+    let mut correlate = |pod: &str, kind: &str, second: u64| {
         let mut event = event_at(pod, "", "R", "m", at(second));
         event.type_ = Some(kind.to_owned());
         correlator.correlate(event, at(second))
     };
     for n in 0..25 {
-        assert_ne!(tell("web", "Warning", 0), Verdict::Skip, "the {n}th");
+        assert_ne!(correlate("web", "Warning", 0), Verdict::Skip, "the {n}th");
     }
-    assert_eq!(tell("web", "Warning", 0), Verdict::Skip, "the burst is over");
-    assert_eq!(tell("web", "Warning", 299), Verdict::Skip);
-    assert!(told(tell("web", "Warning", 301)).contains(r#""count":28"#), "those not listened to are counted");
-    assert_eq!(tell("web", "Warning", 302), Verdict::Skip, "one in five minutes");
-    assert_ne!(tell("web", "Normal", 302), Verdict::Skip, "each kind has its own allowance");
-    assert_ne!(tell("db", "Warning", 302), Verdict::Skip, "and each object");
+    assert_eq!(correlate("web", "Warning", 0), Verdict::Skip, "the burst is over");
+    assert_eq!(correlate("web", "Warning", 299), Verdict::Skip);
+    assert!(line(correlate("web", "Warning", 301)).contains(r#""count":28"#), "skipped events are counted");
+    assert_eq!(correlate("web", "Warning", 302), Verdict::Skip, "one in five minutes");
+    assert_ne!(correlate("web", "Normal", 302), Verdict::Skip, "each kind has its own allowance");
+    assert_ne!(correlate("db", "Warning", 302), Verdict::Skip, "and each object");
 }
 
 #[test]
 fn what_is_remembered_is_bounded() {
     let mut correlator = Correlator::remembering(2);
-    let mut tell = |pod: &str| correlator.correlate(event_at(pod, "", "R", "m", at(0)), at(0));
-    assert!(matches!(tell("a"), Verdict::Create(_)));
-    assert!(matches!(tell("b"), Verdict::Create(_)));
-    assert!(matches!(tell("a"), Verdict::Count { .. }));
-    assert!(matches!(tell("c"), Verdict::Create(_)));
-    assert!(matches!(tell("b"), Verdict::Create(_)), "b was forgotten");
+    let mut correlate = |pod: &str| correlator.correlate(event_at(pod, "", "R", "m", at(0)), at(0));
+    assert!(matches!(correlate("a"), Verdict::Create(_)));
+    assert!(matches!(correlate("b"), Verdict::Create(_)));
+    assert!(matches!(correlate("a"), Verdict::Count { .. }));
+    assert!(matches!(correlate("c"), Verdict::Create(_)));
+    assert!(matches!(correlate("b"), Verdict::Create(_)), "b was forgotten");
 }
 
 proptest! {
-    /// Whatever is told, no object is heard of more often than its allowance permits.
+    /// Whatever events come, no object gets more of them through than its allowance permits.
     #[test]
-    fn no_object_is_heard_of_more_often_than_allowed(told in proptest::collection::vec((0u8..3, 0u8..30, 0u64..400), 0..200)) {
+    fn no_object_is_heard_of_more_often_than_allowed(events in proptest::collection::vec((0u8..3, 0u8..30, 0u64..400), 0..200)) {
         let mut correlator = Correlator::default();
         let (mut second, mut heard) = (0, [0u32; 3]);
-        for (pod, message, pause) in told {
+        for (pod, message, pause) in events {
             second += pause;
             let event = event_at(&format!("p{pod}"), "", "R", &format!("m{message}"), at(second));
             if correlator.correlate(event, at(second)) != Verdict::Skip {

@@ -119,7 +119,7 @@ fn img_02_when_an_image_is_pulled() {
 }
 
 #[test]
-fn img_03_img_04_what_people_are_told() {
+fn img_03_img_04_messages_of_events_and_statuses() {
     let millis = Duration::from_millis;
     let lines = [
         pulling("x"),

@@ -1,4 +1,4 @@
-//! Stages, events, commands and times of a pod's life.
+//! Stages, events, commands and pauses of a pod's life cycle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use crate::pod::{OrphanPod, PodExt};
 use crate::status::EndReason;
 use crate::time::Instant;
 
-/// Where a pod is on this node. A pod only ever moves down this list.
+/// The stage of a pod's life cycle. A pod only ever moves down this list.
 #[doc(alias = "PodWorkerState")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Known, but an older pod of the same name has not left yet (WORK-08).
     Waiting,
-    /// It is kept as its spec says.
+    /// Sync jobs keep the pod as its spec says.
     #[doc(alias = "SyncPod")]
     Syncing {
-        /// When it was let in.
+        /// When its name became free.
         since: Instant,
     },
     /// No container may start from here on. `grace` can only shrink.
     Terminating {
-        /// When it was told to end.
+        /// When its end began.
         since: Instant,
-        /// What its containers are given to end by themselves.
+        /// How long its containers have to stop by themselves.
         grace: Grace,
-        /// When that is over: a stop that is tried again has only what is left of it.
+        /// When the grace is over: a stop that is tried again has only the rest of it.
         until: Instant,
         /// Why it ends.
         ending: Ending,
@@ -46,7 +46,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The pod is on its way out, or out.
+    /// The pod is terminating, or has ended.
     pub fn is_past_syncing(&self) -> bool {
         !matches!(self, Self::Waiting | Self::Syncing { .. })
     }
@@ -57,7 +57,7 @@ impl Stage {
         matches!(self, Self::Syncing { .. } | Self::Terminating { .. })
     }
 
-    /// Why it ends, once it is on its way out.
+    /// Why the pod ends, from `Terminating` on.
     pub fn ending(&self) -> Option<&Ending> {
         match self {
             Self::Terminating { ending, .. } | Self::Terminated { ending, .. } => Some(ending),
@@ -65,12 +65,12 @@ impl Stage {
         }
     }
 
-    /// Who or what ended it, once it is on its way out.
+    /// The cause of the end, from `Terminating` on.
     pub fn cause(&self) -> Option<Cause> {
         self.ending().map(|ending| ending.cause)
     }
 
-    /// What is left of the grace at `now`, but at least [`Grace::MIN`].
+    /// The rest of the grace at `now`, but at least [`Grace::MIN`].
     pub fn grace_left(&self, now: Instant) -> Grace {
         match self {
             Self::Terminating { until, .. } => Grace::of(until.since(now)),
@@ -113,9 +113,9 @@ impl Stage {
 /// Why a pod ends. The event that ends the pod carries it, and the stage keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// Who or what ended it: decides how much of it is removed.
+    /// The cause, which decides how much of the pod is removed.
     pub cause: Cause,
-    /// What its status says of that; `None` if the status goes by its containers alone.
+    /// The reason for the status; `None` if the status follows from the containers alone.
     pub reason: Option<Arc<EndReason>>,
 }
 
@@ -132,18 +132,18 @@ impl From<Cause> for Ending {
     }
 }
 
-/// Who or what ended a pod.
+/// The cause of a pod's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A person or controller deleted it.
     Deleted,
-    /// Its source no longer has it.
+    /// Its source no longer wants it.
     Removed,
     /// All its containers ended for good, or its deadline passed.
     Ended,
     /// The node needed its resources.
     Evicted,
-    /// It ran here though no source asks for it.
+    /// It ran here though no source wants it.
     Orphaned,
 }
 
@@ -171,12 +171,12 @@ impl Grace {
     }
 }
 
-/// What is known of a pod: what a source asks for, or only what the runtime says.
+/// The pod of a life cycle: a pod with a spec, or an orphan.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// A source asks for it.
+    /// A source wants it.
     Pod(Arc<Pod>),
-    /// Only the runtime knows it.
+    /// No source wants it: it has a name and a UID, and no spec.
     Orphan(OrphanPod),
 }
 
@@ -189,7 +189,7 @@ impl Subject {
         }
     }
 
-    /// The pod, if a source asks for it.
+    /// The pod, unless it is an orphan.
     pub fn pod(&self) -> Option<&Arc<Pod>> {
         match self {
             Self::Pod(pod) => Some(pod),
@@ -201,8 +201,8 @@ impl Subject {
         self.pod().is_some_and(|pod| pod.is_deleted())
     }
 
-    /// The grace that is due: what the API server fixed, shortened by what the node `asked` for; without either, what
-    /// the spec wishes. upstream: pod_workers.go calculateEffectiveGracePeriod (v1.36), WORK-05
+    /// The grace of the end: that of the deletion in the API, shortened to what the node `asked` for; without either, that
+    /// of the spec. upstream: pod_workers.go calculateEffectiveGracePeriod (v1.36), WORK-05
     pub(super) fn grace(&self, asked: Option<Duration>) -> Grace {
         let Some(pod) = self.pod() else { return Grace::MIN };
         let fixed = pod.metadata.deletion_grace_period_seconds.map(Grace::secs);
@@ -211,18 +211,18 @@ impl Subject {
     }
 }
 
-/// Something happened.
+/// What happened to a pod.
 #[doc(alias = "UpdatePodOptions")]
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A source asks for the pod to be like this.
+    /// A source wants the pod to be like this.
     Desired {
         /// The pod.
         pod: Arc<Pod>,
         /// Whether it is new to its source.
         how: Arrival,
     },
-    /// The API shows another status of it; what is wanted of the node is the same.
+    /// The status in the API changed; the spec is the same.
     #[doc(alias = "HandlePodReconcile")]
     Refreshed {
         /// The pod.
@@ -230,9 +230,9 @@ pub enum Event {
     },
     /// No other pod of its name is left: it may start.
     NameFree,
-    /// Its source no longer has it.
+    /// Its source no longer wants it.
     Removed,
-    /// The node wants it gone.
+    /// The node ends the pod.
     #[doc(alias = "killPodNow")]
     Kill {
         /// Why.
@@ -242,11 +242,11 @@ pub enum Event {
     },
     /// Look at it sooner than planned.
     Hint,
-    /// Something that its spec refers to has changed: what waits for it, or is made from it, is due at once.
+    /// An object that its spec refers to has changed: the next sync job is due at once.
     DependencyChanged,
     /// [`PodLifecycle::next_deadline`](super::PodLifecycle::next_deadline) has come.
     Deadline,
-    /// The job in flight has come to rest.
+    /// The job in flight has ended.
     Done(JobEnd),
 }
 
@@ -264,9 +264,9 @@ pub enum Arrival {
 pub enum Command {
     /// Start this job. None is in flight.
     Start(Job),
-    /// Bring the job in flight to rest soon; its end is still awaited.
+    /// Cancel the job in flight; [`Event::Done`] still follows.
     Cancel,
-    /// The pod's life here is over.
+    /// The life cycle is finished.
     Finish,
 }
 
@@ -308,30 +308,30 @@ pub(super) enum JobKind {
     CleanUp,
 }
 
-/// How a job came to rest.
+/// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobEnd {
     /// The pod is as it should be, as far as it can be now.
     Synced {
-        /// When its last look at the runtime began: events from before are taken into account.
+        /// When its last look at the runtime began: that look has seen the effects of earlier events.
         looked_at: Instant,
         /// A time is known at which something will be due: a restart out of back-off, the pod's deadline.
         again_in: Option<Duration>,
-        /// All is over: no container runs or will.
+        /// The status is terminal: no container runs or will run.
         terminal: bool,
     },
     /// Every container and sandbox is known to have stopped.
     Stopped,
     /// Nothing is left.
     CleanedUp,
-    /// It could not be done.
+    /// The job failed, or was cancelled.
     Failed(Retry),
 }
 
 /// When to try again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
-    /// The trouble is known to pass soon: the network is not ready, a slot was not free.
+    /// The cause is known to pass soon: the network is not ready, no start slot was free.
     Soon,
     /// The usual pause.
     #[default]
@@ -345,9 +345,9 @@ pub enum Retry {
 pub struct Pace {
     /// After success; half as much again is added at random.
     pub resync: Duration,
-    /// After trouble that is known to pass.
+    /// After a failure that is known to pass.
     pub soon: Duration,
-    /// After other trouble.
+    /// After other failures.
     pub later: Duration,
 }
 
@@ -372,7 +372,7 @@ impl Pace {
         }
     }
 
-    /// After trouble during which something happened that may have ended it; `failures` in a row so far.
+    /// After a failed job during which an event came; `failures` is the number of failed jobs in a row.
     pub(super) fn after_news(&self, failures: u32) -> Duration {
         Doubling::new(self.soon, Duration::MAX).after(failures.max(1))
     }

@@ -73,7 +73,7 @@ fn src_05_the_name_gets_the_node_in_lower_case() {
 }
 
 #[test]
-fn unknown_fields_are_ignored_but_told() {
+fn unknown_fields_are_ignored_with_a_warning() {
     let raw = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "label": {"a": "b"}},
         "spec": {"contianers": [], "replicas": 3, "containers": [{"name": "c", "image": "i", "livenessprobe": {}}]}

@@ -272,7 +272,7 @@ fn a_slow_answer_delays_the_next_question_and_a_late_one_counts_for_nothing() {
 }
 
 #[test]
-fn people_are_told_in_upstreams_words_prb_06_prb_07() {
+fn events_have_upstreams_words_prb_06_prb_07() {
     let text = |answer: Answer, kind: ProbeKind| {
         answer.event(kind).map(|(reason, text)| format!("{reason} {text}")).unwrap_or_default()
     };

@@ -16,7 +16,7 @@ pub struct Infeasible {
     pub label: &'static str,
 }
 
-/// Whether the resources of `desired` can replace those of `allocated`. `swaps` tells whether a container may use swap.
+/// Whether the resources of `desired` can replace those of `allocated`. `swaps` says whether a container may use swap.
 ///
 /// upstream: allocation/handlers.go podResizesAdmitHandler.Admit (v1.36)
 pub fn feasible(desired: &Pod, allocated: &Pod, swaps: impl Fn(&Pod, &Container) -> bool) -> Result<(), Infeasible> {

@@ -52,7 +52,7 @@ impl ContainerList {
     }
 }
 
-/// The part of an ephemeral container that a status tells.
+/// The part of an ephemeral container that a status shows.
 fn as_container(from: &EphemeralContainer) -> Container {
     Container {
         name: from.name.clone(),
@@ -210,7 +210,7 @@ fn infer_end(status: &mut ContainerStatus) {
     }
 }
 
-/// A container that is to start but could not waits, and tells why. Without a failure its end is shown until it runs
+/// A container that could not be started is shown as waiting, with the reason. Without a failure its end is shown until it runs
 /// again (PST-02, PST-03).
 fn show_failure(
     view: &StatusView<'_>,

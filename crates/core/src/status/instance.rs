@@ -1,4 +1,4 @@
-//! One instance of a container as the API tells it (PST-05).
+//! The API's status of one instance of a container (PST-05).
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
@@ -34,7 +34,7 @@ pub(super) fn convert(instance: &Instance<'_>, seen: &ContainerObservation) -> C
         container_id: Some(id.clone()),
         restart_count: i32::try_from(seen.marks.restart_count).unwrap_or(i32::MAX),
         volume_mounts: old_mounts.or_else(|| volume_mounts(view, spec)),
-        // What the runtime does not tell stays as it was only while a resize is under way.
+        // A resource that the runtime does not report keeps its old amount only while a resize is in progress.
         resources: Some(resources::of_container(
             spec,
             seen,
@@ -90,8 +90,9 @@ fn set_state(instance: &Instance<'_>, seen: &ContainerObservation, status: &mut 
             status.restart_count = status.restart_count.max(counted);
             containers::unseen_end(reason, LOST_WHEN_TERMINATED)
         }
-        // Once told as ended it stays so. Upstream falls back to waiting, and the pod to Pending.
-        observe::ContainerState::Unknown => match told_end(status, old) {
+        // A container that the status has shown as terminated stays so. Upstream falls back to waiting, and the pod to
+        // Pending.
+        observe::ContainerState::Unknown => match shown_end(status, old) {
             Some(end) => {
                 status.restart_count = status.restart_count.max(old.map_or(0, |old| old.restart_count));
                 ContainerState { terminated: Some(end.clone()), ..ContainerState::default() }
@@ -102,10 +103,10 @@ fn set_state(instance: &Instance<'_>, seen: &ContainerObservation, status: &mut 
     status.state = Some(state);
 }
 
-/// The end of this very instance as the status before told it: as its state, or moved aside by a failure to start again.
-/// An end that nobody saw names no instance: it is this one's only where a failure to start, whose reason the state
-/// shows, moved it aside.
-fn told_end<'a>(status: &ContainerStatus, old: Option<&'a ContainerStatus>) -> Option<&'a ContainerStateTerminated> {
+/// The terminated state of this instance in the status before: its state, or, if a start failure replaced that, its last
+/// state. An end that was not observed has no container ID: it belongs to this instance only if a start failure, whose
+/// reason is in the state, moved it to the last state.
+fn shown_end<'a>(status: &ContainerStatus, old: Option<&'a ContainerStatus>) -> Option<&'a ContainerStateTerminated> {
     let same = old?.container_id == status.container_id;
     let end = |state: &'a Option<ContainerState>| state.as_ref().and_then(|s| s.terminated.as_ref());
     let lost = |end: &ContainerStateTerminated| end.message.as_deref() == Some(LOST_WHEN_TERMINATED);

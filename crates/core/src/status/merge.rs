@@ -30,7 +30,7 @@ pub fn merge(api: &Pod, ours: &PodStatus, may_run: bool, now: Timestamp) -> PodS
     new.node_allocatable_resource_claim_statuses.clone_from(&shown.node_allocatable_resource_claim_statuses);
     // Not yet, or no longer to be changed: others act on a terminal phase.
     let held = ends && may_run;
-    // A static pod may come back under its name: its mirror then tells of another life.
+    // A static pod may come back under its name: the mirror pod then shows the status of the pod before it.
     let fixed = is_terminal(shown) && shown.phase != new.phase && !api.is_mirror();
     if held || fixed {
         new.phase.clone_from(&shown.phase);
@@ -43,14 +43,15 @@ pub fn merge(api: &Pod, ours: &PodStatus, may_run: bool, now: Timestamp) -> PodS
     new
 }
 
-/// Others' conditions as they are, then ours. A disruption is told together with the end that it led to, and then stays.
-fn conditions(shown: &PodStatus, new: &PodStatus, tell_disruption: bool, now: Timestamp) -> Vec<PodCondition> {
+/// The conditions of other writers unchanged, then ours. `DisruptionTarget` is written together with the terminal phase
+/// that it led to, and then stays.
+fn conditions(shown: &PodStatus, new: &PodStatus, with_disruption: bool, now: Timestamp) -> Vec<PodCondition> {
     let before = shown.conditions.as_deref().unwrap_or_default();
     let mut all: Vec<PodCondition> = before.iter().filter(|c| !is_owned(&c.type_)).cloned().collect();
     for condition in new.conditions.iter().flatten() {
         let disruption = condition.type_ == DISRUPTION_TARGET;
-        let told = is_owned(&condition.type_) || (disruption && tell_disruption);
-        if !told {
+        let is_written = is_owned(&condition.type_) || (disruption && with_disruption);
+        if !is_written {
             continue;
         }
         let old = before.iter().find(|old| old.type_ == condition.type_ && old.status == condition.status);

@@ -11,7 +11,7 @@ use super::normalise;
 use crate::id::PodUid;
 use crate::resources::Amount;
 
-/// Lists whose elements are told apart by a field and merged one by one, with that field. All others are replaced whole.
+/// Lists whose elements have a key field and are merged one by one, with that field. All other lists are replaced whole.
 /// upstream: `core/v1/types.go` `PodStatus`, its `patchMergeKey` tags (v1.36)
 const KEYED: [(&str, &str); 3] = [("conditions", "type"), ("podIPs", "ip"), ("hostIPs", "ip")];
 
@@ -37,7 +37,7 @@ pub fn status_patch(api: &Pod, new: &PodStatus) -> Option<String> {
         match KEYED.iter().find(|(list, _)| list == name) {
             Some((_, key)) => keyed(&mut change, name, key, before, after),
             None => {
-                // Whole lists are told as they are, with every field that the API requires.
+                // Other lists are written whole, with every field that the API requires.
                 let after = after.map(|after| full.get(name).unwrap_or(after));
                 change.insert(name.clone(), difference(before, after));
             }

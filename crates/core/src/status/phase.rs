@@ -7,7 +7,7 @@ use crate::plan::{PlanGates, restarts_on_exit};
 use crate::pod::{PodExt, RestartPolicy, is_sidecar};
 use crate::reason::WaitingReason;
 
-/// Where a pod is in its life, as the API tells it. The last two are final.
+/// The phase of a pod, as the API has it. The last two are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Something has yet to start.

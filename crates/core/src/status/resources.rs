@@ -9,9 +9,9 @@ use crate::observe::{ContainerObservation, ObservedResources};
 use crate::resize::{PodAllocation, with_allocation};
 use crate::resources::{Amount, Amounts, pod_limits, pod_requests};
 
-/// The kernel has no fewer shares, so smaller requests are told as they were asked for.
+/// The fewest shares that the kernel has. A request that comes to fewer is shown as in the spec.
 const MIN_SHARES: i64 = 2;
-/// The kernel has no smaller quota, so smaller limits are told as they were asked for.
+/// The smallest quota that the kernel has. A limit that comes to less is shown as in the spec.
 const MIN_MILLI_CPU_LIMIT: i64 = 10;
 
 /// Resources of one container. `old` is the status before of the same instance.
@@ -63,7 +63,7 @@ fn put(list: &mut List, name: &str, amount: Amount, text: impl Fn(Amount) -> Str
     }
 }
 
-/// What the runtime does not tell stays as it was told.
+/// Keeps the amount of the status before, for a resource that the runtime does not report.
 fn keep(list: &mut List, name: &str, old: Option<&List>) {
     if let Some(quantity) = old.and_then(|old| old.get(name)) {
         list.insert(name.to_owned(), quantity.clone());

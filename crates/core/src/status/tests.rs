@@ -164,20 +164,20 @@ fn resources_are_what_the_runtime_says() {
         seen.sandboxes.push(sandbox(true, &["10.0.0.1"]));
         seen.containers.push(ContainerObservation { resources: actual.clone(), ..running("a") });
         let status = decide(&pod(vec![spec.clone()]), &PodStatus::default(), &seen, &[]);
-        let told = status.container_statuses.expect("one").remove(0);
-        let resources = told.resources.expect("some");
+        let shown = status.container_statuses.expect("one").remove(0);
+        let resources = shown.resources.expect("some");
         let get =
             |list: &Option<BTreeMap<String, Quantity>>, name: &str| list.as_ref().expect("a list")[name].0.clone();
         assert_eq!(get(&resources.limits, "cpu"), cpu, "{actual:?}");
         assert_eq!(get(&resources.limits, "memory"), memory, "{actual:?}");
         assert_eq!(get(&resources.requests, "cpu"), request, "{actual:?}");
-        assert_eq!(get(&told.allocated_resources, "cpu"), "0.5");
+        assert_eq!(get(&shown.allocated_resources, "cpu"), "0.5");
     }
 }
 
 // PST-05
 #[test]
-fn the_user_is_told() {
+fn the_status_shows_the_user() {
     let mut seen = nothing();
     let user = ContainerUser { uid: 1000, gid: 2000, supplemental_groups: vec![3000] };
     seen.containers.push(ContainerObservation { user: Some(user), ..running("a") });
@@ -210,8 +210,8 @@ fn readiness_outlives_our_restart() {
         let mut seen = nothing();
         seen.containers.push(running("a"));
         let status = decide(&pod(vec![spec.clone()]), &previous, &seen, &[]);
-        let told = status.container_statuses.expect("one").remove(0);
-        assert_eq!((told.ready, told.started), (ready, Some(started)));
+        let shown = status.container_statuses.expect("one").remove(0);
+        assert_eq!((shown.ready, shown.started), (ready, Some(started)));
     }
 }
 

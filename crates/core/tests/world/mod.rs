@@ -113,7 +113,7 @@ impl Case {
         pod
     }
 
-    /// What the runtime was last told of the pod's resources.
+    /// The actuated resources of the pod.
     pub(crate) fn actuated(&self) -> Option<PodAllocation> {
         self.actuated.clone().map(|spec| PodAllocation::of(&pod(spec)))
     }
@@ -173,7 +173,8 @@ impl Case {
             // It is decided once.
             return status;
         }
-        // A restart of the whole pod that was said before is told once more of what it cleared away, and then no longer.
+        // After a restart of all containers, the next status shows once more what was cleared away, and the one after
+        // that does not.
         let said = |c: &PodCondition| c.type_ == "AllContainersRestarting" && c.status == "True";
         let restarted = previous.conditions.iter().flatten().any(said);
         let settled = if restarted { self.decide(&pod, &status, &seen, &probes, at(1_500)) } else { status.clone() };

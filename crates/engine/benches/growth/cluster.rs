@@ -44,9 +44,9 @@ impl PodSource for Marked {
     }
 
     async fn run(&self, out: mpsc::Sender<Delivery>, cancel: CancellationToken) {
-        let (tell, mut seen) = mpsc::channel(1);
+        let (deliver, mut seen) = mpsc::channel(1);
         let forward = async {
-            // As it is there, and as it is told; both in the order of names.
+            // Each pod as the API server has it, and as it was delivered; both in the order of names.
             let mut held: Vec<(Arc<Pod>, Arc<Pod>)> = Vec::new();
             while let Some(delivery) = seen.recv().await {
                 let Delivery { source, pods, bad } = delivery;
@@ -67,7 +67,7 @@ impl PodSource for Marked {
                 tokio::time::sleep(pause).await;
             }
         };
-        tokio::join!(self.0.run(tell, cancel), forward);
+        tokio::join!(self.0.run(deliver, cancel), forward);
     }
 }
 
@@ -129,9 +129,9 @@ impl Cluster {
             assert!(self.sim.clock.elapsed() < deadline, "only {ready} of {wanted} pods are ready");
             tokio::time::sleep(Duration::from_secs(5)).await;
         }
-        // What was told comes back from the API server, and is looked at.
+        // Written statuses come back from the API server as deliveries, and are handled.
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert!(self.api.names().iter().all(|name| is_ready(&self.api.status(name))), "the API server was told");
+        assert!(self.api.names().iter().all(|name| is_ready(&self.api.status(name))), "every pod is ready in the API");
         self.engines.push((tasks, handle));
     }
 }

@@ -1,4 +1,4 @@
-//! What jobs remember of their pod. Only a job writes it.
+//! The state that a pod's jobs own. Only a job writes it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,43 +17,43 @@ use rubelet_core::status::EndProgress;
 
 use crate::volumes::VolumeMemory;
 
-/// What the jobs of a pod know of it. It goes from one job to the next; a job that panics loses what it learned since it
-/// last published. Nothing in it is needed for correctness: after a restart it is empty.
+/// The state that a pod's jobs own and hand from one to the next. A job that panics loses what it changed since it last
+/// published. Nothing in it is needed for correctness: after a restart it is empty.
 #[derive(Clone, Debug)]
 pub(crate) struct PodMemory {
     /// The last look at the runtime.
     pub(crate) seen: Option<Arc<PodObservation>>,
-    /// Something was started since.
+    /// A container was started since the last look.
     pub(crate) unseen: bool,
-    /// Why containers could not be started.
+    /// Why containers could not be started, by name.
     pub(crate) failures: BTreeMap<String, StartFailure>,
-    /// Delays of containers that keep ending.
+    /// Back-offs of containers that keep ending.
     pub(crate) crashes: Backoffs,
-    /// Delays of images that can't be pulled.
+    /// Back-offs of images that cannot be pulled.
     pub(crate) pulls: Backoffs,
-    /// How long its images took to be pulled.
+    /// How long the pulls of the pod's images took.
     pub(crate) pulling: Duration,
-    /// The last failure of each image, for the message while it waits.
+    /// The last pull failure of each image, for the message during the back-off.
     pub(crate) pull_errors: BTreeMap<String, (WaitingReason, String)>,
-    /// Directories, cgroup and volumes were made ready by this process; where the volumes are.
+    /// The path of each volume, once this process has made the pod's directories, cgroup and volumes.
     pub(crate) set_up: Option<Arc<BTreeMap<String, PathBuf>>>,
-    /// The resources that its containers were last started or resized with.
+    /// The resources that the containers were last started or resized with.
     pub(crate) actuated: Option<Arc<PodAllocation>>,
-    /// How far its resize has come.
+    /// How far the resize in progress has come.
     pub(crate) resize: ResizeProgress,
-    /// How its volumes fare.
+    /// When volumes have to be renewed, and which cannot be mounted.
     pub(crate) volumes: VolumeMemory,
-    /// Containers of it ran when its grace was over and the runtime had been asked to stop them: they are killed by all
-    /// means (KILL-01).
-    pub(crate) insist: bool,
-    /// The runtime handler by which its status is decided.
+    /// Containers still ran after the grace period, though the runtime had been asked to stop them. The next job kills
+    /// them without grace, and in the end through the cgroup (KILL-01).
+    pub(crate) force_kill: bool,
+    /// The runtime handler whose features the status shows.
     pub(crate) handler: String,
-    /// The inputs of decisions that left nothing to do, if the last ones did.
+    /// The inputs of the last plan and status, if they left nothing to do.
     pub(crate) rest: Option<Rest>,
 }
 
 impl PodMemory {
-    /// Of a pod that is new here.
+    /// The memory of a pod that is new on this node.
     pub(crate) fn new(resize: ResizeProgress, actuated: Option<Arc<PodAllocation>>, crashes: BackoffPolicy) -> Self {
         Self {
             seen: None,
@@ -67,19 +67,19 @@ impl PodMemory {
             actuated,
             resize,
             volumes: VolumeMemory::default(),
-            insist: false,
+            force_kill: false,
             handler: String::new(),
             rest: None,
         }
     }
 }
 
-/// The inputs from which a pod's status and plan were decided when there was nothing to do and the status followed from
-/// itself. Both decisions are functions: as long as the inputs are the same and a look shows the same, they need not be
-/// made again. Most looks at a node where nothing happens end here.
+/// The inputs of a pod's plan and status, taken when the plan was empty and the status had not changed. Plan and status are
+/// pure functions: as long as the inputs and the observation are the same, neither has to be computed again. On an idle
+/// node most looks end here.
 ///
-/// Values are known by identity: a change puts another value in the place of the one before. They are held weakly, so that
-/// nothing is kept for this; and an address is not used again while something refers to it.
+/// Inputs are compared by address: a change replaces the whole value. The references are weak, so that they keep no value
+/// alive; an address is not used again while a weak reference to it exists.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     pod: Weak<Pod>,
@@ -90,7 +90,8 @@ pub(crate) struct Rest {
     recursive_read_only: bool,
 }
 
-/// The inputs that [`Rest`] is made from, of a pod with which nothing is under way.
+/// The inputs that [`Rest`] is made from. Only a pod that neither ends nor is resized, and whose containers all started,
+/// has them.
 struct Still<'a> {
     pod: &'a Arc<Pod>,
     probes: &'a Arc<ProbeView>,
@@ -100,9 +101,9 @@ struct Still<'a> {
 }
 
 impl<'a> Still<'a> {
-    /// `None` while something is under way that may end without a sign.
+    /// `None` while the pod ends or is resized, or a container could not be started.
     fn of(inputs: &PodInputs<'a>) -> Option<Self> {
-        // Every input is named: a new one has to be taken into account here.
+        // Without `..`, so that a new input does not compile until it is compared here.
         let PodInputs {
             pod,
             probes,
@@ -126,7 +127,7 @@ impl<'a> Still<'a> {
 }
 
 impl Rest {
-    /// `None` while something is under way that may end without a sign.
+    /// `None` while the pod ends or is resized, or a container could not be started.
     pub(crate) fn on(inputs: &PodInputs<'_>, status: &Arc<PodStatus>) -> Option<Self> {
         let Still { pod, probes, actuated, host_ips, recursive_read_only } = Still::of(inputs)?;
         Some(Self {
@@ -139,7 +140,7 @@ impl Rest {
         })
     }
 
-    /// The inputs are the same.
+    /// Whether the inputs and the status are the same as those of this rest.
     pub(crate) fn holds(&self, inputs: &PodInputs<'_>, status: &Arc<PodStatus>) -> bool {
         let Some(Still { pod, probes, actuated, host_ips, recursive_read_only }) = Still::of(inputs) else {
             return false;

@@ -1,4 +1,4 @@
-//! What the sync loop owns of a pod, as it stands at one moment.
+//! A copy of the state of one pod that the sync loop owns.
 
 use std::sync::Arc;
 
@@ -13,33 +13,33 @@ use super::PodMemory;
 use crate::node::Node;
 use crate::node_now::NodeNow;
 
-/// What the sync loop owns of a pod. A job gets one when it begins and changes nothing in it; what changes meanwhile comes
-/// with the next job.
+/// The sync loop's state of one pod, copied when a job begins. The job does not change it; a later change reaches the next
+/// job.
 #[derive(Clone, Debug)]
 pub(crate) struct PodSnapshot {
-    /// The pod with its allocated resources, or what is known of an orphan.
+    /// The pod with its allocated resources, or the orphan.
     pub(crate) subject: Subject,
-    /// The results of its probes.
+    /// The pod's probe results.
     pub(crate) probes: Arc<ProbeView>,
-    /// The decisions about its resizes.
+    /// The sync loop's decision about the pod's resize.
     pub(crate) resize: ResizeDecision,
-    /// How far its end has come.
+    /// How far the end of the pod has come.
     pub(crate) end: EndProgress,
-    /// Why it ends, if it does.
+    /// Why the pod ends, if it does.
     pub(crate) ending: Option<Ending>,
-    /// How much is left of the grace. It is counted from when the pod had to end, not from this job.
+    /// The rest of the grace period, which began with the end of the pod and not with this job.
     pub(crate) grace: Grace,
     /// The status last written.
     pub(crate) status: Arc<PodStatus>,
 }
 
 impl PodSnapshot {
-    /// Who or what ends the pod.
+    /// Why the pod ends.
     pub(crate) fn cause(&self) -> Cause {
         self.ending.as_ref().map_or(Cause::Ended, |ending| ending.cause)
     }
 
-    /// The inputs of the decisions about `pod`, which is this snapshot's, on the node as it is `now`.
+    /// The inputs of plan and status. `pod` is this snapshot's pod, `now` is what the node is now.
     pub(crate) fn inputs<'a>(
         &'a self,
         node: &'a Node,

@@ -61,7 +61,7 @@ impl ReportInputs {
             changed(watched).await;
             clock.sleep_until(Some(answer_at)).await;
         };
-        // The generator tells of every event; only its turn from well to sick or back is of interest.
+        // The PLEG publishes every relist; only a change between healthy and unhealthy leads to a report.
         let turned = async {
             let gone = pleg.wait_for(|pleg| pleg_state(pleg, clock.mono()).is_well() != was_well).await.is_err();
             if gone {
@@ -75,7 +75,7 @@ impl ReportInputs {
             () = changed(pressure) => {}
             () = changed(inventory) => {}
             () = clock.sleep_until(Some(tick)) => {}
-            // Dropped while it paces itself, it has seen the change; whoever comes next reads the newest anyway.
+            // If this arm is dropped during its pause, the change counts as seen: the next report reads the newest object.
             () = by_others => {}
         }
     }

@@ -15,14 +15,14 @@ use crate::ports::{ApiError, ApiErrorKind};
 const RETRIES: Doubling = Doubling::new(Duration::from_millis(100), Duration::from_secs(7));
 
 impl NodeReporter {
-    /// Tries until the node is registered. It is done once: an object that is deleted later is not made again
-    /// (as upstream), for whoever deletes a node means it.
+    /// Tries until the node is registered. The node is registered once: an object that is deleted later is not created
+    /// again, as with upstream, because the deletion was intended.
     #[doc(alias = "registerWithAPIServer")]
     pub(super) async fn register(&mut self) {
         let mut failures: u32 = 0;
         loop {
             let Err(err) = self.try_register().await else { return };
-            self.complain(&err);
+            self.log_failure(&err);
             let asked = match err.kind {
                 ApiErrorKind::Busy { retry_after } => retry_after.unwrap_or_default(),
                 _ => Duration::ZERO,
@@ -37,7 +37,7 @@ impl NodeReporter {
         let refused = match self.api.create(&first.node).await {
             Ok(node) => {
                 info!(node = %self.setup.name, "Registered the node");
-                self.tell(first.news);
+                self.emit(first.news);
                 self.remember(Arc::new(node));
                 return Ok(());
             }
@@ -49,7 +49,7 @@ impl NodeReporter {
         }
         let existing = match self.api.get(&self.setup.name, true).await {
             Ok(existing) => existing,
-            // We may neither make it nor is it there: the first refusal says why.
+            // There is no object, and the node may not create one: the first refusal has the reason.
             Err(err) if err.is_not_found() => return Err(refused),
             Err(err) => return Err(err),
         };

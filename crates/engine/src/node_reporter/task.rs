@@ -39,23 +39,23 @@ pub struct NodeReporter {
     pub(super) world: World,
     timing: NodeTiming,
     pace: ReportPace,
-    /// The object as last known, and what others are told of it.
+    /// Publishes the node's object as last known.
     pub(super) known: watch::Sender<Option<Arc<Node>>>,
     last_sent: Option<Instant>,
     memory: Memory,
 }
 
-/// What was told, so that it is told once.
+/// What was reported last, so that each change is reported once.
 #[derive(Default)]
 struct Memory {
     /// `spec.unschedulable` of the last report.
     unschedulable: bool,
-    /// Addresses of pods that the runtime knows of.
+    /// The pod CIDRs that the runtime has.
     pod_cidrs: String,
-    /// What the API server left out of our last report, as an older one does with fields that it does not know. It is
-    /// told again with the next report that is due, not before.
+    /// The part of the last report that the API server dropped, as an older one does with fields that it does not know.
+    /// It is sent again with the next periodic report, not before.
     not_taken: Option<String>,
-    /// The watch has told of the object.
+    /// The watch has delivered the object.
     watching: bool,
     /// The last failure.
     problem: Option<ApiErrorKind>,
@@ -80,7 +80,7 @@ impl NodeReporter {
         self.known.subscribe()
     }
 
-    /// Tells that we are here (NODE-21, CG-22).
+    /// Emits the events of a start (NODE-21, CG-22).
     #[doc(alias = "BirthCry")]
     pub(crate) fn announce(&self, allocatable_enforced: bool) {
         self.record("Starting", "Starting kubelet.".to_owned());
@@ -116,7 +116,7 @@ impl NodeReporter {
         }
     }
 
-    /// Brings the object up to date, if there is anything to tell or a report is due (NODE-10).
+    /// Brings the object up to date, if something has changed or a report is due (NODE-10).
     /// upstream: kubelet_node_status.go updateNodeStatus, tryUpdateNodeStatus (v1.36)
     #[doc(alias = "syncNodeStatus")]
     async fn update(&mut self) {
@@ -129,7 +129,7 @@ impl NodeReporter {
                     return;
                 }
                 Err(err) => {
-                    self.complain(&err);
+                    self.log_failure(&err);
                     match err.kind {
                         ApiErrorKind::Conflict => {}
                         ApiErrorKind::NotFound if attempt > 0 => return,
@@ -151,7 +151,7 @@ impl NodeReporter {
         let now = self.world.clock.mono();
         let change = node_change(&old, &wanted.node);
         let changed = (change.is_some() && change != self.memory.not_taken) || cidr_changed;
-        self.tell_schedulable(&old);
+        self.emit_schedulable(&old);
         if !changed && !self.pace.is_due(now) {
             self.remember(old);
             return Ok(());
@@ -164,7 +164,7 @@ impl NodeReporter {
         self.pace.sent(changed, self.world.rng.fraction(), now);
         self.last_sent = Some(now);
         debug!(changed, "Reported the node");
-        self.tell(wanted.news);
+        self.emit(wanted.news);
         self.remember(node);
         Ok(())
     }
@@ -200,7 +200,7 @@ impl NodeReporter {
         });
     }
 
-    pub(super) fn tell(&self, news: Vec<NodeNews>) {
+    pub(super) fn emit(&self, news: Vec<NodeNews>) {
         for NodeNews { reason, warning, message } in news {
             let kind = if warning { EventKind::Warning } else { EventKind::Normal };
             info!(reason, "{message}");
@@ -209,7 +209,7 @@ impl NodeReporter {
     }
 
     /// upstream: kubelet_node_status.go recordNodeSchedulableEvent (v1.36)
-    fn tell_schedulable(&mut self, node: &Node) {
+    fn emit_schedulable(&mut self, node: &Node) {
         let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default();
         if self.memory.unschedulable == unschedulable {
             return;
@@ -219,7 +219,7 @@ impl NodeReporter {
         self.record(reason, format!("Node {} status is now: {reason}", self.setup.name));
     }
 
-    /// Tells the runtime which addresses pods have, when that changes (NODE-16). Whether it did.
+    /// Sends the node's pod CIDRs to the runtime if they have changed (NODE-16). Returns whether they have.
     #[doc(alias = "updatePodCIDR")]
     async fn pass_on_cidr(&mut self, node: &Node) -> bool {
         let cidrs = node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default().join(",");
@@ -228,16 +228,16 @@ impl NodeReporter {
         }
         match self.world.runtime.set_pod_cidr(&cidrs).await {
             Ok(()) => {
-                info!(cidrs, "Pods have these addresses");
+                info!(cidrs, "The runtime has the pod CIDRs of the node");
                 self.memory.pod_cidrs = cidrs;
             }
-            Err(err) => warn!(%err, cidrs, "Could not tell the runtime the addresses of pods"),
+            Err(err) => warn!(%err, cidrs, "Could not send the pod CIDRs of the node to the runtime"),
         }
         true
     }
 
-    /// Says what is wrong once, in words that tell what to do.
-    pub(super) fn complain(&mut self, err: &ApiError) {
+    /// Logs a failed report, once for each kind of failure, with what to do about it.
+    pub(super) fn log_failure(&mut self, err: &ApiError) {
         if self.memory.problem == Some(err.kind) {
             debug!(%err, "Could not report the node");
             return;
@@ -251,7 +251,7 @@ impl NodeReporter {
             ),
             ApiErrorKind::Forbidden => error!(
                 node, %err,
-                "The API server refuses what we say of the node: are these credentials those of system:node:{node} in \
+                "The API server refuses the report of the node: are these credentials those of system:node:{node} in \
                  group system:nodes, and its labels such as a node may set?"
             ),
             ApiErrorKind::Unauthorized => {
@@ -264,7 +264,7 @@ impl NodeReporter {
     }
 }
 
-/// The one with the greater version. One whose version is no number is believed if it comes from the watch.
+/// The object with the greater resource version. If a version is no number, the watch's object counts.
 fn newer(watched: Option<Arc<Node>>, known: Option<Arc<Node>>) -> Option<Arc<Node>> {
     let version = |node: &Node| node.metadata.resource_version.as_ref().and_then(|text| text.parse::<u64>().ok());
     match (watched, known) {

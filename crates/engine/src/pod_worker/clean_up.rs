@@ -1,5 +1,5 @@
-//! Undoes what a stopped pod had on the node: volumes, cgroup, and, once no source asks for it, directory, logs and dead
-//! containers (6.4).
+//! The clean-up job: unmounts the volumes of a stopped pod and removes its cgroup; once no source wants the pod, also its
+//! directory, logs and dead containers (6.4).
 
 use rubelet_core::lifecycle::{Cause, JobEnd, Retry, Subject};
 
@@ -22,7 +22,7 @@ pub(super) async fn run(snapshot: PodSnapshot, mut memory: PodMemory, job: JobCo
     JobResult { uid, end, memory: Some(memory), problem }
 }
 
-/// Goes on after a failure and tells every one: what can go, goes.
+/// Goes on after a failure, so that one failure does not keep the rest, and returns all failures.
 async fn clean_up(node: &Node, subject: &Subject, cause: Cause, job: &JobContext) -> Result<(), JobError> {
     let uid = &job.pod.uid;
     let mut problems = Vec::new();
@@ -38,21 +38,21 @@ async fn clean_up(node: &Node, subject: &Subject, cause: Cause, job: &JobContext
         problems.push(Chain(&err).to_string());
     }
     if problems.is_empty() {
-        // Whoever deleted it need not wait for the rest. upstream: kubelet.go SyncTerminatedPod leaves dead containers to
-        // garbage collection (v1.36)
+        // From here on the pod may be deleted from the API: a client that deleted it need not wait for the rest.
+        // upstream: kubelet.go SyncTerminatedPod leaves dead containers to garbage collection (v1.36)
         job.note(Note::Released).await;
     }
-    // A pod that ended by itself is still wanted: its logs and last states are there to be read (TERM-21).
+    // A source still wants a pod that ended by itself: its logs and last states stay readable (TERM-21).
     if cause != Cause::Ended && problems.is_empty() {
         job.step("its dead containers to be removed").await;
-        let (remains, when) = remove_remains(node, job).await;
-        problems.extend(remains);
+        let (failures, when) = remove_remains(node, job).await;
+        problems.extend(failures);
         retry = when;
     }
     if problems.is_empty() { Ok(()) } else { Err(JobError { retry, problem: problems.join("; ") }) }
 }
 
-/// Answers with what went wrong and when to try again.
+/// Removes dead containers, sandboxes, logs and the directory. Returns the failures and when to try again.
 async fn remove_remains(node: &Node, job: &JobContext) -> (Vec<String>, Retry) {
     let mut problems = Vec::new();
     let mut retry = Retry::Later;

@@ -1,4 +1,4 @@
-//! What is counted of pods and of the work on them.
+//! Metrics of pods and of their jobs.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use super::workers::{PodWorker, PodWorkers};
 use crate::metrics::{Census, Operation};
 use crate::node::Node;
 
-/// What has been counted of a pod's start and of its jobs.
+/// Times a pod's start and its jobs.
 #[doc(alias = "podStartupLatencyTracker")]
 #[derive(Debug)]
 pub(super) struct StartupTracker {
-    /// What the next job is for.
+    /// The operation label of the next job.
     next: Operation,
-    /// The job in flight, and since when.
+    /// The job in flight, and when it began.
     job: Option<(Operation, Instant)>,
-    /// Its start was counted, or it started before us.
+    /// The start of the pod was reported, or it started before this process.
     start_counted: bool,
 }
 
@@ -32,7 +32,7 @@ impl Default for StartupTracker {
 }
 
 impl StartupTracker {
-    /// Of a pod that is new here.
+    /// The tracker of a pod that is new on this node.
     pub(super) fn of(pod: &Pod) -> Self {
         let began = pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
         Self { next: Operation::Create, job: None, start_counted: began }
@@ -49,7 +49,7 @@ impl PodWorkers {
         worker.count_shown(&self.node, pod);
     }
 
-    /// Counts pods that have a life here; `wanted` says whether a source asks for one.
+    /// Counts the workers into `census`; `wanted` says whether a source wants a pod.
     pub(crate) fn count(&self, census: &mut Census, wanted: impl Fn(&PodUid) -> bool) {
         for (uid, worker) in &self.workers {
             let stage = match worker.life.stage() {
@@ -98,7 +98,7 @@ impl PodWorker {
         }
     }
 
-    /// Its status is about to become `new`.
+    /// Reports how long the pod took to run, if `new` is its first status with phase `Running`.
     pub(super) fn count_running(&self, node: &Node, new: &PodStatus) {
         let is = |status: &PodStatus, phase: &str| status.phase.as_deref() == Some(phase);
         if is(&self.status, "Pending") && is(new, "Running") {
@@ -106,8 +106,8 @@ impl PodWorker {
         }
     }
 
-    /// The API shows this of it. Once it shows every container as started, its start has come to an end for whoever
-    /// waits for it. upstream: util/pod_startup_latency_tracker.go ObservedPodOnWatch (v1.36)
+    /// Reports how long the start took, once the status in the API shows every container as started: clients see the pod
+    /// as started from then on. upstream: util/pod_startup_latency_tracker.go ObservedPodOnWatch (v1.36)
     pub(super) fn count_shown(&mut self, node: &Node, pod: &Pod) {
         let Some(status) = pod.status.as_ref().filter(|_| !self.tracker.start_counted) else { return };
         let containers = status.container_statuses.as_deref().unwrap_or_default();
@@ -128,7 +128,7 @@ fn runs(container: &ContainerStatus) -> bool {
     container.state.as_ref().and_then(|state| state.running.as_ref()).is_some_and(|run| run.started_at.is_some())
 }
 
-/// How long its init containers ran.
+/// How long the init containers ran.
 fn in_init(status: &PodStatus) -> Duration {
     let ran = |state: &ContainerState| {
         let ended = state.terminated.as_ref()?;
@@ -138,7 +138,8 @@ fn in_init(status: &PodStatus) -> Duration {
     status.init_container_statuses.iter().flatten().filter_map(|c| ran(c.state.as_ref()?)).sum()
 }
 
-/// Upstream counts such a pod as stateful, and leaves it out of its measure of starts.
+/// Whether mounting the volume may take long. Upstream counts a pod with such a volume as stateful, and leaves it out of
+/// its startup SLI.
 fn takes_its_own_time(volume: &Volume) -> bool {
     let plain = [
         volume.secret.is_some(),

@@ -1,4 +1,4 @@
-//! Jobs in flight: how one is started on a pod, and how they come to rest.
+//! Jobs in flight: starts a job on a pod, and waits for the next job that ends.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -32,14 +32,14 @@ impl PodWorkers {
             Job::CleanUp => "pod-clean-up",
         };
         let work = async move {
-            // Boxed: a task is moved a dozen times before it runs, and is as large as the largest of these.
+            // Boxed: tokio moves a task a dozen times before it runs, and the task is as large as the largest job.
             match job {
                 Job::Sync => Box::pin(sync_pod::run(snapshot, memory, context)).await,
                 Job::Terminate { .. } => Box::pin(terminate::run(snapshot, memory, context)).await,
                 Job::CleanUp => Box::pin(clean_up::run(snapshot, memory, context)).await,
             }
         };
-        // A job that panics must not take the node down, nor its pod: it counts as a failure and is tried again.
+        // A job that panics must end neither the agent nor the pod: it counts as a failed job and is tried again.
         let guarded = AssertUnwindSafe(work).catch_unwind().map(move |result| {
             result.unwrap_or_else(|_| JobResult {
                 uid,
@@ -51,7 +51,7 @@ impl PodWorkers {
         self.jobs.spawn(timed(kind, guarded.instrument(span)));
     }
 
-    /// Waits for the next job that comes to rest; for ever if none is in flight. Cancel-safe, as `join_next` is.
+    /// Waits for the next job to end; for ever if none is in flight. Cancel-safe, as `join_next` is.
     pub(crate) async fn next_end(&mut self) -> JobResult {
         loop {
             tokio::select! {
@@ -63,7 +63,7 @@ impl PodWorkers {
                         error!(%err, "A job was lost");
                     }
                 },
-                // Between jobs, what the prober is to know is sent; cancel-safe, as it says.
+                // Sends queued updates to the prober meanwhile; `flush` is cancel-safe.
                 () = self.prober.flush() => {}
             }
         }
@@ -74,8 +74,8 @@ impl PodWorkers {
         self.jobs.is_empty()
     }
 
-    /// Lets jobs in flight come to rest for up to `patience`, then drops them. Dropping is safe: whatever was under way
-    /// is found by looking, after the next start (RST-18).
+    /// Waits up to `patience` for jobs in flight to end, then drops them. Dropping is safe: after the next start, the
+    /// first look at each pod finds what its job had done (RST-18).
     pub async fn stop(mut self, patience: Duration) {
         let rest = async { while self.jobs.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, rest).await.is_err() {

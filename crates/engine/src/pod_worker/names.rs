@@ -1,5 +1,5 @@
-//! Who may have a name: static pods of equal names run one after another (WORK-08), and none runs beside a pod of its
-//! name that the runtime has from before and nobody asks for.
+//! Which pod may use a name. Static pods of the same name run one after another (WORK-08), and a static pod does not start
+//! while an unknown pod of its name runs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,20 +10,20 @@ use rubelet_core::pod::PodExt;
 use super::workers::PodWorkers;
 use crate::timeline::Waiting;
 
-/// Names and those who want them. Decides; starts nothing.
+/// The pods that queue for each name. Decides; starts nothing.
 #[doc(alias = "waitingToStartStaticPodsByFullname")]
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// In order of arrival; the first has the name.
+    /// Pods by name, in order of arrival. The first in a queue has the name.
     queues: BTreeMap<FullName, VecDeque<PodUid>>,
-    /// Pods that the runtime shows as running and that had no life here when it did.
+    /// Running pods in the runtime's last list that had no worker at that time.
     unknown: BTreeMap<PodUid, PodRef>,
-    /// Their names.
+    /// The unknown pods by name.
     taken: BTreeMap<FullName, BTreeSet<PodUid>>,
 }
 
 impl Names {
-    /// Queues for the name. One that already runs under it goes first: whoever waits, waits for it.
+    /// Adds the pod to the queue for the name. A pod that runs already goes first.
     pub(super) fn join(&mut self, name: &FullName, uid: &PodUid) {
         let queue = self.queues.entry(name.clone()).or_default();
         if self.taken.get(name).is_some_and(|owners| owners.contains(uid)) {
@@ -33,12 +33,12 @@ impl Names {
         }
     }
 
-    /// Has the name already, whoever queues for it: an orphan, until it has ended.
+    /// Puts the pod at the front of the queue: an orphan has its name until it has ended.
     pub(super) fn hold(&mut self, name: &FullName, uid: &PodUid) {
         self.queues.entry(name.clone()).or_default().push_front(uid.clone());
     }
 
-    /// Wants the name no more. Answers with who is first now.
+    /// Takes the pod out of the queue. Returns the pod that is first now.
     pub(super) fn leave(&mut self, name: &FullName, uid: &PodUid) -> Option<PodUid> {
         self.forget_unknown(uid);
         let queue = self.queues.get_mut(name)?;
@@ -50,7 +50,7 @@ impl Names {
         first
     }
 
-    /// What keeps `uid` from having the name, in words for people.
+    /// Why `uid` may not use the name yet, as `rubelet explain` shows it.
     pub(super) fn blocks(&self, name: &FullName, uid: &PodUid) -> Option<&'static str> {
         let first = self.queues.get(name).and_then(VecDeque::front);
         if first.is_some_and(|first| first != uid) {
@@ -61,12 +61,12 @@ impl Names {
         blocked.then_some("a pod of the same name, which no source asks for, to be ended")
     }
 
-    /// The runtime has this UID under another name: that is another pod, and has to end first.
+    /// The unknown pod with this UID and another name. It has to end before the pod of this name can start.
     pub(super) fn other_pod(&self, name: &FullName, uid: &PodUid) -> Option<&PodRef> {
         self.unknown.get(uid).filter(|pod| pod.full_name() != *name)
     }
 
-    /// All that runs and has no life here.
+    /// Replaces the unknown pods by those of the runtime's newest list.
     pub(super) fn set_unknown(&mut self, pods: impl IntoIterator<Item = PodRef>) {
         self.unknown = pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
         self.taken.clear();
@@ -87,7 +87,7 @@ impl Names {
 }
 
 impl PodWorkers {
-    /// What runs in the runtime and is nobody's here. Names that are free now may be had.
+    /// Replaces the unknown pods, and starts pods whose name is free now.
     pub fn set_unknown(&mut self, pods: impl IntoIterator<Item = PodRef>) {
         self.names.set_unknown(pods);
         let waiting = self.workers.iter().filter(|(_, w)| *w.life.stage() == Stage::Waiting);
@@ -97,7 +97,8 @@ impl PodWorkers {
         }
     }
 
-    /// Lets a waiting pod start if its name is free (WORK-08); one from the API need not ask, its name is its own.
+    /// Starts a waiting pod if its name is free (WORK-08). Pods from the API do not wait: the API server keeps their names
+    /// unique.
     pub(super) fn offer_name(&mut self, uid: &PodUid) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         let name = worker.life.subject().reference().full_name();
@@ -111,6 +112,7 @@ impl PodWorkers {
         }
     }
 
+    /// Takes the pod out of the queue for its name, and starts the next pod of that name.
     pub(super) fn leave_name(&mut self, uid: &PodUid) {
         let Some(worker) = self.workers.get(uid) else { return };
         let name = worker.life.subject().reference().full_name();
@@ -140,15 +142,15 @@ mod tests {
         }
         assert!(names.blocks(&name(), &"a".into()).is_none());
         assert!(names.blocks(&name(), &"b".into()).is_some());
-        // One that gives up waiting is no longer waited for.
+        // A pod that leaves the queue before its turn is skipped.
         assert_eq!(names.leave(&name(), &"b".into()), Some("a".into()));
         assert_eq!(names.leave(&name(), &"a".into()), Some("c".into()));
         assert_eq!(names.leave(&name(), &"c".into()), None);
-        assert!(names.queues.is_empty(), "a name that nobody wants costs nothing");
+        assert!(names.queues.is_empty(), "an empty queue is removed");
     }
 
     #[test]
-    fn whoever_runs_already_goes_first_and_unknown_pods_block() {
+    fn a_pod_that_runs_already_goes_first_and_unknown_pods_block() {
         let mut names = Names::default();
         names.set_unknown([pod("web", "old"), pod("web", "older"), pod("shop", "moved")]);
         names.join(&name(), &"new".into());

@@ -1,4 +1,4 @@
-//! The way to the prober, and the results from it.
+//! Sends the pods to the prober, and handles the probe results.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::prober::{ProbeNews, ProbeTargets};
 use crate::timeline::Waiting;
 
 impl PodWorkers {
-    /// Shows the pod to the prober: with each look, and when it has to end (TERM-02, HK-04).
-    pub(super) fn tell_prober(&mut self, uid: &PodUid) {
+    /// Sends the pod's newest observation and stage to the prober (TERM-02, HK-04).
+    pub(super) fn update_prober(&mut self, uid: &PodUid) {
         let Some(worker) = self.workers.get(uid) else { return };
         let ending = match worker.life.stage() {
             Stage::Waiting => return,
@@ -32,7 +32,7 @@ impl PodWorkers {
         self.prober.targets(uid, targets);
     }
 
-    /// Takes in the results of a pod's probes.
+    /// Handles new probe results of a pod.
     #[doc(alias = "SetContainerReadiness")]
     pub(crate) fn probed(&mut self, news: ProbeNews) {
         let ProbeNews { uid, view, happened, waits_for, troubles } = news;
@@ -48,7 +48,7 @@ impl PodWorkers {
             return;
         }
         worker.probes = view;
-        // A job may be at work for as long as a pull or a grace period: `ready` and `started` do not wait for it (PRB-10).
+        // A job may take as long as a pull or a grace period: `ready` and `started` are written without it (PRB-10).
         if worker.life.stage().may_have_running_containers() {
             self.write_status(&uid);
         }
@@ -57,7 +57,7 @@ impl PodWorkers {
 }
 
 impl PodWorker {
-    /// The probe that the pod waits for before it is ready.
+    /// The probe that has to succeed before the pod is ready.
     pub(super) fn open_probe(&self) -> Option<Waiting> {
         let ready = self.status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
         self.probe_wait.clone().filter(|_| !ready)

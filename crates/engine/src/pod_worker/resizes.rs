@@ -1,4 +1,4 @@
-//! What the sync loop and the workers exchange about resizes.
+//! The state of a pod's resize: the sync loop's decision, and the actuated resources.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::PodWorkers;
 use crate::allocations::PodResources;
 
 impl PodWorkers {
-    /// Sets or clears the pending resize of a pod. Returns whether that is a change; a job then writes it to the status.
+    /// Sets or clears the pending resize of a pod, and writes the status. Returns whether the pending resize changed.
     pub(crate) fn set_pending_resize(&mut self, uid: &PodUid, pending: Option<ResizeCondition>) -> bool {
         let Some(worker) = self.workers.get_mut(uid) else { return false };
         if worker.resize.pending == pending {
@@ -37,18 +37,18 @@ impl PodWorkers {
         pending.last_transition_time.as_ref().map(|time| time.0)
     }
 
-    /// Takes over the actuated resources of the process before this one. The first job of each pod needs its own: it
-    /// would take what runs to have the allocated resources otherwise.
+    /// Sets the actuated resources that were recorded before a restart. Without them, the first job of a pod would assume
+    /// that its containers run with the allocated resources.
     pub(crate) fn set_actuated_before(&mut self, actuated: PodResources) {
         self.actuated_before = actuated;
     }
 
-    /// Pods of the process before this one that have not come back.
+    /// Pods with actuated resources from before a restart that no source has delivered since.
     pub(crate) fn actuated_before(&self) -> impl Iterator<Item = &PodUid> {
         self.actuated_before.keys()
     }
 
-    /// The pod does not come back, or its life was over.
+    /// Drops the actuated resources from before a restart of a pod that is gone or has ended.
     pub(crate) fn forget_actuated_before(&mut self, uid: &PodUid) {
         self.actuated_before.remove(uid);
     }
@@ -59,7 +59,7 @@ impl PodWorkers {
         worker.and_then(|worker| worker.life.subject().pod())
     }
 
-    /// The actuated resources of this pod, if they are others than those that were recorded on disk.
+    /// The actuated resources of this pod, if they differ from those that are recorded on disk.
     pub(crate) fn unrecorded(&self, uid: &PodUid) -> Option<Arc<PodAllocation>> {
         let worker = self.workers.get(uid)?;
         let is_recorded = |actuated: &Arc<PodAllocation>| {
@@ -68,7 +68,7 @@ impl PodWorkers {
         worker.memory.actuated.clone().filter(|actuated| !is_recorded(actuated))
     }
 
-    /// The actuated resources of this pod have been recorded on disk. Others hold the same object: one serves all.
+    /// The actuated resources of this pod have been recorded on disk. `actuated` is shared with the record.
     pub(crate) fn recorded(&mut self, uid: &PodUid, actuated: Arc<PodAllocation>) {
         if let Some(worker) = self.workers.get_mut(uid) {
             worker.recorded = Some(actuated);

@@ -1,5 +1,5 @@
-//! The status of a pod. It is decided and set here and nowhere else, from what the loop knows and what jobs have
-//! published, and then written through the port.
+//! The status of a pod. It is decided and set here and nowhere else, from the loop's state and the jobs' memory, and then
+//! handed to the status writer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::node::Node;
 use crate::ports::{EndProgress, StatusReport};
 
 impl PodWorkers {
-    /// Decides the status of the pod from all that is known of it now, and writes it if it has changed.
+    /// Decides the status of the pod, and writes it if it has changed.
     pub(super) fn write_status(&mut self, uid: &PodUid) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         if worker.decide_status(&self.node) {
@@ -28,7 +28,7 @@ impl PodWorkers {
         }
     }
 
-    /// Writes the status that was decided, unless that was done.
+    /// Hands the decided status to the status writer, unless the last report says the same.
     pub(super) fn report(&mut self, uid: &PodUid) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         let Some(pod) = worker.life.subject().pod() else { return };
@@ -41,8 +41,8 @@ impl PodWorkers {
         self.node.status.report(report);
     }
 
-    /// The API server shows another status of the pod than before. Ours is written again, should it not be ours (SRC-08);
-    /// only a readiness gate that others moved is a reason to look at the pod.
+    /// The status in the API changed. If it differs from ours, ours is written again (SRC-08). The pod is looked at only if
+    /// another client changed the condition of a readiness gate.
     #[doc(alias = "NeedToReconcilePodReadiness")]
     pub fn reconcile(&mut self, pod: Arc<Pod>) {
         let uid = PodRef::of(&pod).uid;
@@ -60,7 +60,7 @@ impl PodWorkers {
         self.report(&uid);
     }
 
-    /// The status of a pod that is new here, as it was written before we started: to the pod itself, or to its mirror.
+    /// The status from before a restart: that of the pod itself, or, for a static pod, that of its mirror pod.
     pub(super) fn status_before(&self, pod: &Pod) -> PodStatus {
         let own = pod.status.clone().unwrap_or_default();
         match self.mirrors.mirror_of(pod).and_then(|mirror| mirror.status.as_ref()) {
@@ -69,7 +69,7 @@ impl PodWorkers {
         }
     }
 
-    /// Takes in which mirrors there are. One that was not known before shows the status from before we started.
+    /// Sets the mirror pods. A mirror pod that is new here shows the status of its static pod from before a restart.
     pub(crate) fn set_mirrors(&mut self, mirrors: &Arc<Mirrors>) {
         let before = std::mem::replace(&mut self.mirrors, Arc::clone(mirrors));
         let mut taken = Vec::new();
@@ -79,13 +79,13 @@ impl PodWorkers {
             worker.take_over(&self.node, mirror);
             taken.extend(worker.reported.is_some().then(|| uid.clone()));
         }
-        // Before others learn of the mirror: a status that was decided without it must not reach it.
+        // Before the mirrors are published: a status that was decided without the mirror pod must not be written to it.
         for uid in taken {
             self.report(&uid);
         }
     }
 
-    /// A static pod of this name has a life here.
+    /// A static pod of this name has a worker, or an orphan of this name, which may have been a static pod.
     pub(crate) fn has_static_named(&self, name: &FullName) -> bool {
         self.workers.values().any(|worker| {
             let subject = worker.life.subject();
@@ -93,24 +93,24 @@ impl PodWorkers {
         })
     }
 
-    /// Ends a pod for the node's own reasons, which its status tells from now on.
+    /// Ends a pod for a reason of the node, such as preemption, and writes that reason to its status.
     #[doc(alias = "killPodNow")]
     pub(crate) fn terminate(&mut self, uid: &PodUid, ending: Ending, grace: Option<Duration>) {
         self.event(uid, Event::Kill { ending, grace });
         self.write_status(uid);
     }
 
-    /// Sends when no container of the pod runs: at once if that is so, or if there is no such pod.
-    pub(crate) fn when_stopped(&mut self, uid: &PodUid, waiter: oneshot::Sender<()>) {
+    /// Sends `reply` when none of the pod's containers runs: at once if none does, or if there is no such pod.
+    pub(crate) fn when_stopped(&mut self, uid: &PodUid, reply: oneshot::Sender<()>) {
         match self.workers.get_mut(uid) {
-            Some(worker) if worker.end_progress() == EndProgress::MayRun => worker.waiting_for_stop.push(waiter),
-            Some(_) | None => _ = waiter.send(()),
+            Some(worker) if worker.end_progress() == EndProgress::MayRun => worker.waiting_for_stop.push(reply),
+            Some(_) | None => _ = reply.send(()),
         }
     }
 }
 
 impl PodWorker {
-    /// What the loop knows of the pod now.
+    /// A copy of the loop's state of the pod.
     pub(super) fn snapshot(&self, now: Instant) -> PodSnapshot {
         let stage = self.life.stage();
         PodSnapshot {
@@ -133,7 +133,7 @@ impl PodWorker {
         }
     }
 
-    /// Answers whether the status has changed. Before the first look it stays as it was found.
+    /// Decides the status, and returns whether it has changed. Before the first look it stays as it was in the API.
     fn decide_status(&mut self, node: &Node) -> bool {
         let snapshot = self.snapshot(node.clock.mono());
         let (Some(pod), Some(seen)) = (snapshot.subject.pod(), &self.memory.seen) else { return false };
@@ -142,7 +142,7 @@ impl PodWorker {
             return false;
         }
         let new = if is_settled(pod) {
-            // A status that others were shown as final is not decided anew.
+            // The API shows a final status: it is not decided again.
             if is_terminal(&self.status) {
                 return false;
             }
@@ -163,10 +163,10 @@ impl PodWorker {
         true
     }
 
-    /// Takes over what the mirror shows of the instances that run: a restart of ours turns nobody unready.
+    /// Adopts the status that the mirror pod shows, so that a restart of the agent makes no running container unready.
     fn take_over(&mut self, node: &Node, mirror: &Pod) {
         let Some(shown) = &mirror.status else { return };
-        // A probe has answered since: that counts.
+        // A probe result since the restart is newer than the mirror pod's status.
         if !self.probes.readiness.is_empty() || !self.probes.startup.is_empty() {
             return;
         }

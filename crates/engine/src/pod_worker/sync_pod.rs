@@ -1,5 +1,5 @@
-//! Makes a pod as its spec says: looks, decides, acts, looks again (section 6.1). Every step can be repeated; a job that
-//! is cut off anywhere is healed by the next one, because it begins by looking.
+//! The sync job: makes a pod as its spec says. It looks, decides, acts, and looks again (section 6.1). Every step can be
+//! repeated: a job may be dropped anywhere, because the next one begins with a look.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::node_now::NodeNow;
 use crate::ports::{EventKind, FileError};
 use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::runtime::{PodRuntime, SyncReport, container_name, handler};
-use crate::volumes::{MountAllError, Mounted, Tell};
+use crate::volumes::{MountAllError, MountEvents, Mounted};
 use crate::{resources, volumes};
 
 /// Runs the job.
@@ -31,14 +31,14 @@ use crate::{resources, volumes};
 pub(super) async fn run(snapshot: PodSnapshot, memory: PodMemory, job: JobContext) -> JobResult {
     let uid = job.pod.uid.clone();
     let Some(pod) = snapshot.subject.pod().cloned() else {
-        // Only a pod with a spec is ever synced; an orphan begins its life by ending.
+        // Only a pod with a spec is synced; the life cycle of an orphan begins with `Terminating`.
         return JobResult { uid, end: JobEnd::Failed(Retry::Later), memory: Some(memory), problem: None };
     };
     let status = Arc::clone(&snapshot.status);
     let mut sync = SyncPod { node: &job.node, pod, job: &job, snapshot, memory, status };
     let (end, problem) = tokio::select! {
         biased;
-        // WORK-04: nothing may start from here on, and no call that hangs may hold up the end.
+        // WORK-04: no container may start from here on, and no call that hangs may delay the end of the pod.
         () = job.must_end() => (JobEnd::Failed(Retry::Soon), None),
         result = sync.sync() => match result {
             Ok(end) => (end, None),
@@ -67,7 +67,7 @@ impl SyncPod<'_> {
         if let Some(before) = before.filter(|before| before.shows_the_same_as(&seen))
             && self.rests()
         {
-            // The one that is older, so that the heap keeps its shape.
+            // Keeps the older of two equal observations: on an idle node the heap then does not change.
             self.memory.seen = Some(before);
             return Ok(self.rest_on(&seen).await);
         }
@@ -79,42 +79,44 @@ impl SyncPod<'_> {
         }
         let plan = plan_pod(&self.inputs(&self.node.now()), &seen);
         if plan.is_empty() && self.memory.set_up.is_some() {
-            // Only of a status that followed from itself is it known that it follows again.
+            // The status is an input of the next status. Only if it did not change is it known that it will not change
+            // again.
             let settled = Arc::ptr_eq(&before, &self.status);
             self.memory.rest = settled.then(|| Rest::on(&self.inputs(&self.node.now()), &self.status)).flatten();
             self.memory.failures.clear();
             return Ok(self.rest_on(&seen).await);
         }
-        // Boxed: a look that leads to nothing need not carry the room for all that may follow from one.
+        // Boxed: most looks end before this, and their future should not hold the space for all of `act`.
         Box::pin(self.act(plan, seen)).await
     }
 
-    /// The inputs of the plan, and of the status as long as the sync loop has no newer ones.
+    /// The inputs of the plan. The sync loop decides the status from its own, which may be newer.
     fn inputs<'a>(&'a self, now: &'a NodeNow) -> PodInputs<'a> {
         self.snapshot.inputs(self.node, now, &self.pod, &self.memory, self.memory.resize.condition())
     }
 
-    /// What the last look left nothing to do for is as it was, and no deadline has passed since.
+    /// The inputs are those of the last empty plan, and the active deadline has not passed.
     fn rests(&self) -> bool {
         let holds = |rest: &Rest| rest.holds(&self.inputs(&self.node.now()), &self.status);
         let overdue = || self.deadline_left().is_some_and(|left| left.is_zero());
         self.memory.rest.as_ref().is_some_and(holds) && !overdue()
     }
 
-    /// There is nothing to do but to see that volumes follow what they show.
+    /// Ends a job whose plan is empty: only volumes are brought up to date.
     async fn rest_on(&mut self, seen: &PodObservation) -> JobEnd {
         self.keep_objects();
         self.refresh().await;
         self.at_rest(seen, None)
     }
 
+    /// Keeps the watches of config maps and secrets that the pod uses.
     fn keep_objects(&self) {
         if let Some(cluster) = &self.node.ports.cluster {
             cluster.objects.keep(&self.pod);
         }
     }
 
-    /// Does what `plan` says.
+    /// Carries out `plan`.
     async fn act(&mut self, plan: PodPlan, seen: Arc<PodObservation>) -> Result<JobEnd, JobError> {
         self.keep_objects();
         let starts = !plan.start.is_empty() || matches!(plan.sandbox, SandboxPlan::Create { .. });
@@ -127,10 +129,11 @@ impl SyncPod<'_> {
         self.after(&plan, report, seen).await
     }
 
-    /// Looks again after having acted, so that the status tells what came of it without waiting for an event.
+    /// Looks again after the plan was carried out, so that the status shows the result without waiting for an event.
     ///
-    /// What it sees may be the last change for a long time: a sidecar that has started lets the next container start, and
-    /// one that ended before the look gives no further sign. So what the new look calls for is begun at once.
+    /// No event may follow for a long time: a sidecar that has started lets the next container start, and a container that
+    /// ended before this look causes no further event. So if the new observation leads to another plan, the next job
+    /// starts at once.
     async fn after(
         &mut self,
         done: &PodPlan,
@@ -157,9 +160,11 @@ impl SyncPod<'_> {
         }
     }
 
-    /// Notes whether what runs has the allocated resources, and emits an event when it has (RSZ-06, RSZ-10).
+    /// Notes whether the running containers have the allocated resources, and emits an event when a resize is completed
+    /// (RSZ-06, RSZ-10).
     async fn watch_resize(&mut self, seen: &PodObservation) {
-        // After a restart with no record, what runs is taken to have what it should: a lost record restarts nothing.
+        // Without a record, the containers are assumed to have the allocated resources: a lost record must not restart
+        // them.
         let actuated = self.memory.actuated.get_or_insert_with(|| Arc::new(PodAllocation::of(&self.pod)));
         if in_progress(&self.pod, seen, actuated) {
             self.memory.resize.go_on(self.pod.metadata.generation.unwrap_or_default());
@@ -175,21 +180,22 @@ impl SyncPod<'_> {
         }
     }
 
-    /// When to do what the new look calls for and is not waited for already, as a back-off is (SYNC-14).
+    /// When to carry out the plan that follows from the new observation; `None` if it is empty but for containers that
+    /// wait for a back-off (SYNC-14).
     fn next_step(&self, done: &PodPlan, seen: &PodObservation) -> Option<Duration> {
         let mut next = plan_pod(&self.inputs(&self.node.now()), seen);
-        // What was done and is still to be done had no effect: no hurry, lest it spin.
+        // The same plan again means that carrying it out had no effect: a pause keeps the job from spinning.
         let pause = if next == *done { self.node.settings.pace.soon } else { Duration::ZERO };
         let waits = |start: &StartContainer| {
             container_name(&self.pod, start).is_some_and(|name| self.memory.failures.contains_key(&name))
         };
         next.start.retain(|start| !waits(start));
-        // A pod that is over was stopped just now; its status says so, and nothing is gained by stopping it again.
+        // The pod was stopped just now, and its status shows it: no second stop.
         next.kill_pod = false;
         (!next.is_empty()).then_some(pause)
     }
 
-    /// Removes dead instances beyond those kept, so that a crash loop leaves no trail (LOOP-09, GC-05).
+    /// Removes dead instances beyond those that are kept, so that a crash loop does not fill the disk (LOOP-09, GC-05).
     async fn prune(&self, seen: &PodObservation) {
         for id in prune_dead(seen, &self.node.settings.gc, PodFate::MayRun) {
             let Some(dead) = seen.containers.iter().find(|c| c.id == id) else { continue };
@@ -226,7 +232,7 @@ impl SyncPod<'_> {
         }
     }
 
-    /// Has the status written that follows from what the job knows now (SYNC-02 … SYNC-04).
+    /// Publishes the job's memory; the sync loop decides and writes the status (SYNC-02 … SYNC-04).
     async fn write_status(&mut self) -> Result<(), JobError> {
         let status = self.job.publish(&self.memory).await?;
         if status.reason.as_deref() == Some(DEADLINE_EXCEEDED) && self.status.reason != status.reason {
@@ -236,7 +242,7 @@ impl SyncPod<'_> {
         Ok(())
     }
 
-    /// Pods on the node's network start without one (SYNC-05).
+    /// Fails while the pod network is not ready, except for pods on the host network (SYNC-05).
     async fn network_gate(&self) -> Result<(), JobError> {
         let problem = self.node.now().runtime.network_problem();
         let Some(problem) = problem.filter(|_| !self.pod.host_network()) else { return Ok(()) };
@@ -245,12 +251,12 @@ impl SyncPod<'_> {
         Err(JobError::soon(message))
     }
 
-    /// Cgroup, directories and volumes (SYNC-07, SYNC-09, SYNC-10). Once done by this process they are not done again
-    /// for every restart of a container.
+    /// Makes the pod's cgroup, directories and volumes, and returns the path of each volume (SYNC-07, SYNC-09, SYNC-10).
+    /// The restart of a container does not make them again.
     async fn set_up(&mut self, seen: &PodObservation) -> Result<Arc<BTreeMap<String, PathBuf>>, JobError> {
         if let Some(mounted) = self.memory.set_up.clone()
             && !seen.is_stopped()
-            // A container to debug with may use one that no other does.
+            // A new ephemeral container may mount a volume that no other container mounts.
             && volumes::has_all(&self.pod, &mounted)
         {
             self.refresh().await;
@@ -265,8 +271,8 @@ impl SyncPod<'_> {
                 Ok(paths)
             }
             Err(err) => {
-                let tell = self.tell_trouble(&err.problems).await;
-                if tell == Tell::Timeout {
+                let emitted = self.emit_mount_problems(&err.problems).await;
+                if emitted == MountEvents::Timeout {
                     let timeout = MountAllError {
                         unmounted: err.unmounted.clone(),
                         problems: vec!["context deadline exceeded".to_owned()],
@@ -279,7 +285,8 @@ impl SyncPod<'_> {
         }
     }
 
-    /// The cgroup beside directory and volumes: a token has to be fetched, and cgroup v1 has a dozen hierarchies.
+    /// Makes the cgroup while the volumes are mounted, because both take time: a volume may need a token from the API
+    /// server, and cgroup v1 has a dozen hierarchies.
     async fn make_ready(&self) -> Result<Result<Mounted, MountAllError>, JobError> {
         let volumes = async {
             self.node.ports.dirs.make(&self.job.pod.uid).await?;
@@ -301,25 +308,26 @@ impl SyncPod<'_> {
         }
     }
 
-    /// Brings volumes up to date whose content may have changed (VOL-06). What can't be is told and tried again; the pod
-    /// goes on with the content that it has.
+    /// Brings volumes up to date whose content may have changed (VOL-06). A failure is emitted as an event and tried again;
+    /// the pod goes on with the old content.
     async fn refresh(&mut self) {
         let Some(refreshed) = volumes::refresh(self.node, &self.pod).await else { return };
         if refreshed.problems.is_empty() {
             self.memory.volumes.well(refreshed.renew_at);
         } else {
-            self.tell_trouble(&refreshed.problems).await;
+            self.emit_mount_problems(&refreshed.problems).await;
         }
     }
 
-    async fn tell_trouble(&mut self, problems: &[String]) -> Tell {
-        let tell = self.memory.volumes.failed(problems, self.node.clock.mono());
-        if tell != Tell::Nothing {
+    /// Emits a `FailedMount` event for each problem, unless the same problems were emitted a moment ago.
+    async fn emit_mount_problems(&mut self, problems: &[String]) -> MountEvents {
+        let due = self.memory.volumes.failed(problems, self.node.clock.mono());
+        if due != MountEvents::Nothing {
             for problem in problems {
                 self.emit(EventKind::Warning, "FailedMount", problem.clone()).await;
             }
         }
-        tell
+        due
     }
 
     async fn emit(&self, kind: EventKind, reason: &'static str, message: impl Into<String>) {

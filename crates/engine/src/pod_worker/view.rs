@@ -1,4 +1,4 @@
-//! What others may know of each pod.
+//! What the sync loop's handle shows of each pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,52 +18,52 @@ use crate::prober::ProbeTrouble;
 use crate::sync_loop::KnownPod;
 use crate::timeline::{Timeline, Waiting};
 
-/// What others may know of a pod.
+/// A copy of a worker's state, for `rubelet explain` and the server's pages.
 #[derive(Clone, Debug)]
 pub struct WorkerView {
-    /// Names.
+    /// Namespace, name and UID.
     pub pod: PodRef,
     /// The pod, unless it is an orphan.
     pub spec: Option<Arc<Pod>>,
-    /// Where it is.
+    /// The stage of its life cycle.
     pub stage: Stage,
-    /// Its status.
+    /// The status last decided.
     pub status: Arc<PodStatus>,
-    /// When it came.
+    /// When a source first wanted it.
     pub arrived: Now,
     /// What it waits for.
     pub waiting: Option<Waiting>,
-    /// With no job in flight, when it is looked at next with no event: a back-off ends then at the latest.
+    /// With no job in flight, when the next job starts even without an event.
     pub next_look: Option<Instant>,
-    /// What went wrong last, until it goes right.
+    /// Why the last job failed, if it did.
     pub problem: Option<String>,
-    /// What happened.
+    /// The last steps.
     pub timeline: Timeline,
-    /// Jobs in a row that failed.
+    /// How many jobs in a row failed.
     pub failures: u32,
-    /// Which probes do not pass.
+    /// The probes that fail.
     pub probe_troubles: Vec<ProbeTrouble>,
-    /// In how long containers that ended too often are started again, by name.
+    /// How long the crash loop back-off of each container still lasts, by name.
     pub next_starts: BTreeMap<String, Duration>,
 }
 
 impl PodWorkers {
-    /// Whether this pod has a life here, or had one and is still wanted.
+    /// Whether this pod has a worker.
     pub fn knows(&self, uid: &PodUid) -> bool {
         self.workers.contains_key(uid)
     }
 
-    /// Where this pod is.
+    /// The stage of this pod.
     pub fn stage(&self, uid: &PodUid) -> Option<&Stage> {
         self.workers.get(uid).map(|w| w.life.stage())
     }
 
-    /// Every UID that has a life here.
+    /// The UIDs of all workers.
     pub fn uids(&self) -> impl Iterator<Item = &PodUid> {
         self.workers.keys()
     }
 
-    /// Pods that are not on their way out: what admission and QoS count.
+    /// Pods that are neither terminating nor ended: these count for the QoS cgroups.
     pub fn active(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.workers.values().filter(|w| !w.life.stage().is_past_syncing()).filter_map(|w| w.life.subject().pod())
     }
@@ -78,7 +78,7 @@ impl PodWorkers {
         using.filter_map(|(uid, worker)| Some((uid, worker.life.subject().pod()?)))
     }
 
-    /// What others may know of each pod.
+    /// Views of all pods.
     pub fn views(&self) -> impl Iterator<Item = WorkerView> {
         let now = self.node.clock.wall();
         self.workers.values().map(move |worker| worker.view(now))
@@ -89,8 +89,8 @@ impl PodWorkers {
         self.workers.get(uid).and_then(PodWorker::known)
     }
 
-    /// The pod of this name, unless it is an orphan; of several the one that came last. Names are compared without
-    /// building anything, so that asking costs the same on a node with many pods.
+    /// The pod of this name, unless it is an orphan; of several, the one that arrived last. Compares names without
+    /// allocating, so that the search stays cheap on a node with many pods.
     pub fn known_by_name(&self, namespace: &str, name: &str) -> Option<KnownPod> {
         let named = |pod: &Arc<Pod>| {
             pod.metadata.namespace.as_deref() == Some(namespace) && pod.metadata.name.as_deref() == Some(name)
@@ -141,7 +141,7 @@ impl PodWorker {
         all.filter_map(|c| Some((c.name.clone(), left(c)?))).collect()
     }
 
-    /// With no job in flight and something wrong, what is waited for is the next try.
+    /// After a failed job, the wait for the next one.
     fn planned_wait(&self) -> Option<Waiting> {
         let until = self.life.next_deadline();
         let (problem, since) = self.problem.as_ref()?;

@@ -1,4 +1,4 @@
-//! All pods on this node: routes events to their lives, starts their jobs, and keeps one timer for all of them.
+//! The workers of all pods on this node: routes events to the pods' life cycles, starts jobs, and keeps one timer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,72 +24,77 @@ use crate::ports::StatusReport;
 use crate::prober::{ProbeSender, ProbeTrouble};
 use crate::timeline::{Entry, Timeline, Waiting, brief};
 
-/// Every pod that has a life here. Owned by the sync loop; nothing in it waits.
+/// The workers of all pods on this node. Owned by the sync loop; no method but `next_end` and `stop` waits.
 #[doc(alias = "podWorkers")]
 pub struct PodWorkers {
     pub(super) node: Arc<Node>,
     pub(super) notes: mpsc::Sender<(PodUid, Note)>,
     pub(super) workers: BTreeMap<PodUid, PodWorker>,
     pub(super) names: Names,
+    /// The next deadline of each life cycle.
     due: BTreeSet<(Instant, PodUid)>,
     pub(super) jobs: JoinSet<JobResult>,
     pub(super) prober: ProbeSender,
-    /// Mirrors of static pods: the status that the API shows of one is its pod's status before we started.
+    /// Mirror pods. After a restart, a static pod starts with the status that its mirror pod shows.
     pub(super) mirrors: Arc<Mirrors>,
-    /// Resources that a process before this one had actuated, of pods whose life here has not begun.
+    /// Actuated resources from before a restart, of pods that have no worker yet.
     pub(super) actuated_before: BTreeMap<PodUid, Arc<PodAllocation>>,
     pub(super) panics: u64,
 }
 
+/// One pod on this node: its life cycle and all the state about it that the sync loop owns.
 #[doc(alias = "podWorkerLoop")]
 #[doc(alias = "managePodLoop")]
 pub(super) struct PodWorker {
     pub(super) life: PodLifecycle,
-    /// What the jobs know, as last published or handed back. Nothing here writes into it.
+    /// The memory of the jobs, as last published or returned. Only jobs change it.
     pub(super) memory: PodMemory,
-    /// The results of its probes.
+    /// The pod's probe results.
     pub(super) probes: Arc<ProbeView>,
-    /// The decisions about its resizes.
+    /// The decision about the pod's resize.
     pub(super) resize: ResizeDecision,
-    /// The actuated resources as they were written down.
+    /// The actuated resources that are recorded on disk.
     pub(super) recorded: Option<Arc<PodAllocation>>,
     /// The status last decided; only [`super::status`] sets it.
     pub(super) status: Arc<PodStatus>,
+    /// Cancels the job in flight.
     pub(super) cancel: CancellationToken,
     pub(super) arrived: Now,
+    /// What the job in flight waits for, or why the life cycle has not begun.
     pub(super) waiting: Option<Waiting>,
-    /// What a probe still has to say.
+    /// The probe that has to succeed before the pod is ready.
     pub(super) probe_wait: Option<Waiting>,
-    /// Which probes do not pass.
+    /// The probes that fail.
     pub(super) probe_troubles: Vec<ProbeTrouble>,
     pub(super) timeline: Timeline,
-    /// What went wrong last, and since when.
+    /// Why the last job failed, and since when jobs fail for this reason.
     pub(super) problem: Option<(String, Instant)>,
-    /// What others may wait for has been released: its object may go, while the rest is removed.
+    /// Volumes are unmounted and the cgroup is removed: the pod may be deleted from the API before its dead containers,
+    /// directory and logs are removed.
     pub(super) released: bool,
-    /// Those who wait until no container of it runs.
+    /// Callers of `terminate` that wait until none of the pod's containers runs.
     pub(super) waiting_for_stop: Vec<oneshot::Sender<()>>,
-    /// The status written last: that of an idle pod is not written again and again.
+    /// The last status report; an equal one is not sent again.
     pub(super) reported: Option<StatusReport>,
-    /// When its life was over, if it is.
+    /// When the life cycle finished, if it has.
     over_since: Option<Instant>,
-    /// What is counted of it.
+    /// Times the pod's start and its jobs, for metrics.
     pub(super) tracker: StartupTracker,
 }
 
-/// What became of a finished job.
+/// Whether a pod's life cycle goes on after an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The pod goes on.
+    /// The life cycle goes on.
     GoesOn,
-    /// The pod's life is over, and it is still wanted: it stays known until its source lets it go.
+    /// The life cycle is finished, and a source still wants the pod: its worker stays until the source removes the pod.
     Over(PodUid),
-    /// The pod's life is over and it is forgotten.
+    /// The life cycle is finished and the worker is removed.
     Forgotten(PodUid),
 }
 
 impl PodWorkers {
-    /// None yet.
+    /// No pods yet.
     pub(crate) fn new(node: Arc<Node>, notes: mpsc::Sender<(PodUid, Note)>, prober: ProbeSender) -> Self {
         Self {
             node,
@@ -105,7 +110,7 @@ impl PodWorkers {
         }
     }
 
-    /// A source asks for this pod.
+    /// A source wants this pod, for the first time or in a newer version.
     #[doc(alias = "UpdatePod")]
     pub fn desired(&mut self, pod: Arc<Pod>, how: Arrival) {
         let reference = PodRef::of(&pod);
@@ -114,7 +119,7 @@ impl PodWorkers {
             return;
         };
         let uid = &reference.uid;
-        // Another pod that was given the same UID, under another name or by another source: the one before it ends first.
+        // Another pod with the same UID, under another name or from another source: the old pod ends first.
         let another =
             worker.life.subject().pod().is_some_and(|held| {
                 PodRef::of(held).full_name() != reference.full_name() || held.source() != pod.source()
@@ -132,12 +137,13 @@ impl PodWorkers {
         }
         self.updated(uid, &pod);
         self.event(uid, Event::Desired { pod, how });
-        // Of a pod at rest nothing else would tell that its object changed: it may be up to be removed now.
+        // The API object changed, and with no job in flight nothing else would report it: the object may now be deleted.
         if self.workers.get(uid).is_some_and(|worker| worker.reported.is_some()) {
             self.report(uid);
         }
     }
 
+    /// Makes a worker for a pod that has none. Its life cycle begins when its name is free.
     fn begin(&mut self, pod: Arc<Pod>, reference: PodRef) {
         let uid = reference.uid.clone();
         let name = reference.full_name();
@@ -189,7 +195,7 @@ impl PodWorkers {
         }
     }
 
-    /// A pod that has something on this node though no source asks for it. It is ended, and whatever it left is removed.
+    /// Ends an unknown pod, and removes everything that it has on the node.
     pub fn orphan(&mut self, orphan: OrphanPod) {
         let (uid, name) = (orphan.pod.uid.clone(), orphan.pod.full_name());
         if self.workers.contains_key(&uid) {
@@ -201,15 +207,15 @@ impl PodWorkers {
         let (life, commands) = PodLifecycle::orphan(orphan, self.node.settings.pace, now);
         let worker = self.worker(life, PodStatus::default(), None);
         self.workers.insert(uid.clone(), worker);
-        // It holds its name until it has ended: a pod of that name waits.
+        // The orphan holds its name until it has ended: another pod of that name waits.
         self.names.hold(&name, &uid);
         self.happened(&uid, "Found here, though no source asks for it", false);
         self.carry_out(&uid, commands);
     }
 
-    /// Something runs of a pod whose life is over: a call whose answer was lost took effect late. It is ended again.
-    /// `seen` is when it was seen to run: a look from before its end says nothing.
-    pub fn relapsed(&mut self, uid: &PodUid, seen: Instant) {
+    /// Ends a finished pod again if a container of it runs: a call whose answer was lost took effect late. `seen` is when
+    /// the container was seen; a list from before the end of the pod does not count.
+    pub fn end_again(&mut self, uid: &PodUid, seen: Instant) {
         let over = |w: &&mut PodWorker| w.over_since.is_some_and(|since| since < seen);
         let Some(worker) = self.workers.get_mut(uid).filter(over) else { return };
         let now = self.node.clock.mono();
@@ -222,7 +228,7 @@ impl PodWorkers {
         self.carry_out(uid, commands);
     }
 
-    /// Its source no longer has it. A pod whose life is over is forgotten.
+    /// No source wants the pod any more. If its life cycle is finished, its worker is removed.
     pub fn removed(&mut self, uid: &PodUid) -> Outcome {
         let over = self.workers.get(uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
         if over {
@@ -233,7 +239,7 @@ impl PodWorkers {
         Outcome::GoesOn
     }
 
-    /// Gives one event to one pod and carries out what follows.
+    /// Steps the life cycle of one pod with one event, and carries out the commands that follow.
     pub fn event(&mut self, uid: &PodUid, event: Event) {
         let now = self.node.clock.mono();
         let jitter = self.node.ports.rng.fraction();
@@ -248,13 +254,13 @@ impl PodWorkers {
         }
         let after = worker.life.stage().clone();
         if before != after.word() {
-            self.moved(uid, &after);
+            self.stage_changed(uid, &after);
         }
         self.carry_out(uid, commands);
     }
 
-    /// Notes a change of stage; there are few, and they are what people ask about.
-    fn moved(&mut self, uid: &PodUid, stage: &Stage) {
+    /// Logs the new stage, updates the prober and the status, and answers those who wait for the pod to stop.
+    fn stage_changed(&mut self, uid: &PodUid, stage: &Stage) {
         let what = match stage {
             Stage::Terminating { grace, ending, .. } => {
                 format!("Ending ({}), with {} s of grace", cause_word(ending.cause), grace.get().as_secs())
@@ -267,11 +273,11 @@ impl PodWorkers {
             info!(pod = %worker.life.subject().reference(), stage = stage.word(), "{what}");
         }
         self.happened(uid, what, false);
-        self.tell_prober(uid);
+        self.update_prober(uid);
         let Some(worker) = self.workers.get_mut(uid) else { return };
         match stage {
             Stage::Terminated { .. } => {
-                worker.waiting_for_stop.drain(..).for_each(|waiter| _ = waiter.send(()));
+                worker.waiting_for_stop.drain(..).for_each(|reply| _ = reply.send(()));
                 self.write_status(uid);
             }
             Stage::Finished => self.write_status(uid),
@@ -293,7 +299,7 @@ impl PodWorkers {
         }
     }
 
-    /// Takes in the end of a job. `wanted` says whether a source still asks for the pod.
+    /// Handles the result of a job. `wanted` says whether a source still wants the pod.
     #[doc(alias = "completeWork")]
     pub(crate) fn job_ended(&mut self, result: JobResult, wanted: bool) -> Outcome {
         let JobResult { uid, end, memory, problem } = result;
@@ -304,7 +310,7 @@ impl PodWorkers {
             let pod = worker.life.subject().reference();
             debug!(%pod, ?end, "A job ended");
             if let Some(memory) = memory {
-                worker.take_in(memory);
+                worker.set_memory(memory);
             } else {
                 self.panics += 1;
                 error!(%pod, "The job on this pod panicked");
@@ -323,7 +329,7 @@ impl PodWorkers {
             self.happened(&uid, problem, true);
         }
         self.event(&uid, Event::Done(end));
-        self.tell_prober(&uid);
+        self.update_prober(&uid);
         let over = self.workers.get(&uid).is_some_and(|w| *w.life.stage() == Stage::Finished);
         self.report(&uid);
         if !over {
@@ -345,6 +351,7 @@ impl PodWorkers {
         Outcome::Forgotten(uid)
     }
 
+    /// Removes the worker.
     fn forget(&mut self, uid: &PodUid) {
         self.leave_name(uid);
         self.prober.gone(uid);
@@ -356,7 +363,7 @@ impl PodWorkers {
         }
     }
 
-    /// Takes in what a job sends while it works.
+    /// Handles a note of a job in flight.
     pub(crate) fn note(&mut self, uid: &PodUid, note: Note) {
         let now = self.node.clock.now();
         let Some(worker) = self.workers.get_mut(uid) else { return };
@@ -371,9 +378,9 @@ impl PodWorkers {
                 self.report(uid);
             }
             Note::Learned { memory, status } => {
-                worker.take_in(*memory);
+                worker.set_memory(*memory);
                 self.write_status(uid);
-                self.tell_prober(uid);
+                self.update_prober(uid);
                 if let Some(worker) = self.workers.get(uid) {
                     let _job_is_gone = status.send(Arc::clone(&worker.status));
                 }
@@ -381,16 +388,17 @@ impl PodWorkers {
         }
     }
 
+    /// Adds an entry to the pod's timeline.
     pub(super) fn happened(&mut self, uid: &PodUid, what: impl Into<String>, bad: bool) {
         self.note(uid, Note::Happened { what: what.into(), took: None, bad });
     }
 
-    /// When the next deadline of any pod is.
+    /// The earliest deadline of all life cycles.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Wakes every pod whose time has come.
+    /// Steps every life cycle whose deadline has come.
     pub fn deadline(&mut self, now: Instant) {
         while let Some((at, uid)) = self.due.first().cloned()
             && at <= now
@@ -400,7 +408,7 @@ impl PodWorkers {
         }
     }
 
-    /// Looks at every pod sooner than planned: the runtime is back.
+    /// Lets every pod be looked at now.
     pub fn hint_all(&mut self) {
         let uids: Vec<PodUid> = self.workers.keys().cloned().collect();
         for uid in uids {
@@ -408,15 +416,15 @@ impl PodWorkers {
         }
     }
 
-    /// How many jobs panicked.
+    /// How many jobs panicked since the start.
     pub fn panics(&self) -> u64 {
         self.panics
     }
 }
 
 impl PodWorker {
-    /// What a job knows replaces what was known before. Actuated resources that were written down are held once.
-    fn take_in(&mut self, memory: PodMemory) {
+    /// Replaces the memory by that of a job. Equal actuated resources share one allocation with the recorded ones.
+    fn set_memory(&mut self, memory: PodMemory) {
         self.memory = memory;
         if let (Some(recorded), Some(actuated)) = (&self.recorded, &mut self.memory.actuated)
             && !Arc::ptr_eq(recorded, actuated)

@@ -111,11 +111,11 @@ pub trait Objects: Send + Sync {
     async fn config_map(&self, namespace: &str, name: &str) -> Result<Arc<ConfigMap>, ApiError>;
     /// The secret as it is now.
     async fn secret(&self, namespace: &str, name: &str) -> Result<Arc<Secret>, ApiError>;
-    /// This pod uses what its spec refers to, from now on: it is watched until [`release`](Self::release). Saying so
-    /// again replaces what was said before.
+    /// Watches the objects that the pod's spec refers to, until [`release`](Self::release). A second call replaces the
+    /// first.
     #[doc(alias = "RegisterPod")]
     fn keep(&self, pod: &Arc<Pod>);
-    /// The pod uses nothing any more.
+    /// Stops watching for this pod.
     #[doc(alias = "UnregisterPod")]
     fn release(&self, uid: &PodUid);
 }

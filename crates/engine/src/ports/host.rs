@@ -58,9 +58,9 @@ pub trait OwnMemory: Send + Sync {
     async fn trim(&self);
 }
 
-/// A process beside this one that keeps sockets open when this one dies, so that whoever is at their other end carries
-/// the calls in flight to their end (ADR 13). Neither method waits, and neither fails: without the holder all works, but
-/// calls in flight end with this process.
+/// A process that keeps sockets open when this process ends, so that the runtime at the other end completes the calls in
+/// flight (ADR 13). Neither method waits, and neither fails: without the holder everything works, but calls in flight end
+/// with this process.
 pub trait SocketHolder: Send + Sync {
     /// Keeps a duplicate of a connected socket until either side shuts the connection down.
     fn hold(&self, socket: BorrowedFd<'_>);
@@ -75,7 +75,7 @@ pub trait NodeAddresses: Send + Sync {
     async fn addresses(&self) -> Result<Vec<IpAddr>, AddressesUnknown>;
 }
 
-/// The node's addresses could not be told. The text is for people only.
+/// The node's addresses could not be read. The text is for people only.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct AddressesUnknown(pub String);

@@ -48,23 +48,23 @@ pub enum RpcErrorKind {
     Failed,
 }
 
-/// What the runtime is and how it fares.
+/// Version, readiness and configuration of the runtime.
 #[async_trait]
 pub trait RuntimeInfo: Send + Sync {
     /// Name and version; fails unless it speaks CRI v1.
     async fn version(&self) -> Result<RuntimeVersion, RpcError>;
     /// Whether it and its network are ready.
     async fn status(&self) -> Result<RuntimeStatus, RpcError>;
-    /// The cgroup driver that it wants; `None` if it cannot tell (BOOT-05).
+    /// The cgroup driver that it wants; `None` if it does not report one (BOOT-05).
     async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError>;
-    /// Tells it which addresses pods of this node have (NODE-16). A runtime that has no use for it succeeds.
+    /// Sets the pod CIDRs of this node (NODE-16). A runtime that has no use for them succeeds.
     #[doc(alias = "UpdateRuntimeConfig")]
     async fn set_pod_cidr(&self, _cidr: &str) -> Result<(), RpcError> {
         Ok(())
     }
 }
 
-/// Seeing what runs. What these answer is the truth; an event is only a reason to ask.
+/// Lists and looks. Their answers are the truth; an event of the runtime is only a reason to look.
 #[async_trait]
 pub trait RuntimeView: Send + Sync {
     /// Every pod that has a sandbox or container, in any state, labelled as ours (RT-70).
@@ -115,7 +115,7 @@ pub trait Resizes: Send + Sync {
     /// Sets a running container's resources.
     #[doc(alias = "UpdateContainerResources")]
     async fn resize_container(&self, id: &ContainerId, resources: &LinuxResources) -> Result<(), RpcError>;
-    /// Tells the runtime what its pod has now; `Unimplemented` if it does not care.
+    /// Sets the resources of the whole pod; `Unimplemented` if the runtime does not use them.
     #[doc(alias = "UpdatePodSandboxResources")]
     async fn resize_sandbox(&self, id: &SandboxId, resources: &LinuxResources) -> Result<(), RpcError>;
 }

@@ -2,7 +2,7 @@
 
 /// A certificate and its key, as TLS needs them. Its `Debug` hides the key.
 ///
-/// Whoever serves holds a `watch::Receiver<Option<Arc<ServingCert>>>`: `None` until there is one, and then handshakes fail
+/// A server holds a `watch::Receiver<Option<Arc<ServingCert>>>`: `None` until there is one, and then handshakes fail
 /// (TLS-02); each new handshake uses the newest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServingCert {

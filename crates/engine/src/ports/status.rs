@@ -23,7 +23,7 @@ pub struct StatusReport {
 }
 
 impl StatusReport {
-    /// Telling it again would tell nothing new.
+    /// Whether `self` and the other report would lead to the same status write.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.pod, &other.pod)
             && self.progress == other.progress

@@ -11,7 +11,7 @@ use super::PodRuntime;
 use crate::ports::EventKind;
 
 impl PodRuntime<'_> {
-    /// The pod's pull secrets. One that cannot be had is told of and done without: the image may be public, or here.
+    /// The pod's pull secrets. One that cannot be read is left out, with an event: the image may be public or present.
     #[doc(alias = "getPullSecretsForPod")]
     pub(super) async fn pull_secrets(&self) -> Vec<Arc<Secret>> {
         let wanted = self.pod.pod_spec().and_then(|spec| spec.image_pull_secrets.as_deref()).unwrap_or_default();
@@ -37,7 +37,7 @@ impl PodRuntime<'_> {
         secrets
     }
 
-    /// The logins to try for an image, in this order; none is an anonymous pull.
+    /// The logins to try for an image, in this order; with none, the pull is anonymous.
     pub(super) async fn logins(&self, image: &ImageName, secrets: &[Arc<Secret>]) -> Result<Vec<Login>, KeyringError> {
         let keyring = Keyring::of_secrets(secrets.iter().map(AsRef::as_ref))?;
         let mut logins = keyring.find(image.repository());

@@ -1,4 +1,4 @@
-//! A container's environment: fetches what it refers to, then lets `core` make it (section 10.1).
+//! A container's environment: fetches the config maps and secrets that it uses, then lets `core` make it (section 10.1).
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use super::PodRuntime;
 use crate::ports::{ApiError, ClusterPorts};
 
 impl PodRuntime<'_> {
-    /// The environment, or why there is none: what people see after `CreateContainerConfigError`.
+    /// The environment, or the message that the status shows with `CreateContainerConfigError`.
     pub(super) async fn environment(
         &self,
         container: &Container,

@@ -9,7 +9,7 @@ use rubelet_core::pod::PodExt;
 
 use crate::node::Node;
 
-/// The handler that the pod's RuntimeClass stands for.
+/// The handler of the pod's RuntimeClass.
 pub(super) async fn of_class(node: &Node, pod: &Pod) -> Result<String, String> {
     let class = pod.pod_spec().and_then(|s| s.runtime_class_name.as_deref()).unwrap_or_default();
     if class.is_empty() {
@@ -25,10 +25,10 @@ pub(super) async fn of_class(node: &Node, pod: &Pod) -> Result<String, String> {
     }
 }
 
-/// The handler by which the pod's status is decided: that of its sandbox, before there is one that of its RuntimeClass.
+/// The handler whose features the pod's status shows: that of its sandbox, or, before it has one, that of its RuntimeClass.
 ///
-/// How mounts are made is in the first status and stays, so the class counts already there; but it is looked up only for
-/// a pod whose status depends on it. A class that cannot be looked up stands for the default handler.
+/// The first status already shows how volumes are mounted, so the RuntimeClass is needed before the sandbox exists. It is
+/// looked up only for a pod with a `recursiveReadOnly` mount. If the lookup fails, the default handler counts.
 /// upstream: kubelet_pods.go runtimeClassSupportsRecursiveReadOnlyMounts (v1.36)
 pub(crate) async fn of_status(node: &Node, pod: &Pod, seen: &PodObservation) -> String {
     if let Some(sandbox) = seen.sandboxes.first() {
@@ -40,10 +40,10 @@ pub(crate) async fn of_status(node: &Node, pod: &Pod, seen: &PodObservation) -> 
     if asks { of_class(node, pod).await.unwrap_or_default() } else { String::new() }
 }
 
-/// Without an API server there are no RuntimeClass objects, so the name is taken for the handler's own; upstream,
-/// standalone, runs such a pod on the default handler without a word.
+/// Without an API server there are no RuntimeClass objects, so the class name is taken as the name of a handler. A
+/// standalone upstream kubelet silently uses the default handler for such a pod.
 fn standalone(handlers: &BTreeMap<String, HandlerFeatures>, class: &str) -> Result<String, String> {
-    // A runtime that does not describe its handlers decides for itself.
+    // A runtime that does not list its handlers checks the name itself.
     if handlers.is_empty() || handlers.contains_key(class) {
         return Ok(class.to_owned());
     }

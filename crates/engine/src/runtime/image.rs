@@ -16,23 +16,23 @@ use crate::job::{PodMemory, retry_after};
 use crate::ports::{EventKind, Image};
 use crate::slots::StartSlot;
 
-/// An image that is here.
-pub(super) struct ImageHere {
+/// An image that is present on the node.
+pub(super) struct PresentImage {
     pub(super) image_ref: String,
     pub(super) uid: Option<i64>,
     pub(super) username: String,
 }
 
-/// A pull that is to be made.
+/// The arguments of a pull.
 struct Request<'a> {
     spec: ImageSpec,
-    /// Logins to try; none is an anonymous pull.
+    /// Logins to try; with none, the pull is anonymous.
     logins: Result<Vec<Login>, KeyringError>,
     sandbox: &'a SandboxConfig,
 }
 
 impl PodRuntime<'_> {
-    /// Makes the image present, or says why not.
+    /// Makes the image present, or returns why it is not.
     #[doc(alias = "EnsureImageExists")]
     pub(super) async fn ensure_image(
         &self,
@@ -41,7 +41,7 @@ impl PodRuntime<'_> {
         secrets: &[Arc<Secret>],
         memory: &mut PodMemory,
         slot: &mut StartSlot<'_>,
-    ) -> Result<ImageHere, NotStarted> {
+    ) -> Result<PresentImage, NotStarted> {
         let written = container.image.as_deref().unwrap_or_default();
         let name = match ImageName::parse(written) {
             Ok(name) => name,
@@ -67,7 +67,7 @@ impl PodRuntime<'_> {
                 Err(not_started(reason, message, Retry::Later))
             }
             (PullDecision::Pull | PullDecision::UsePresent, _) => {
-                // A pull may take minutes and others may wait before it: nobody else's start has to wait for it.
+                // A pull may take minutes, and may queue behind others: it must not hold a start slot.
                 slot.release();
                 if memory.unseen {
                     self.show_started(memory).await;
@@ -95,7 +95,7 @@ impl PodRuntime<'_> {
         container: &Container,
         request: Request<'_>,
         memory: &mut PodMemory,
-    ) -> Result<ImageHere, NotStarted> {
+    ) -> Result<PresentImage, NotStarted> {
         let written = container.image.as_deref().unwrap_or_default();
         let Request { spec, logins, sandbox } = request;
         let key = format!("{}_{}", self.job.pod.uid, spec.image);
@@ -113,7 +113,7 @@ impl PodRuntime<'_> {
         self.image_event(container, EventKind::Normal, "Pulling", &image::pulling(written)).await;
         self.job.step(format!("image {written} to be pulled")).await;
         let asked = self.node.clock.mono();
-        // A pull that is dropped is given up by the puller; what was fetched so far is kept by the runtime.
+        // If this future is dropped, the puller cancels the pull; the runtime keeps the layers that it has.
         match self.node.puller.pull(spec.clone(), logins, sandbox.clone(), asked).await {
             Ok(pulled) => {
                 memory.pulling = memory.pulling.saturating_add(pulled.with_waiting);
@@ -122,7 +122,7 @@ impl PodRuntime<'_> {
                 let image = self.find(container, &spec).await?.unwrap_or_default();
                 let message = image::pulled(written, pulled.took, pulled.with_waiting, image.size);
                 self.image_event(container, EventKind::Normal, "Pulled", &message).await;
-                Ok(ImageHere { image_ref: pulled.image_ref, uid: image.uid, username: image.username })
+                Ok(PresentImage { image_ref: pulled.image_ref, uid: image.uid, username: image.username })
             }
             Err(err) => {
                 let text = match &err {
@@ -134,7 +134,7 @@ impl PodRuntime<'_> {
         }
     }
 
-    /// Tells that the image could not be pulled, and when it may be tried again (IMG-04).
+    /// Emits the events of a failed pull, and starts its back-off (IMG-04).
     async fn pull_failed(&self, container: &Container, key: &str, why: &str, memory: &mut PodMemory) -> NotStarted {
         let written = container.image.as_deref().unwrap_or_default();
         let now = self.node.clock.wall();
@@ -146,12 +146,12 @@ impl PodRuntime<'_> {
         memory.pull_errors.retain(|key, _| !memory.pulls.delay(key).is_zero());
         memory.pulls.next(key, now, now);
         memory.pull_errors.insert(key.to_owned(), (reason, message.clone()));
-        // The next look finds the back-off and says so; people expect to see both words.
+        // The next job shows `ImagePullBackOff`: users expect to see both reasons, one after the other.
         not_started(reason, message, Retry::Soon)
     }
 
-    /// What the runtime is asked for: with the pod's annotations and its handler, by which some choose how to store it
-    /// (IMG-08).
+    /// The image as the runtime is asked for it. Some runtimes choose its storage by the pod's annotations and runtime
+    /// handler (IMG-08).
     fn image_spec(&self, name: &ImageName, written: &str, handler: &str) -> ImageSpec {
         ImageSpec {
             image: name.with_tag(),
@@ -170,8 +170,8 @@ impl PodRuntime<'_> {
     }
 }
 
-fn here(image: Image) -> ImageHere {
-    ImageHere { image_ref: image.id, uid: image.uid, username: image.username }
+fn here(image: Image) -> PresentImage {
+    PresentImage { image_ref: image.id, uid: image.uid, username: image.username }
 }
 
 fn not_started(reason: WaitingReason, message: String, retry: Retry) -> NotStarted {

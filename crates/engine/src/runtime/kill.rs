@@ -1,4 +1,4 @@
-//! Stops containers: the event, the preStop hook, the turn, the stop (section 7.12).
+//! Stops containers: emits the event, runs the preStop hook, waits for the container's turn, stops it (section 7.12).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,23 +27,23 @@ use crate::node::Node;
 use crate::ports::{EventKind, RpcError};
 use crate::resources;
 
-/// So many containers are named where it is told who is to stop.
+/// How many containers a step names while their pod stops.
 const NAMED: usize = 16;
 
-/// What becomes of the sandboxes when a container could not be stopped.
+/// What to do with the sandboxes when a container could not be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFailure {
-    /// They are stopped all the same, which ends whatever is in them.
+    /// Stop them, which ends all containers in them.
     StopSandboxes,
-    /// They stay until the grace is over: a container that the runtime could not stop just now has a right to it.
+    /// Keep them until the grace period is over: a container that the runtime failed to stop still has its grace.
     KeepGrace,
 }
 
-/// Stops everything of a pod: all containers at once, but sidecars in their turn; then every sandbox. Answers with what
-/// went wrong; after a failure it goes on with the rest (KILL-01).
+/// Stops a pod: all containers at once, but sidecars in their order; then every sandbox. Goes on after a failure, and
+/// returns all failures (KILL-01).
 ///
-/// Upstream stops the sandboxes whatever became of the containers, and so ends at once what a passing failure kept from
-/// being stopped. upstream: kuberuntime_manager.go killPodWithSyncResult (v1.36)
+/// Upstream stops the sandboxes even if a container could not be stopped; one failed call then costs that container its
+/// grace period. upstream: kuberuntime_manager.go killPodWithSyncResult (v1.36)
 #[doc(alias = "killPodWithSyncResult")]
 pub(crate) async fn kill_pod(
     node: &Node,
@@ -68,7 +68,7 @@ pub(crate) async fn kill_pod(
         async move {
             let result = match by_id.get(&step.id) {
                 Some(container) => {
-                    // The grace of the pod's end replaces whatever the container would be given otherwise (KILL-02).
+                    // The grace of the pod's end overrides that of the container's probes (KILL-02).
                     let (message, ip) = (None, address(node, seen));
                     let kill = Kill { node, pod, job, container, message, grace: grace.get(), ip };
                     kill.run(turn(ended, &step.after)).await
@@ -76,10 +76,10 @@ pub(crate) async fn kill_pod(
                 None => Ok(()),
             };
             if result.is_ok()
-                && let Some(tell) = ended.get(&step.id)
+                && let Some(has_ended) = ended.get(&step.id)
             {
-                tell.send_replace(true);
-                // Of many, who is left is not told each time: that would cost the square of their number.
+                has_ended.send_replace(true);
+                // With many containers the step is not updated after each: the cost would be quadratic.
                 if order.steps.len() <= NAMED {
                     let runs = |id: &ContainerId| ended.get(id).is_some_and(|ended| !*ended.borrow());
                     let left: Vec<_> = order.steps.iter().filter(|s| runs(&s.id)).map(|s| s.name.as_str()).collect();
@@ -107,12 +107,17 @@ pub(crate) async fn kill_pod(
     problems
 }
 
-/// Kills what still runs of a pod whose grace is over and which the runtime was asked in vain to stop: with no grace, which
-/// needs no signal but SIGKILL; then with its sandbox; then past the runtime, by the pod's cgroup. Answers with what went
-/// wrong and names the containers that are left (KILL-01).
+/// Kills the containers of a pod that still run after the grace period though the runtime was asked to stop them: stops
+/// them without grace, so that the runtime sends SIGKILL; then stops the sandboxes; then kills all processes in the pod's
+/// cgroup, without the runtime. Returns all failures, with the names of containers that still run (KILL-01).
 ///
-/// Upstream asks the runtime for the same again and again, and such a pod stays for as long as the runtime fails.
-pub(crate) async fn insist(node: &Node, subject: &Subject, seen: &PodObservation, job: &JobContext) -> Vec<String> {
+/// Upstream repeats the same stop, and such a pod stays for as long as the runtime fails.
+pub(crate) async fn force_kill_pod(
+    node: &Node,
+    subject: &Subject,
+    seen: &PodObservation,
+    job: &JobContext,
+) -> Vec<String> {
     let runtime = &node.ports.runtime;
     let names = seen.running().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
     if !names.is_empty() {
@@ -131,7 +136,7 @@ pub(crate) async fn insist(node: &Node, subject: &Subject, seen: &PodObservation
             problems.push(err.to_string());
         }
     }
-    // Also of what the runtime says to have killed a process may be left: then nothing else ends it.
+    // A process may be left even if the runtime answered that it killed the container: then only the cgroup ends it.
     let left = match look(node, &job.pod, Some(seen)).await {
         Ok(now) => now.running().map(|c| c.name.clone()).collect::<Vec<_>>().join(", "),
         Err(_) if refused => names,
@@ -156,7 +161,7 @@ fn left_to_stop(names: &[&str], grace: Grace) -> String {
 }
 
 /// Removes a sandbox. One that ended by itself and was never stopped still has its network, and some runtimes refuse to
-/// remove it then: it is stopped, and removed again. upstream: kuberuntime_gc.go removeSandbox (v1.36) always stops first
+/// remove it: then it is stopped first. upstream: kuberuntime_gc.go removeSandbox (v1.36) always stops first
 pub(crate) async fn remove_sandbox(node: &Node, id: &SandboxId) -> Result<(), RpcError> {
     if node.ports.runtime.remove_sandbox(id).await.is_ok() {
         return Ok(());
@@ -165,7 +170,7 @@ pub(crate) async fn remove_sandbox(node: &Node, id: &SandboxId) -> Result<(), Rp
     node.ports.runtime.remove_sandbox(id).await
 }
 
-/// Stops one container while its pod lives on (RT-03).
+/// Stops one container of a pod that goes on (RT-03).
 #[doc(alias = "killContainer")]
 pub(crate) async fn kill_one(
     runtime: &PodRuntime<'_>,
@@ -185,7 +190,7 @@ pub(crate) async fn kill_one(
     kill.run(async {}).await
 }
 
-/// Where the pod is: a sandbox without an address of its own is on the node's network.
+/// The address of the pod. A sandbox without an address is on the host network.
 fn address(node: &Node, seen: &PodObservation) -> Option<IpAddr> {
     seen.ips().first().copied().or_else(|| node.now().ips.first().copied())
 }
@@ -193,10 +198,10 @@ fn address(node: &Node, seen: &PodObservation) -> Option<IpAddr> {
 /// Resolves when every container in `after` has ended.
 async fn turn(ended: &BTreeMap<&ContainerId, watch::Sender<bool>>, after: &[ContainerId]) {
     for id in after {
-        if let Some(tell) = ended.get(id) {
-            let mut other = tell.subscribe();
+        if let Some(has_ended) = ended.get(id) {
+            let mut has_ended = has_ended.subscribe();
             // Fails only if the sender is dropped, and it lives as long as `ended`.
-            let _ended = other.wait_for(|done| *done).await;
+            let _ended = has_ended.wait_for(|done| *done).await;
         }
     }
 }
@@ -212,22 +217,22 @@ struct Kill<'a> {
 }
 
 impl Kill<'_> {
-    /// Event, hook, turn, stop. Whatever the hook and the waiting take comes off the grace (KILL-03).
+    /// Event, hook, turn, stop. The time of the hook and of the wait for the turn counts against the grace (KILL-03).
     async fn run(self, turn: impl Future<Output = ()>) -> Result<(), String> {
         let began = self.node.clock.mono();
         let name = &self.container.name;
         let spec = self.pod.and_then(|pod| container_named(pod, name));
-        self.announce().await;
+        self.emit_killing().await;
         let left = |node: &Node| self.grace.saturating_sub(node.clock.mono().since(began));
         self.pre_stop(spec.as_deref()).await;
-        // If its grace runs out while it waits for its turn, it is stopped out of turn (KILL-04).
+        // If the grace runs out before its turn, the container is stopped out of turn (KILL-04).
         let _timeout = tokio::time::timeout(left(self.node), turn).await;
         let grace = left(self.node).max(MIN_STOP_GRACE);
         let stopped = self.node.ports.runtime.stop_container(&self.container.id, grace).await;
         stopped.map_err(|err| format!("container {name}: {err}"))
     }
 
-    async fn announce(&self) {
+    async fn emit_killing(&self) {
         let Some(pod) = self.pod else { return };
         let name = &self.container.name;
         let message = self.message.clone().unwrap_or_else(|| kill_message(name));
@@ -252,7 +257,7 @@ impl Kill<'_> {
             Ok(Ok(())) => None,
             Ok(Err(err)) => Some(Chain(&err).to_string()),
             Err(_) => {
-                // It used up the grace; that is no failure of the hook, and no event tells of it.
+                // The hook used up the grace. That is no failure of the hook, so no event is emitted.
                 if hook.handler.sleep.is_some() {
                     self.node.metrics.sleep_cut();
                 }

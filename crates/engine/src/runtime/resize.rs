@@ -123,7 +123,7 @@ impl PodRuntime<'_> {
         set.map_err(|err| Chain(&err).to_string())
     }
 
-    /// Reports the pod's resources to the runtime. Best effort: few runtimes keep them.
+    /// Sends the pod's resources to the runtime. Best effort: few runtimes use them.
     async fn resize_sandbox(&self, sandbox: &SandboxId, values: &CgroupValues) {
         let resources = LinuxResources {
             cpu_shares: values.cpu_shares.and_then(|n| i64::try_from(n).ok()).unwrap_or_default(),
@@ -172,7 +172,7 @@ fn mix(before: &ResourceRequirements, new: Option<&ResourceRequirements>, resour
     }
 }
 
-/// Values with room for both.
+/// The larger of each value, so that both sizes fit.
 fn larger(a: &CgroupValues, b: &CgroupValues) -> CgroupValues {
     let unlimited_or_more = |a: Option<i64>, b: Option<i64>| {
         if limit_of(a) >= limit_of(b) { a.or(Some(-1)) } else { b.or(Some(-1)) }

@@ -1,4 +1,4 @@
-//! The pod's sandbox: made anew, or the one that is there (RT-04, RT-05).
+//! The pod's sandbox: creates a new one, or keeps the existing one (RT-04, RT-05).
 
 use rubelet_core::dns::{DnsView, PodDns, pod_dns};
 use rubelet_core::id::SandboxId;
@@ -16,7 +16,7 @@ impl PodRuntime<'_> {
     pub(super) fn kept_sandbox(&self, id: &SandboxId, seen: &PodObservation) -> Result<LiveSandbox, (String, Retry)> {
         let found = seen.sandboxes.iter().find(|s| s.id == *id);
         let attempt = found.map_or(0, |s| s.attempt);
-        // Its handler is what it was made with, whatever its class says by now.
+        // The handler that it was created with: the RuntimeClass may have changed since.
         let handler = found.map(|s| s.runtime_handler.clone()).unwrap_or_default();
         let config = self.config(attempt, None, handler).map_err(|problem| (problem, Retry::Later))?;
         Ok(LiveSandbox { id: id.clone(), config, ips: found.map(|s| s.ips.clone()).unwrap_or_default() })
@@ -63,8 +63,8 @@ impl PodRuntime<'_> {
         let id = match self.node.ports.runtime.run_sandbox(&config).await {
             Ok(id) => id,
             Err(err) => {
-                // An earlier call whose answer was lost holds the name: it has made, or is making, our sandbox. The next
-                // look finds it.
+                // The name is taken by an earlier call whose answer was lost: it has created the sandbox, or is about to.
+                // The next look finds it.
                 let taken = err.kind == RpcErrorKind::AlreadyExists;
                 let retry = if taken { Retry::Soon } else { retry_after(err.kind) };
                 return Err((self.sandbox_failed(err.to_string()).await, retry));
@@ -99,7 +99,7 @@ impl PodRuntime<'_> {
         sandbox_config(&self.node.settings.launch, self.pod, &inputs).map_err(|err| err.to_string())
     }
 
-    /// Tells people that the sandbox failed. If the pod has been told to end meanwhile, nobody gets here (RT-04).
+    /// Emits that the sandbox could not be created. If the pod has to end meanwhile, the job is dropped before (RT-04).
     async fn sandbox_failed(&self, problem: String) -> String {
         let message = format!("Failed to create pod sandbox: {problem}");
         self.job.emit(self.pod, None, EventKind::Warning, "FailedCreatePodSandBox", message.clone()).await;

@@ -1,4 +1,5 @@
-//! Starts one container: image, configuration, create, start, log link, postStart hook (section 7.6).
+//! Starts one container: pulls its image, makes its configuration, creates it, starts it, links its log, runs its
+//! postStart hook (section 7.6).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,12 +30,12 @@ use crate::job::{PodMemory, retry_after};
 use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
 use crate::slots::StartSlot;
 
-/// How old an instance may be for which a start may still be under way in the runtime: the longest that a call outlives
-/// the agent that made it (ADR 13).
+/// For how long after its creation the runtime may still be starting an instance: a call may outlive the agent process
+/// that made it by this long (ADR 13).
 const LONGEST_START: SignedDuration = SignedDuration::from_secs(600);
 
 impl PodRuntime<'_> {
-    /// Starts the container, unless it ended too often too soon (RT-60).
+    /// Starts the container, unless its crash loop back-off has not ended (RT-60).
     #[doc(alias = "startContainer")]
     pub(super) async fn start(
         &self,
@@ -67,24 +68,26 @@ impl PodRuntime<'_> {
                 return Err(self.failed(container, WaitingReason::CreateContainerConfigError, problem).await);
             }
         };
-        // Before the create, whose answer may be lost (RT-44). upstream: kuberuntime_container.go startContainer (v1.36)
+        // Before the create call, whose answer may be lost (RT-44).
+        // upstream: kuberuntime_container.go startContainer (v1.36)
         Arc::make_mut(memory.actuated.get_or_insert_default()).set(container);
         let id = self.create(container, sandbox, &config).await?;
         self.run(container, &id, config.attempt).await?;
-        // A hook has no deadline, so it must not keep others from starting.
+        // A postStart hook has no deadline, so it must not hold a start slot.
         slot.release();
         self.post_start(container, &id, sandbox).await?;
         memory.unseen = true;
         Ok(())
     }
 
-    /// Sees to instances that were made and not started: a start was cut off, by our own death or a lost answer.
+    /// Handles instances that were created and not started, because the agent was restarted or an answer was lost. Returns
+    /// the one to start, and removes the others.
     ///
-    /// The runtime may be starting one at this moment, for the agent before us. Removing it would then kill a container
-    /// that runs, and another would run in its place: removal asks no questions. So an instance that is what is wanted is
-    /// the one to start, and is the answer; to start it a second time is refused. One that is not wanted is removed, and
-    /// so is one that is so old that no call can still be under way for it: what its environment was made from may have
-    /// changed since. Upstream leaves it where it is and makes another beside it.
+    /// The runtime may be starting such an instance right now, for the agent process before this one. Removal would kill
+    /// it although it runs, and a second instance would run in its place. So an instance that matches the spec is started:
+    /// the runtime refuses to start it twice. An instance that does not match is removed. So is one that is too old to
+    /// have a call in flight, because the config maps and secrets in its environment may have changed since. Upstream
+    /// leaves such an instance where it is and creates another beside it.
     async fn clear_unstarted<'a>(
         &self,
         container: &'a Container,
@@ -106,7 +109,7 @@ impl PodRuntime<'_> {
         Ok(wanted)
     }
 
-    /// Starts an instance that an earlier job or agent made.
+    /// Starts an instance that an earlier job, or the agent process before this one, created.
     async fn start_made(
         &self,
         container: &Container,
@@ -119,7 +122,7 @@ impl PodRuntime<'_> {
             let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: err.problem };
             return Err(NotStarted { failure, retry: err.retry });
         }
-        // It was created with what was recorded then. Without a record, the agent before us died before it wrote one.
+        // The instance was created with the recorded resources. Without a record, the agent stopped before it wrote one.
         let actuated = Arc::make_mut(memory.actuated.get_or_insert_default());
         if !actuated.containers.contains_key(&container.name) {
             actuated.set(container);
@@ -131,7 +134,8 @@ impl PodRuntime<'_> {
         Ok(())
     }
 
-    /// The first restart is immediate; later ones wait, counted from the last end (RT-60, RT-61).
+    /// Fails during a crash loop back-off. The first restart is immediate; later ones wait from the last exit on (RT-60,
+    /// RT-61).
     async fn crash_backoff(
         &self,
         container: &Container,
@@ -152,7 +156,7 @@ impl PodRuntime<'_> {
             let failure = StartFailure { reason: WaitingReason::CrashLoopBackOff, message };
             return Err(NotStarted { failure, retry: Retry::In(left) });
         }
-        // A pod whose definition changes often must not gather the keys of all that it ever was.
+        // The key depends on the spec: without this, a pod whose spec changes often would keep a key of each version.
         memory.crashes.gc(now);
         memory.crashes.next(&key, ended.finished_at, now);
         Ok(())
@@ -170,10 +174,11 @@ impl PodRuntime<'_> {
         let bound = self.bind_subpaths(container, &envs).await?;
         let (from_logs, hosts, termination) =
             tokio::try_join!(self.make_logs(container), self.write_hosts(sandbox), self.termination_file(container))?;
-        // The highest, not the newest: after a clock was set back they differ, and a number that exists can't be had again.
+        // The highest, not the newest: they differ after the clock was set back, and a restart count that is in use would
+        // collide.
         let started = seen.iter().flat_map(|s| s.instances(&container.name)).filter(|c| !is_unstarted(c));
         let last = started.map(|c| c.marks.restart_count).max();
-        // With no record in the runtime, the logs remember how often it ran (RT-41).
+        // If the runtime has no instance, the log files show how often the container ran (RT-41).
         let restart_count = last.or(from_logs).map_or(0, |n| n.saturating_add(1));
         let extra = ExtraOptions::default();
         let inputs = ContainerInputs {
@@ -201,7 +206,7 @@ impl PodRuntime<'_> {
         container_config(&self.node.settings.launch, self.pod, &inputs).map_err(|err| err.to_string())
     }
 
-    /// The container whose processes an ephemeral one wants to see (RT-42).
+    /// The container whose processes an ephemeral container sees (RT-42).
     fn target(&self, start: &StartContainer, seen: Option<&PodObservation>) -> Result<Option<ContainerId>, String> {
         if start.role != Role::Ephemeral {
             return Ok(None);
@@ -243,7 +248,7 @@ impl PodRuntime<'_> {
         Ok(bound)
     }
 
-    /// Where its logs go; how often it ran, if they remember.
+    /// Makes the log directory. Returns the restart count that its log files show, if there are any.
     async fn make_logs(&self, container: &Container) -> Result<Option<u32>, String> {
         let made = self.node.ports.logs.make(&self.job.pod, &container.name).await;
         made.map_err(|err| Chain(&err).to_string())
@@ -296,7 +301,7 @@ impl PodRuntime<'_> {
         if let Err(err) = self.node.ports.runtime.start_container(id).await {
             drop(starting);
             if err.kind == RpcErrorKind::AlreadyExists {
-                // An earlier call started it, or is about to: no failure, and the next look shows it.
+                // An earlier call has started the container, or is about to. That is no failure: the next look shows it.
                 let failure = StartFailure { reason: WaitingReason::ContainerCreating, message: String::new() };
                 return Err(NotStarted { failure, retry: Retry::Soon });
             }
@@ -314,7 +319,7 @@ impl PodRuntime<'_> {
         Ok(())
     }
 
-    /// The hook belongs to the start: until it is done the container has not been started (RT-50).
+    /// Runs the postStart hook. Until it has ended, the container does not count as started (RT-50).
     async fn post_start(
         &self,
         container: &Container,
@@ -338,19 +343,19 @@ impl PodRuntime<'_> {
         Err(NotStarted { failure, retry: Retry::Later })
     }
 
-    /// Where the pod is, for a hook that asks it.
+    /// The address for an HTTP hook.
     fn address(&self, sandbox: &LiveSandbox) -> Option<IpAddr> {
         self.addresses(sandbox).first().copied()
     }
 
-    /// Where the pod is: on the node's network, where the node is.
+    /// The addresses of the pod; on the host network, those of the node.
     /// upstream: kubelet.go SyncPod, kubelet_pods.go generateAPIPodStatus (v1.36)
     fn addresses(&self, sandbox: &LiveSandbox) -> Vec<IpAddr> {
         if self.pod.host_network() { self.node.now().ips.to_vec() } else { sandbox.ips.clone() }
     }
 
-    /// A call whose answer was lost may have succeeded, and one that finds its name taken follows such a call: look
-    /// again soon. Whatever it made is found by its labels.
+    /// A failed call to the runtime. A call whose answer was lost may have succeeded, and then the next one finds the name
+    /// taken: look again soon. The look finds the container by its labels.
     async fn runtime_failed(&self, container: &Container, reason: WaitingReason, err: RpcError) -> NotStarted {
         let retry = match err.kind {
             RpcErrorKind::AlreadyExists | RpcErrorKind::NotFound => Retry::Soon,
@@ -384,12 +389,12 @@ impl PodRuntime<'_> {
     }
 }
 
-/// Made, but never started: it has had no run that would count.
+/// Created, but never started: it does not count as a run.
 fn is_unstarted(container: &ContainerObservation) -> bool {
     container.state == ContainerState::Created
 }
 
-/// What is known of a container before it is configured.
+/// A container whose image is present and that is to be configured.
 struct Prepared<'a> {
     start: &'a StartContainer,
     container: &'a Container,

@@ -20,16 +20,16 @@ use crate::node_now::NodeNow;
 use crate::pod_worker::Outcome;
 use crate::ports::{EndProgress, EventKind, PodEvent, StatusReport};
 
-/// The additions of one delivery. They share the node and the allocations of other pods: to collect these for each of a
-/// thousand pods would hold up the loop for a second.
+/// The additions of one delivery. They share one view of the node and of the other allocations: collecting these anew for
+/// each of a thousand pods would hold up the loop for a second.
 #[derive(Default)]
 pub(super) struct AdmissionBatch {
     others: Option<Vec<Allocation>>,
     node: Option<Arc<NodeNow>>,
 }
 
-/// How long the watch of the node may lag behind the watch of pods: the scheduler may have placed a pod here for a label
-/// that the loop does not see yet. Upstream asks the API server for the node instead, and its loop waits for the answer.
+/// How long the watch of the node may lag behind the watch of pods: the scheduler may have bound a pod to this node for a
+/// label that the loop does not see yet. Upstream gets the node from the API server instead, and its loop waits for it.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
 impl SyncLoop {
@@ -69,7 +69,8 @@ impl SyncLoop {
         self.workers.desired(pod, Arrival::Added);
         match (batch.others.as_mut(), allocation) {
             (Some(others), Some(allocation)) if is_new => others.push(allocation),
-            // A pod that was known before may count otherwise now: collect the allocations again for the next pod.
+            // The resources of a pod that was known before may have changed: collect the allocations again for the next
+            // pod.
             _ => batch.others = None,
         }
     }
@@ -98,7 +99,8 @@ impl SyncLoop {
         using.map(|(_, pod)| Allocation::of(Arc::clone(pod))).collect()
     }
 
-    /// The pod is down and gone. If it was recreated with the same UID, an allocation of its own begins here.
+    /// Releases the allocation of a pod that has ended. If the pod was recreated with the same UID, the new pod gets its
+    /// own allocation here.
     pub(super) fn release(&mut self, uid: &PodUid) {
         self.allocations.release(uid);
         self.workers.forget_actuated_before(uid);
@@ -108,8 +110,8 @@ impl SyncLoop {
         }
     }
 
-    /// Releases the allocation of a pod that no source has, or that was rejected. If the pod is here or runs, its end
-    /// releases the allocation.
+    /// Releases the allocation of a pod that no source has, or that was rejected. If the pod has a worker or runs, its
+    /// allocation is released when it has ended.
     fn release_unused(&mut self, uid: &PodUid) {
         self.allocations.stop_waiting(uid);
         if !self.may_use_resources(uid) {
@@ -117,7 +119,7 @@ impl SyncLoop {
         }
     }
 
-    /// Every source has been read: releases allocations from before a restart whose pods are gone (RSZ-02).
+    /// Releases allocations from before a restart whose pods are gone; called when every source has been read (RSZ-02).
     #[doc(alias = "RemoveOrphanedPods")]
     pub(super) fn release_leftovers(&mut self) {
         let uids = self.allocations.uids().chain(self.workers.actuated_before());
@@ -151,7 +153,7 @@ impl SyncLoop {
         }
     }
 
-    /// The API server shows a status that is not ours: ours is written again (SRC-08).
+    /// The status in the API differs from the one that was written: it is written again (SRC-08).
     #[doc(alias = "HandlePodReconcile")]
     pub(super) fn reconcile(&mut self, pod: Arc<Pod>) {
         let uid = PodRef::of(&pod).uid;
@@ -199,17 +201,17 @@ impl SyncLoop {
         let status = Arc::new(rejected(&pod, &rejection.reason, &message, self.node.clock.wall()));
         let uid = PodRef::of(&pod).uid;
         self.rejected.insert(uid.clone(), Rejected { pod, status });
-        // The pod may run already: its spec no longer fits, or the node was configured anew. Then it ends.
+        // The pod may run already, if its spec was changed or the node was configured anew. Then it ends.
         self.workers.removed(&uid);
         self.release_unused(&uid);
         self.report_rejected(&uid, None);
         self.housekeeping.soon(self.node.clock.mono());
     }
 
-    /// Writes the status of a rejected pod. While something of it may run, the status is not final (TRAP-01).
+    /// Writes the status of a rejected pod. While one of its containers may run, the status is not final (TRAP-01).
     pub(super) fn report_rejected(&mut self, uid: &PodUid, newer: Option<Arc<Pod>>) {
         let runs = self.is_listed_as_running(uid);
-        // The list may be older than the end of a pod that ended here.
+        // The list may be older than the end of the pod, so its stage counts too.
         let known = self.workers.stage(uid).is_some_and(|stage| *stage != Stage::Finished);
         let Some(rejected) = self.rejected.get_mut(uid) else { return };
         if let Some(pod) = newer {
@@ -235,8 +237,8 @@ impl SyncLoop {
         self.allocations.wait(pod, Wait::Preemption(waits_for));
     }
 
-    /// The pod does not match the labels of the node, which may be older than the pod: it has not waited for newer ones
-    /// yet (ADM-05).
+    /// The pod was rejected for the labels of the node, which may be older than the pod, and it has not waited for newer
+    /// ones yet (ADM-05).
     fn may_lag(&mut self, pod: &Pod, rejection: &Rejection) -> bool {
         let now = self.node.clock.mono();
         let waited = self.node_wait(&PodRef::of(pod).uid).is_some_and(|due| due <= now);
@@ -253,7 +255,7 @@ impl SyncLoop {
         self.allocations.pending_admission(uid).and_then(|pending| pending.wait.due())
     }
 
-    /// When the next pending admission is to be decided, however the node is seen then.
+    /// When the next pending admission is decided, even if the node has not changed by then.
     pub(super) fn admissions_due(&self) -> Option<Instant> {
         self.allocations.pending_admissions().filter_map(|pending| pending.wait.due()).min()
     }

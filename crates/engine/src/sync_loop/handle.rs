@@ -1,4 +1,4 @@
-//! How others ask the sync loop.
+//! The handle of the sync loop: other tasks ask for pods, counts and terminations through it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,16 +24,16 @@ pub(super) enum Request {
     Terminate { uid: PodUid, ending: Ending, grace: Option<Duration>, reply: oneshot::Sender<()> },
 }
 
-/// How a pod is asked for.
+/// By what a request names a pod.
 pub(super) enum PodKey {
     Uid(PodUid),
     Name { namespace: String, name: String },
 }
 
-/// One pod and its newest status: all that logs and sessions need, and cheap to ask for.
+/// One pod and its newest status. Logs and exec sessions need no more, and it is cheap to make.
 #[derive(Clone, Debug)]
 pub struct KnownPod {
-    /// Names.
+    /// Namespace, name and UID.
     pub reference: PodRef,
     /// The pod.
     pub pod: Arc<Pod>,
@@ -41,20 +41,20 @@ pub struct KnownPod {
     pub status: Arc<PodStatus>,
 }
 
-/// All that the node knows of its pods, at one moment.
+/// A copy of all that the sync loop knows about its pods.
 #[derive(Clone, Debug)]
 pub struct NodeView {
-    /// Pods that have a life here, by namespace and name.
+    /// Pods that have a worker, by namespace and name.
     pub pods: Vec<WorkerView>,
-    /// Pods that were refused.
+    /// Pods that admission rejected.
     pub rejected: Vec<Rejected>,
-    /// What was given as a pod and is none.
+    /// Invalid pods in the last delivery of each source.
     pub bad: Vec<BadPod>,
-    /// How the runtime fares.
+    /// The health of the runtime.
     pub runtime: RuntimeHealth,
     /// Sources that have not been read yet.
     pub unread_sources: Vec<Source>,
-    /// When this was.
+    /// When the view was made.
     pub now: Now,
     /// How many jobs panicked since the start.
     pub job_panics: u64,
@@ -62,7 +62,7 @@ pub struct NodeView {
     pub longest_hold_up: Option<TaskPolls>,
 }
 
-/// Asks the sync loop.
+/// The cloneable handle. Each method sends one request and waits for the answer.
 #[derive(Clone, Debug)]
 pub struct SyncLoopHandle {
     ask: mpsc::Sender<Request>,
@@ -74,7 +74,7 @@ impl SyncLoopHandle {
         Self { ask, beat }
     }
 
-    /// All that the node knows of its pods; `None` if the loop has ended.
+    /// All pods with their timelines; `None` if the loop has ended.
     pub async fn view(&self) -> Option<NodeView> {
         let (reply, answer) = oneshot::channel();
         self.ask.send(Request::View(reply)).await.ok()?;
@@ -87,7 +87,7 @@ impl SyncLoopHandle {
         self.ask_for_pod(PodKey::Uid(uid)).await
     }
 
-    /// The pod of this name, as [`Self::pod`]. While one pod is replaced by another of its name, the newer one is meant.
+    /// The pod of this name, as [`Self::pod`]. Of two pods of one name, the one that arrived last.
     #[doc(alias = "GetPodByName")]
     pub async fn pod_named(&self, namespace: &str, name: &str) -> Option<Option<KnownPod>> {
         self.ask_for_pod(PodKey::Name { namespace: namespace.to_owned(), name: name.to_owned() }).await
@@ -106,9 +106,9 @@ impl SyncLoopHandle {
         answer.await.ok()
     }
 
-    /// Ends a pod and waits until no container of it runs: for eviction and node shutdown, neither of which touches a
-    /// container itself. `grace` is how long the containers may take; `None` for what the pod says. A pod that is not here
-    /// is answered at once. `None` if the loop has ended.
+    /// Ends a pod and waits until none of its containers runs. Eviction and node shutdown use it, and touch no container
+    /// themselves. `grace` overrides the grace period of the pod; `None` keeps it. Returns at once if there is no such
+    /// pod, and `None` if the loop has ended.
     #[doc(alias = "killPodNow")]
     pub async fn terminate(&self, uid: PodUid, ending: Ending, grace: Option<Duration>) -> Option<()> {
         let (reply, stopped) = oneshot::channel();
@@ -116,13 +116,13 @@ impl SyncLoopHandle {
         stopped.await.ok()
     }
 
-    /// When the loop last did something: `/healthz` is about this (LOOP-03).
+    /// When the loop last handled an event. `/healthz` fails if that is too long ago (LOOP-03).
     #[doc(alias = "syncLoopMonitor")]
     pub fn last_beat(&self) -> Instant {
         *self.beat.borrow()
     }
 
-    /// The same, to wait for.
+    /// The times at which the loop handles an event, as a watch.
     pub fn beats(&self) -> watch::Receiver<Instant> {
         self.beat.clone()
     }

@@ -1,8 +1,9 @@
-//! Housekeeping: finds what is on the node though nobody asks for it, and collects what is dead (section 3.1, 18).
+//! Housekeeping: finds unknown pods, which are on the node though no source wants them, and removes dead containers and
+//! sandboxes (section 3.1, 18).
 //!
 //! A survey reads the runtime, the pod directories, the log directories and the cgroup tree *before* the loop compares
-//! them with what it knows, so that a pod that arrives meanwhile is never taken for a leftover (HK-01). A leftover of any
-//! kind gets a life as an orphan: the same machine that ends every pod stops it, unmounts it and removes it.
+//! them with its pods, so that a pod that arrives meanwhile is never taken for an unknown one (HK-01). An unknown pod gets
+//! a life cycle as an orphan: the jobs that end every pod stop it, unmount its volumes and remove its directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,19 +26,21 @@ use crate::removal::{DeadContainer, remove_container};
 use crate::resources;
 use crate::task::timed;
 
-/// With nothing to do, how often the node is surveyed all the same. Upstream: every 2 s (LOOP-01). What changes here is
-/// surveyed at once, so this only bounds how long something that came from elsewhere goes unnoticed.
+/// How often an idle node is surveyed. Upstream: every 2 s (LOOP-01). A change by this process leads to a survey at once,
+/// so the period only bounds how long a change by another process goes unnoticed.
 const PERIOD: Duration = Duration::from_secs(60);
-/// After a change, how long others are waited for, so that a hundred pods that end together cost one survey.
+/// How long after a change the survey starts, so that a hundred pods that end together cost one survey.
 const GATHER: Duration = Duration::from_secs(2);
 
-/// How long one part of a survey may take. A directory may be on a disk, or lead to a server, that does not answer: what hangs is left out, logged once, and asked again by the next survey.
+/// How long one part of a survey may take. A directory may be on a disk or a file server that does not answer. Such a
+/// part is left out, logged once, and tried again by the next survey.
 const PART: Duration = Duration::from_secs(10);
 
-/// So many jobs leave enough behind that was freed to be worth giving back, once all of them rest.
-const JOBS_TO_GIVE_BACK: u32 = 32;
-/// How long after that: what jobs leave to others is over by then, too; events of 100 pods take the longest.
-const GIVE_BACK_AFTER: Duration = Duration::from_secs(8);
+/// After this many jobs, once no job is in flight, there is enough freed memory to be worth a trim.
+const JOBS_BEFORE_TRIM: u32 = 32;
+/// How long after the last job: status writes and events that jobs caused are sent by then. Events of 100 pods take the
+/// longest.
+const TRIM_AFTER: Duration = Duration::from_secs(8);
 
 /// When to survey, and the chores in flight.
 #[doc(alias = "HandlePodCleanups")]
@@ -49,11 +52,11 @@ pub(super) struct Housekeeping {
     /// Parts of the last survey that did not answer in time.
     hung: BTreeSet<&'static str>,
     levels: Levels,
-    /// Jobs that ended since memory was last given back.
+    /// Jobs that ended since the last trim.
     jobs: u32,
 }
 
-/// The values of the QoS levels: set one after another, so that an older set never comes after a newer one.
+/// The values of the QoS cgroups. One set is applied at a time, so that an older set never comes after a newer one.
 #[derive(Default)]
 struct Levels {
     wanted: Option<QosValues>,
@@ -63,37 +66,37 @@ struct Levels {
 
 /// Work that touches the disk or the runtime.
 pub(super) enum Chore {
-    /// See what is there.
+    /// List what the runtime and the disk have of any pod.
     Survey,
-    /// Remove what is dead.
+    /// Remove dead containers and sandboxes.
     Collect(GcPlan),
-    /// Give back memory.
-    GiveBack,
+    /// Give freed memory back to the kernel.
+    Trim,
 }
 
 /// How a chore ended.
 pub(super) enum ChoreEnd {
     Surveyed(Survey),
-    /// What was dead is removed, or will be tried again.
+    /// Dead containers and sandboxes are removed; those that could not be are found by the next survey.
     Collected,
-    /// These are the values of the QoS levels now; `None` if they could not be set.
+    /// These are the values of the QoS cgroups now; `None` if they could not be set.
     LevelsSet(Option<QosValues>),
     Done,
 }
 
-/// What is on the node.
+/// The pods of which the runtime or the disk has something.
 #[derive(Default)]
 pub(super) struct Survey {
     pub(super) began: Instant,
     runtime: BTreeMap<PodUid, PodSummary>,
-    /// UIDs with a directory, a log directory or a cgroup, and the names they are known by, if any.
+    /// UIDs with a directory, a log directory or a cgroup. Only a log directory has the name of its pod.
     on_disk: BTreeMap<PodUid, Option<PodRef>>,
     /// Parts that did not answer in time.
     hung: BTreeSet<&'static str>,
 }
 
 impl Survey {
-    /// What one part of the survey comes to; `None` if it does not answer in time.
+    /// The result of one part of the survey; `None` if it does not answer in time.
     async fn part<T, E>(
         &mut self,
         name: &'static str,
@@ -108,12 +111,12 @@ impl Survey {
         }
     }
 
-    /// Pods that have something here and are nobody's.
-    pub(super) fn strangers(&self, is_stranger: impl Fn(&PodUid) -> bool) -> Vec<OrphanPod> {
+    /// The unknown pods among those found.
+    pub(super) fn unknown_pods(&self, is_unknown: impl Fn(&PodUid) -> bool) -> Vec<OrphanPod> {
         let running = self.runtime.iter().map(|(uid, pod)| (uid, Some(&pod.pod)));
         let on_disk = self.on_disk.iter().map(|(uid, name)| (uid, name.as_ref()));
         let mut found: BTreeMap<&PodUid, Option<&PodRef>> = BTreeMap::new();
-        for (uid, name) in on_disk.chain(running).filter(|(uid, _)| is_stranger(uid)) {
+        for (uid, name) in on_disk.chain(running).filter(|(uid, _)| is_unknown(uid)) {
             let known = found.entry(uid).or_default();
             *known = known.or(name);
         }
@@ -124,14 +127,14 @@ impl Survey {
         found.into_iter().map(orphan).collect()
     }
 
-    /// Pods that run something.
+    /// Pods with a running sandbox or container.
     pub(super) fn running(&self) -> impl Iterator<Item = &PodUid> {
         self.runtime.iter().filter(|(_, pod)| pod.is_running()).map(|(uid, _)| uid)
     }
 
-    /// Dead containers and sandboxes of known pods that are more than are kept (GC-02, GC-03).
+    /// Dead containers and sandboxes of known pods, beyond the number that is kept (GC-02, GC-03).
     pub(super) fn garbage(&self, node: &Node, workers: &PodWorkers) -> GcPlan {
-        // A pod that is nobody's has, or will get, a life as an orphan, which removes it whole: leave it alone here.
+        // Unknown pods are left out: they end as orphans, and that removes everything they have.
         let fate = |uid: &PodUid| match workers.stage(uid) {
             Some(Stage::Finished) => PodFate::Ended,
             Some(_) | None => PodFate::MayRun,
@@ -149,7 +152,7 @@ impl Housekeeping {
         Self { due: now, chores, surveying: false, collecting: false, hung, levels, jobs: 0 }
     }
 
-    /// When the loop has to wake for it; never while a survey is under way.
+    /// When the next survey is due; `None` while one is under way or the runtime is down.
     pub(super) fn due(&self, up: bool) -> Option<Instant> {
         (up && !self.surveying).then_some(self.due)
     }
@@ -158,7 +161,7 @@ impl Housekeeping {
         !self.surveying && self.due <= now
     }
 
-    /// Something changed: survey soon.
+    /// Starts the next survey soon, because pods changed.
     pub(super) fn soon(&mut self, now: Instant) {
         self.due = self.due.min(now + GATHER);
     }
@@ -171,7 +174,7 @@ impl Housekeeping {
         self.surveying = false;
         for part in survey.hung.difference(&self.hung) {
             warn!(part, after = ?PART, "A survey of the node leaves out a part that does not answer: a disk or a mounted \
-                file system may hang. What of it is nobody's is not cleaned up until it answers");
+                file system may hang. What unknown pods left there is not cleaned up until it answers");
         }
         for part in self.hung.difference(&survey.hung) {
             info!(part, "A part of the node that did not answer is surveyed again");
@@ -189,7 +192,7 @@ impl Housekeeping {
                 self.due = node.clock.mono() + PERIOD;
                 self.chores.spawn(timed("survey", async move { ChoreEnd::Surveyed(survey(&node).await) }));
             }
-            // The next survey finds what is left.
+            // The next survey finds the rest.
             Chore::Collect(_) if self.collecting => {}
             Chore::Collect(garbage) => {
                 self.collecting = true;
@@ -198,8 +201,8 @@ impl Housekeeping {
                     ChoreEnd::Collected
                 }));
             }
-            Chore::GiveBack => {
-                let due = node.clock.mono() + GIVE_BACK_AFTER;
+            Chore::Trim => {
+                let due = node.clock.mono() + TRIM_AFTER;
                 self.chores.spawn(timed("give-memory-back", async move {
                     node.clock.sleep_until(Some(due)).await;
                     node.ports.memory.trim().await;
@@ -213,23 +216,23 @@ impl Housekeeping {
         self.collecting = false;
     }
 
-    /// A job has ended; `resting` if no other is in flight.
+    /// Counts a job that has ended; `resting` if no other job is in flight.
     pub(super) fn job_ended(&mut self, resting: bool, node: &Arc<Node>) {
         self.jobs = self.jobs.saturating_add(1);
-        if resting && self.jobs >= JOBS_TO_GIVE_BACK {
+        if resting && self.jobs >= JOBS_BEFORE_TRIM {
             self.jobs = 0;
-            self.start(Chore::GiveBack, node);
+            self.start(Chore::Trim, node);
         }
     }
 
-    /// Sets the QoS levels' CPU shares when the pods that count for them changed (CG-10).
+    /// Sets the CPU shares of the QoS cgroups if the active pods call for other ones (CG-10).
     pub(super) fn pods_changed(&mut self, node: &Arc<Node>, workers: &PodWorkers) {
         let values = qos_values(workers.active().map(AsRef::as_ref), &node.facts.hugepage_sizes);
         self.levels.wanted = Some(values);
         self.set_levels(node);
     }
 
-    /// Sets what is wanted, unless it is so or is being set. What failed is tried again after the next survey.
+    /// Sets the wanted values, unless they are applied or being applied. A failure is retried after the next survey.
     fn set_levels(&mut self, node: &Arc<Node>) {
         let levels = &mut self.levels;
         let Some(values) = levels.wanted.clone().filter(|_| !levels.setting && levels.wanted != levels.applied) else {
@@ -272,7 +275,8 @@ impl Housekeeping {
     }
 }
 
-/// Sees what is there. What can't be read is left for the next survey: nothing is ever removed for want of knowledge.
+/// Lists the pods that the runtime and the disk have something of. A part that cannot be read is left for the next survey:
+/// nothing is removed because it could not be read.
 #[doc(alias = "cleanupOrphanedPodDirs")]
 #[doc(alias = "cleanupOrphanedPodCgroups")]
 async fn survey(node: &Node) -> Survey {

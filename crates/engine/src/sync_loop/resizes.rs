@@ -1,4 +1,4 @@
-//! Decides about resizes (section 16): which are allocated, which are deferred, which are infeasible.
+//! Decides resizes (section 16): which are allocated, which are deferred, which are infeasible.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +40,8 @@ impl Turn {
 type Refusal = (&'static str, &'static str, String);
 
 impl SyncLoop {
-    /// Takes in an update of a pod that has an allocation, and returns it with its allocated resources. If it requests
-    /// others, that is a pending resize, and is decided at the end of the delivery (RSZ-03).
+    /// Returns the updated pod with its allocated resources. If the update requests other resources, that is a pending
+    /// resize, which is decided at the end of the delivery (RSZ-03).
     pub(super) fn request_resize(&mut self, pod: &Arc<Pod>) -> Arc<Pod> {
         let uid = PodRef::of(pod).uid;
         let allocated = self.allocations.apply(pod);
@@ -59,7 +59,7 @@ impl SyncLoop {
         allocated
     }
 
-    /// Tries all pending resizes, each in its turn: an event may have made room, or enough time has passed.
+    /// Tries all pending resizes, by turn: resources may have been released, or enough time has passed.
     #[doc(alias = "RetryPendingResizes")]
     pub(super) fn retry_resizes(&mut self, trigger: Trigger) {
         let turn = |(uid, desired): (&PodUid, &Arc<Pod>)| Turn {

@@ -1,4 +1,4 @@
-//! What is remembered of a pod's volumes between jobs: when to come back, and how long trouble lasts.
+//! A pod's volumes between jobs: when they have to be renewed, and since when some cannot be mounted.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use rubelet_core::time::{Instant, Now};
 /// Pauses after a volume could not be set up. upstream: exponential_backoff.go (v1.36), VOL-02
 const PAUSES: Doubling = Doubling::new(Duration::from_millis(500), Duration::from_secs(122));
 
-/// How long a pod that cannot start waits before it is told as a whole. upstream: volume_manager.go
+/// How long a pod waits for its volumes before an event says that it waited in vain. upstream: volume_manager.go
 /// podAttachAndMountTimeout (v1.36), VOL-02
 const PATIENCE: Duration = Duration::from_secs(123);
 
-/// The shortest wait for a renewal: one that is due at once, again and again, must not spin.
+/// The shortest wait for a renewal, so that a renewal that is always due does not make the jobs spin.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What is remembered of a pod's volumes.
+/// The part of a pod's memory that is about its volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VolumeMemory {
-    /// When the first of them has to be set up again.
+    /// When the first volume has to be renewed.
     renew_at: Option<Timestamp>,
     trouble: Option<Trouble>,
 }
@@ -27,48 +27,48 @@ pub(crate) struct VolumeMemory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Trouble {
     problems: Vec<String>,
-    /// Since when a pod waits, counted anew each time that it was told.
+    /// Since when the pod waits; reset when an event said that it waited in vain.
     since: Instant,
     last: Instant,
     failures: u32,
 }
 
-/// What to tell people of trouble with volumes.
+/// Which events to emit about volumes that could not be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tell {
-    /// It was told a moment ago.
+pub(crate) enum MountEvents {
+    /// None: the same events were emitted a moment ago.
     Nothing,
-    /// What went wrong with each volume.
+    /// One for each problem.
     Problems,
-    /// That, and that the pod has waited in vain.
+    /// One for each problem, and one that the pod has waited in vain.
     Timeout,
 }
 
 impl VolumeMemory {
-    /// All is well until `renew_at`.
+    /// All volumes are mounted and up to date until `renew_at`.
     pub(crate) fn well(&mut self, renew_at: Option<Timestamp>) {
         *self = Self { renew_at, trouble: None };
     }
 
-    /// Something could not be set up, or brought up to date. The same trouble is told again when its pause is over.
-    pub(crate) fn failed(&mut self, problems: &[String], now: Instant) -> Tell {
+    /// A volume could not be mounted or brought up to date. The same problems are emitted again when their pause is over.
+    pub(crate) fn failed(&mut self, problems: &[String], now: Instant) -> MountEvents {
         let Some(trouble) = &mut self.trouble else {
             let problems = problems.to_vec();
             self.trouble = Some(Trouble { problems, since: now, last: now, failures: 1 });
-            return Tell::Problems;
+            return MountEvents::Problems;
         };
         let is_new = trouble.problems != problems;
         if !is_new && now < trouble.last + PAUSES.after(trouble.failures) {
-            return Tell::Nothing;
+            return MountEvents::Nothing;
         }
         trouble.problems = problems.to_vec();
         trouble.last = now;
         trouble.failures = trouble.failures.saturating_add(1);
         if now.since(trouble.since) < PATIENCE {
-            return Tell::Problems;
+            return MountEvents::Problems;
         }
         trouble.since = now;
-        Tell::Timeout
+        MountEvents::Timeout
     }
 
     /// When to try again or renew something; `None` if nothing is due.
@@ -76,7 +76,7 @@ impl VolumeMemory {
         let retry =
             self.trouble.as_ref().map(|trouble| (trouble.last + PAUSES.after(trouble.failures)).since(now.mono));
         let renew = self.renew_at.map(|at| at.duration_since(now.wall));
-        // One that is overdue was asked for just now, in vain: the next periodic sync asks again.
+        // An overdue renewal has just failed: the next periodic sync tries it again.
         let renew = renew.and_then(|left| Duration::try_from(left).ok()).filter(|left| !left.is_zero());
         [retry, renew.map(|left| left.max(SHORTEST_WAIT))].into_iter().flatten().min()
     }
@@ -112,15 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn the_same_trouble_is_told_once_per_pause_and_as_a_whole_after_two_minutes() {
+    fn the_same_problems_are_emitted_once_per_pause_and_a_timeout_after_two_minutes() {
         let mut memory = VolumeMemory::default();
         let (one, other) = (["a".to_owned()], ["b".to_owned()]);
-        assert_eq!(memory.failed(&one, at(0.0)), Tell::Problems);
-        assert_eq!(memory.failed(&one, at(0.4)), Tell::Nothing);
-        assert_eq!(memory.failed(&one, at(0.5)), Tell::Problems);
-        assert_eq!(memory.failed(&other, at(0.6)), Tell::Problems, "this is news");
-        assert_eq!(memory.failed(&other, at(124.0)), Tell::Timeout);
-        assert_eq!(memory.failed(&other, at(200.0)), Tell::Problems, "counted anew");
+        assert_eq!(memory.failed(&one, at(0.0)), MountEvents::Problems);
+        assert_eq!(memory.failed(&one, at(0.4)), MountEvents::Nothing);
+        assert_eq!(memory.failed(&one, at(0.5)), MountEvents::Problems);
+        assert_eq!(memory.failed(&other, at(0.6)), MountEvents::Problems, "this problem is new");
+        assert_eq!(memory.failed(&other, at(124.0)), MountEvents::Timeout);
+        assert_eq!(memory.failed(&other, at(200.0)), MountEvents::Problems, "counted anew");
     }
 
     #[test]

@@ -328,7 +328,7 @@ async fn adm_31_a_critical_pod_preempts_others() {
     check(&sim, &api);
 }
 
-/// Whoever has a pod ended is answered when nothing of it runs, and the status has the reason from then on.
+/// A caller of `terminate` is answered when nothing of the pod runs, and the status has the reason from then on.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_the_node_ends_is_reported_as_down_when_it_has_stopped() {
     let (sim, api) = Sim::in_cluster(13).await;

@@ -101,7 +101,7 @@ async fn an_image_is_pulled_with_the_pods_logins_one_after_another_img_06() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_login_that_fails_is_told_img_06() {
+async fn the_error_names_every_login_that_fails_img_06() {
     let (sim, api) = Sim::in_cluster(304).await;
     let image = "registry.example.com/app:1";
     sim.runtime.script_pull(image, Pull::NeedsLogin("ann".into()));

@@ -142,8 +142,8 @@ impl Sim {
         if let Some(more) = &self.more {
             sources.push(Arc::new(more.clone()));
         }
-        let (tell_changes, changes) = tokio::sync::mpsc::channel(64);
-        self.object_changes = Some(tell_changes);
+        let (change_sender, changes) = tokio::sync::mpsc::channel(64);
+        self.object_changes = Some(change_sender);
         if let Some(api) = &self.api {
             sources.push(Arc::new(api.clone()));
         }

@@ -15,7 +15,7 @@ async fn with_volume(seed: u64, follows: bool) -> Sim {
     sim
 }
 
-async fn tell_change(sim: &Sim) {
+async fn send_change(sim: &Sim) {
     let changes = sim.object_changes.as_ref().expect("an engine runs");
     changes.send("web-uid".into()).await.expect("it listens");
 }
@@ -36,7 +36,7 @@ async fn vol_06_content_is_brought_up_to_date_by_every_periodic_sync() {
 #[tokio::test(start_paused = true)]
 async fn content_that_never_changes_is_set_up_once() {
     let sim = with_volume(91, false).await;
-    tell_change(&sim).await;
+    send_change(&sim).await;
     sim.pass(300).await;
     assert_eq!(sim.volumes.set_ups(), 1);
 }
@@ -45,7 +45,7 @@ async fn content_that_never_changes_is_set_up_once() {
 async fn a_change_of_an_object_or_of_the_pod_reaches_the_volume_at_once() {
     let sim = with_volume(92, true).await;
     let before = sim.volumes.set_ups();
-    tell_change(&sim).await;
+    send_change(&sim).await;
     sim.until(1, "the object", async |sim| sim.volumes.set_ups() == before + 1).await;
     sim.files.put(static_pod("web").label("new", "yes").empty_dir("data", "/data").build());
     sim.until(1, "the label", async |sim| sim.volumes.set_ups() == before + 2).await;
@@ -77,7 +77,7 @@ async fn vol_12_a_pod_waits_for_what_is_missing_and_starts_as_soon_as_it_is_ther
     let times = emitted(&sim, line);
     assert!((6..=9).contains(&times), "emitted {times} times in 100 s: after 0.5 s, 1 s, 2 s, 4 s …");
     sim.volumes.refuse("data", None);
-    tell_change(&sim).await;
+    send_change(&sim).await;
     sim.until_ready(&["web"], 3).await;
 }
 
@@ -85,7 +85,7 @@ async fn vol_12_a_pod_waits_for_what_is_missing_and_starts_as_soon_as_it_is_ther
 async fn a_running_pod_keeps_the_content_that_it_has() {
     let sim = with_volume(95, true).await;
     sim.volumes.refuse("data", Some("secret \"s\" not found"));
-    tell_change(&sim).await;
+    send_change(&sim).await;
     sim.pass(60).await;
     assert!(sim.is_ready("web").await);
     let line = "Warning FailedMount: MountVolume.SetUp failed for volume \"data\" : secret \"s\" not found";
@@ -93,7 +93,7 @@ async fn a_running_pod_keeps_the_content_that_it_has() {
     assert!((4..=8).contains(&times), "emitted {times} times");
     sim.volumes.refuse("data", None);
     let before = sim.volumes.set_ups();
-    tell_change(&sim).await;
+    send_change(&sim).await;
     sim.until(1, "the content", async |sim| sim.volumes.set_ups() > before).await;
     let before = emitted(&sim, "Warning FailedMount");
     sim.pass(300).await;

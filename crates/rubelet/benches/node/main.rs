@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often the log is read while a pod is waited for.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Where things are. Whoever starts this made them and removes them.
+/// The directories and sockets of the benchmark. The script that starts it makes and removes them.
 struct Place {
     directory: PathBuf,
     socket: String,
@@ -171,7 +171,7 @@ impl Node {
         }
     }
 
-    /// Starts one pod and waits until it runs and its start has been told in full.
+    /// Starts one pod and waits until it runs and the log has all of its start.
     fn start_pod(&mut self, n: usize) -> Start {
         let name = format!("bench-{n:03}");
         let before = usage(self.rubelet.id()).cpu;

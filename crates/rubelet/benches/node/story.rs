@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-/// What the log tells of one pod. Times are milliseconds since the epoch.
+/// The log lines of one pod. Times are milliseconds since the epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Story {
     /// Name, begin and end of every call on behalf of this pod.

@@ -27,7 +27,7 @@ use data::Data;
 const USAGE: &str = "usage: report OUT PAGE | report OUT --record FILE | report OUT --guard FILE";
 
 fn main() -> ExitCode {
-    // Cargo adds a flag of its own to whatever it is told.
+    // Cargo adds a flag of its own.
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {

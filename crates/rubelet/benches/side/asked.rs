@@ -62,7 +62,7 @@ pub(crate) fn asked(place: &Place, n: u32) -> anyhow::Result<(SandboxConfig, Con
     Ok((sandbox, container))
 }
 
-/// Where the API server is, as every container is told.
+/// The variables with the address of the API server, which every container gets.
 const ENVIRONMENT: [(&str, &str); 7] = [
     ("SERVICE_HOST", "10.96.0.1"),
     ("SERVICE_PORT", "443"),

@@ -100,7 +100,7 @@ impl Bench {
             sleep(between(n)).await;
             let (asked, when) = self.delete(&made).await?;
             ends.extend(asked.since(&when));
-            // An agent may tell that a pod is gone before its remains are removed: they are not to be in the next one's way.
+            // An agent may delete a pod from the API before its dead containers are removed: the next burst waits for that.
             sleep(QUIET).await;
         }
         self.raw.times("create-running", "1", &running);

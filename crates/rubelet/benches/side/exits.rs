@@ -53,8 +53,8 @@ impl Bench {
             let &[pid] = with_argument(seconds).as_slice() else { bail!("no single process sleeps for {seconds} s") };
             let killed = Instant::now();
             signal(pid, Signal::KILL)?;
-            let told = self.sight.all(std::slice::from_ref(name), "an exit to be told", PATIENCE, seen).await?;
-            times.extend(told.iter().map(|at| at.saturating_duration_since(killed)));
+            let shown = self.sight.all(std::slice::from_ref(name), "an exit in the status", PATIENCE, seen).await?;
+            times.extend(shown.iter().map(|at| at.saturating_duration_since(killed)));
         }
         self.raw.times(figure, "1", &times);
         self.delete(&made).await.context("clean up")?;

@@ -1,7 +1,7 @@
 //! The floor: the same pods made by bare calls to containerd, with no agent at all.
 //!
-//! What a pod of the benchmark needs is asked for as an agent asks for it (see [`asked`]). Nothing is watched, nothing is
-//! told to an API server. Files are made beforehand, and no token is fetched.
+//! The calls are those that an agent makes for a pod of the benchmark (see [`asked`]). Nothing is watched, and no status is
+//! written. Files are made beforehand, and no token is fetched.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -132,7 +132,7 @@ impl Floor {
             calls.spawn(async move {
                 let _turn = turns.acquire_owned().await.context("a turn")?;
                 let stopped = stop(&runtime, &pod).await?;
-                // An agent tells that a pod is gone before its remains are removed.
+                // An agent deletes a pod from the API before its dead containers are removed.
                 runtime.remove_sandbox(&pod.sandbox).await.context("remove a sandbox")?;
                 anyhow::Ok(stopped)
             });

@@ -74,7 +74,7 @@ impl Bench {
         sleep(self.plan.settle / 2).await;
         let (began, before) = (Instant::now(), self.place.probes());
         self.watched(case, window).await?;
-        // More may be asked for than the machine can do. What the agent needs for it is told by how many there were.
+        // The machine may not manage all probes: the cost is to be read together with the rate that was reached.
         if let Some((before, after)) = before.zip(self.place.probes()) {
             self.raw.value("probe-rate", case, "1/s", (after - before) / began.elapsed().as_secs_f64());
         }

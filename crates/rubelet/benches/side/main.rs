@@ -2,7 +2,7 @@
 //!
 //! One run measures one agent in one round and writes one file of raw lines, from which `benches/report` makes tables.
 //! `tests/bench/side.sh` makes the cluster and the node, and runs this for each agent in turn. Nothing here knows which
-//! agent it looks at, but for the line by which each one's log tells that a pod has been synced (see `restart`).
+//! agent it looks at, but for the line that each one logs when a pod has been synced (see `restart`).
 //!
 //! Times are those of a watch on the API server, taken when an event arrives, by one monotonic clock.
 

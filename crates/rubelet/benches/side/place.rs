@@ -49,7 +49,7 @@ impl Place {
         self.at("kubelet/pods").join(uid).join("volumes").join(plugin).join(name)
     }
 
-    /// How many probes the agent has made, if it tells.
+    /// How many probes the agent has made, if it has that metric.
     pub(crate) fn probes(&self) -> Option<f64> {
         let url = format!("https://127.0.0.1:{}/metrics/probes", self.value("PORT_KUBELET"));
         let mut curl = Command::new("curl");

@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub(crate) starts: usize,
     /// Pods that are created and deleted one after another.
     pub(crate) singles: usize,
-    /// Containers that are killed to see it told.
+    /// Containers that are killed to see their exit in the status.
     pub(crate) exits: usize,
     /// Containers that are killed to see them restarted.
     pub(crate) restarts: usize,

@@ -32,7 +32,7 @@ impl Pods {
         })
     }
 
-    /// Does nothing, and exits at once when told to.
+    /// Does nothing, and exits at once on SIGTERM.
     pub(crate) fn idle(&self, name: &str, grace: u32) -> Value {
         self.pod(name, grace, &json!({"name": "app", "image": PAUSE, "imagePullPolicy": "IfNotPresent"}))
     }
@@ -95,7 +95,7 @@ fn busybox(command: &Value) -> Value {
     json!({"name": "app", "image": BUSYBOX, "imagePullPolicy": "IfNotPresent", "command": command})
 }
 
-/// A shell that exits at once when told to, and a child that works.
+/// A shell that exits at once on SIGTERM, and a child that works.
 fn waiting(work: &str) -> Value {
     json!(["/bin/sh", "-c", format!("trap 'exit 0' TERM; {work} & wait")])
 }

@@ -45,7 +45,7 @@ pub(crate) fn cpu_ticks(pid: u32) -> anyhow::Result<Duration> {
 
 /// Counts the CPU of a process in nanoseconds: an idle agent uses less than a tick per second.
 ///
-/// The kernel tells them by thread, and forgets a thread that ends; so this wants to be looked at often, and what ended
+/// The kernel counts them by thread, and forgets a thread that ends; so this wants to be looked at often, and what ended
 /// threads used since is made good from the ticks.
 pub(crate) struct CpuMeter {
     pid: u32,

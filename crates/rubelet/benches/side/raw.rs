@@ -33,14 +33,14 @@ impl Raw {
         line.1.extend(values.into_iter().map(|value| (value * 1000.0).round() / 1000.0));
     }
 
-    /// Adds times and tells them.
+    /// Adds times and prints them.
     pub(crate) fn times(&mut self, figure: &str, case: &str, times: &[Duration]) {
         let values: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1000.0).collect();
         say_times(figure, case, &values);
         self.add(figure, case, "ms", values);
     }
 
-    /// Adds a single value and tells it.
+    /// Adds a single value and prints it.
     pub(crate) fn value(&mut self, figure: &str, case: &str, unit: &'static str, value: f64) {
         println!("      {figure:<16} {case:<11} {value:>9.2} {unit}");
         self.add(figure, case, unit, [value]);
@@ -73,7 +73,7 @@ fn say_times(figure: &str, case: &str, values: &[f64]) {
     );
 }
 
-/// Tells what begins, and at the end how long it took.
+/// Prints what begins, and at the end how long it took.
 pub(crate) struct Phase {
     name: String,
     since: Instant,

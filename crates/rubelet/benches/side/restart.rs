@@ -1,7 +1,7 @@
 //! Starts of the agent: on an empty node until it is Ready, and under pods until every one is synced.
 //!
-//! When a pod is synced is told by neither agent's API. Both say it in their logs, if asked for it where it happens and
-//! nowhere else, and the log is followed while they start.
+//! Neither agent has an API that shows when a pod is synced. Both can log it, with verbose logging of that one module, and
+//! the benchmark follows the log while they start.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ const LOOK: Duration = Duration::from_millis(5);
 /// What the restart causes is written by then.
 const AFTERMATH: Duration = Duration::from_secs(10);
 
-/// The line by which an agent tells that it has synced a pod, and the flag that makes it do so.
-struct Telling {
+/// The log line of an agent that has synced a pod, and the flag that makes the agent log it.
+struct SyncLine {
     flag: &'static str,
     line: &'static str,
 }
 
-impl Telling {
+impl SyncLine {
     fn of(agent: &str) -> Self {
         match agent {
             // upstream: kubelet.go SyncPod (v1.36): after each sync of a pod.
@@ -59,19 +59,19 @@ impl Bench {
     /// Kill of the agent under pods, and a start.
     pub(crate) async fn restart(&mut self, pods: &Asked) -> anyhow::Result<()> {
         let _phase = Phase::begin(&format!("restart under {} pods", pods.names.len()));
-        let telling = Telling::of(&self.name);
+        let sync_line = SyncLine::of(&self.name);
         let before = self.tally(pods);
         let mut log = self.agent.log()?;
         self.hold_up().await;
         self.agent.kill().await?;
-        let began = self.agent.start(&[telling.flag])?;
+        let began = self.agent.start(&[sync_line.flag])?;
         let mut left: BTreeSet<&str> = pods.names.iter().map(String::as_str).collect();
         let mut synced = began;
         while !left.is_empty() {
             ensure!(synced.duration_since(began) < PATIENCE, "{} pods are not synced after {PATIENCE:?}", left.len());
             sleep(LOOK).await;
             synced = Instant::now();
-            for line in log.lines()?.iter().filter(|line| line.contains(telling.line)) {
+            for line in log.lines()?.iter().filter(|line| line.contains(sync_line.line)) {
                 let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
                 words.any(|word| left.remove(word));
             }
@@ -85,7 +85,7 @@ impl Bench {
         Ok(())
     }
 
-    /// From here on the agent tells no more than it did at first.
+    /// From here on the agent logs no more than it did at first.
     pub(crate) async fn hush(&mut self) -> anyhow::Result<()> {
         let _phase = Phase::begin("restart with the flags that it had");
         self.hold_up().await;

@@ -96,10 +96,10 @@ pub(crate) struct Sight {
 impl Sight {
     /// Watches the pods of a namespace, and the node.
     pub(crate) fn start(config: Kubeconfig, namespace: &str, node: &str) -> anyhow::Result<Self> {
-        let (tell, news) = watch::channel(());
+        let (changed, news) = watch::channel(());
         let world = Arc::new(Mutex::new(World::default()));
         let cancel = CancellationToken::new();
-        let watching = Watching { world: Arc::clone(&world), tell: Arc::new(tell) };
+        let watching = Watching { world: Arc::clone(&world), changed: Arc::new(changed) };
         let (pods, node) = (format!("/api/v1/namespaces/{namespace}/pods"), format!("metadata.name={node}"));
         let stop = cancel.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start a runtime")?;
@@ -168,7 +168,7 @@ pub(crate) fn connect(config: Kubeconfig, tasks: &mut TaskGroup) -> Client {
 #[derive(Clone)]
 struct Watching {
     world: Arc<Mutex<World>>,
-    tell: Arc<watch::Sender<()>>,
+    changed: Arc<watch::Sender<()>>,
 }
 
 impl Watching {
@@ -196,7 +196,7 @@ impl Watching {
         let now = Instant::now();
         let name = pod.metadata.name.clone().unwrap_or_default();
         self.world().pods.entry(name).or_default().take(pod, now);
-        self.tell.send_replace(());
+        self.changed.send_replace(());
     }
 
     fn ends(&self, set: &Set<Pod>) {
@@ -210,7 +210,7 @@ impl Watching {
             }
         }
         drop(world);
-        self.tell.send_replace(());
+        self.changed.send_replace(());
     }
 
     fn node(&self, set: &Set<Node>) {
@@ -220,6 +220,6 @@ impl Watching {
         let mut world = self.world();
         world.node_ready = if ready { world.node_ready.or(Some(now)) } else { None };
         drop(world);
-        self.tell.send_replace(());
+        self.changed.send_replace(());
     }
 }

@@ -61,10 +61,10 @@ impl Traffic {
         self.began = self.audit_size()?;
         let (stop, port) = (Arc::new(AtomicBool::new(false)), self.api_port.clone());
         let mut sockets: Sockets = look(&port, pid).into_iter().map(|(name, bytes)| (name, (bytes, bytes))).collect();
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             loop {
-                let over = told.load(Ordering::Relaxed);
+                let over = stopped.load(Ordering::Relaxed);
                 for (name, bytes) in look(&port, pid) {
                     // One that was not there before began at nothing.
                     sockets.entry(name).or_default().1 = bytes;
@@ -120,9 +120,9 @@ impl Traffic {
     fn counts(&self, line: &str) -> bool {
         let entry: Value = serde_json::from_str(line).unwrap_or_default();
         let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        // A watch is told twice: when it begins and when it ends.
-        let told = if text("/verb") == "watch" { "ResponseStarted" } else { "ResponseComplete" };
-        text("/stage") == told
+        // The audit log has a watch twice: when it begins and when it ends.
+        let counted_stage = if text("/verb") == "watch" { "ResponseStarted" } else { "ResponseComplete" };
+        text("/stage") == counted_stage
             && text("/user/username") == self.user
             && !NOT_OF_PODS.contains(&text("/objectRef/resource"))
     }

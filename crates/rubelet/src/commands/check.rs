@@ -1,7 +1,7 @@
 //! `rubelet check`: is this machine fit to be a node?
 //!
-//! The host's own findings come from `linux::preflight`; here the configuration and the container runtime are added, and all
-//! of it is told. Nothing is changed, and nothing needs a rubelet that runs.
+//! `linux::preflight` checks the host; this module checks the configuration and the container runtime, and prints all
+//! findings. It changes nothing, and needs no running rubelet.
 
 mod runtime;
 

@@ -19,8 +19,8 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Calls to the runtime that are in flight go on without us, as after a kill: they are handed over before the jobs
-    /// that wait for them are cancelled.
+    /// Calls to the runtime that are in flight go on without this process, as after a kill: the socket holder takes them
+    /// over before the jobs that wait for them are cancelled.
     pub(super) fn begin(&self) {
         self.hand_over.begin();
         self.cancel.cancel();

@@ -27,7 +27,7 @@ use crate::flags::control_socket;
 /// How often the OOM score is set again (BOOT-06).
 const OOM_SCORE_PERIOD: Duration = Duration::from_secs(300);
 
-/// What the servers are made from, besides what the engine offers.
+/// The inputs of the servers, besides the engine's handles.
 pub(super) struct Served {
     pub(super) facts: NodeFacts,
     pub(super) runtime: Arc<dyn Runtime>,

@@ -1,4 +1,4 @@
-//! What configuration, flags, gates and facts come down to for the node's own object.
+//! The settings of the Node object and its lease, made from configuration, flags, gates and the facts of the machine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::config_load::Loaded;
 use crate::flags::KUBERNETES_VERSION;
 
-/// What the node's object and lease are made from, besides the API server.
+/// The inputs of the Node object and its lease, besides the API server.
 pub(crate) struct NodeSettings {
     setup: NodeSetup,
     timing: NodeTiming,
@@ -65,14 +65,14 @@ impl NodeSettings {
             api,
             lease,
             watched,
-            // Nobody measures it yet.
+            // Nothing measures the node's pressure yet.
             pressure: watch::channel(Pressure::default()).1,
             allocatable_enforced: self.allocatable_enforced,
         }
     }
 }
 
-/// What configuration, flags and the machine say of the node.
+/// The fields of the Node object that configuration, flags and the machine decide.
 pub(crate) fn node_setup(loaded: &Loaded, facts: &NodeFacts) -> anyhow::Result<NodeSetup> {
     let config = &loaded.config;
     let machine = this_machine(loaded, facts);

@@ -192,7 +192,7 @@ fn rt_81_security_of_the_sandbox() {
 
 /// RT-81: the sum without overhead, and the overhead apart, asked for and limited alike.
 #[test]
-fn rt_81_overhead_and_sum_are_told_apart() {
+fn rt_81_overhead_and_sum_are_kept_apart() {
     let spec = json!({"overhead": {"cpu": "250m", "memory": "64Mi"}});
     let limited = one(json!({"resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}}), spec);
     let config = sandbox_config(&node(), &limited, &inputs()).expect("a config");

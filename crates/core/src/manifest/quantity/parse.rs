@@ -146,7 +146,7 @@ fn as_decimal(scanned: &Scanned<'_>, unit: &Unit) -> Result<Quantity, QuantityEr
     Ok(Quantity { amount, format, text: None })
 }
 
-/// What is finer than 10^-9 is rounded up, so that whoever asks for something gets something.
+/// Amounts finer than 10^-9 are rounded up, so that a small request does not become zero.
 fn nano(number: i128, places: i32) -> Amount {
     match number {
         0 => Amount::Dec { unscaled: 0, scale: places },

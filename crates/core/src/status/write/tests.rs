@@ -1,4 +1,4 @@
-//! Merging and patching: what the API is told, and what it is not told.
+//! Merging and patching: which parts of a status are written to the API, and which are not.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -122,13 +122,13 @@ fn stat_07_an_end_is_held_back_while_a_container_may_run() {
     let held = merge(&api, &ours, true, now());
     assert_eq!((held.phase.as_deref(), &held.reason, &held.message), (Some("Running"), &None, &None));
     assert!(!held.conditions.iter().flatten().any(|c| c.type_ == "DisruptionTarget"));
-    let told = merge(&api, &ours, false, now());
-    assert_eq!((told.phase.as_deref(), told.reason.as_deref()), (Some("Failed"), Some("Evicted")));
-    let find = |kind: &str| told.conditions.iter().flatten().find(|c| c.type_ == kind).expect("a condition");
+    let written = merge(&api, &ours, false, now());
+    assert_eq!((written.phase.as_deref(), written.reason.as_deref()), (Some("Failed"), Some("Evicted")));
+    let find = |kind: &str| written.conditions.iter().flatten().find(|c| c.type_ == kind).expect("a condition");
     assert_eq!((find("Ready").status.as_str(), find("Ready").reason.as_deref()), ("False", Some("PodFailed")));
     assert_eq!(find("Ready").observed_generation, Some(2));
     let at = find("DisruptionTarget").last_transition_time.as_ref().map(|t| t.0.to_string());
-    assert_eq!(at.as_deref(), Some("2026-01-01T00:01:00Z"), "it is told now, not when it was decided");
+    assert_eq!(at.as_deref(), Some("2026-01-01T00:01:00Z"), "the time of the write, not of the decision");
 }
 
 // PST-11, TRAP-11.
@@ -142,7 +142,7 @@ fn a_terminal_phase_that_the_api_shows_never_reverts() {
             assert_eq!(merged.phase.as_deref().and_then(Phase::parse), Some(Phase::Failed));
         }
     }
-    // A mirror may tell of another life of its pod.
+    // A mirror pod may show the status of an earlier pod of that name.
     let mut mirror = pod(json!({"phase": "Failed"}));
     mirror.metadata.annotations = Some([(MIRROR_ANNOTATION.to_owned(), "h".to_owned())].into());
     let merged = merge(&mirror, &status(json!({"phase": "Running"})), true, now());
