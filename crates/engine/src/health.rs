@@ -15,6 +15,9 @@ use tracing::{info, warn};
 use crate::clock::Clock;
 use crate::ports::{RpcError, RpcErrorKind, RuntimeInfo, RuntimeStatus};
 
+#[cfg(test)]
+mod tests;
+
 /// How often a runtime that is up is asked (BOOT-13).
 const PERIOD: Duration = Duration::from_secs(5);
 /// Pauses before a runtime that is down is asked again (LOOP-02).

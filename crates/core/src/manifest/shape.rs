@@ -10,6 +10,9 @@ use super::nearest::nearest;
 use super::quantity::{MILLI, Quantity};
 use super::schema::{Field, POD, RESOURCE_LIST, Schema, Struct, Type};
 
+#[cfg(test)]
+mod tests;
+
 /// What was found on the way.
 #[derive(Default)]
 pub(super) struct Findings {

@@ -30,6 +30,8 @@ mod restart;
 mod scheduling;
 mod security;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod volumes;
 
 use faults::Faults;

@@ -2,6 +2,7 @@
 
 use expect_test::{Expect, expect};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -52,6 +53,65 @@ fn quantities_are_read_as_go_reads_them() {
         let amount = Amount::parse(text).expect(text);
         assert_eq!((amount.value(), amount.millis()), (value, millis), "{text}");
     }
+}
+
+/// The exact amount, written in the coarsest unit that holds it; what is finer than a billionth is rounded up.
+#[test]
+fn quantities_are_exact_to_a_billionth() {
+    for (text, written) in [
+        ("0", "0"),
+        ("1500m", "1500m"),
+        ("2000m", "2"),
+        ("1.000001", "1000001u"),
+        ("1.000000001", "1000000001n"),
+        ("-1.000000001", "-1000000001n"),
+        ("1.0000000001", "1000000001n"),
+        ("-1.0000000001", "-1000000001n"),
+        ("1e-9", "1n"),
+        ("1e-10", "1n"),
+        ("10e-10", "1n"),
+        ("15e-10", "2n"),
+        ("0e-10", "0"),
+        ("0e99999", "0"),
+        ("0.25Ki", "256"),
+        ("1.75Ki", "1792"),
+        ("0.123Ki", "125952m"),
+        ("0.123456789Ki", "126419751936n"),
+        ("0.0000000001Ki", "103n"),
+        ("0.00000000001Ki", "11n"),
+        ("0.999Mi", "1047527424m"),
+        ("9223372036854775807", "9223372036854775807"),
+        ("9223372036854775807.5", "9223372036854775807"),
+        ("9223372036854775808", "9223372036854775807"),
+        ("-9223372036854775808", "-9223372036854775807"),
+        ("7Ei", "8070450532247928832"),
+        ("8Ei", "9223372036854775807"),
+        ("1P", "1000000000000000"),
+        ("1G", "1000000000"),
+        ("1Mi", "1048576"),
+        ("1Ti", "1099511627776"),
+        ("1Pi", "1125899906842624"),
+    ] {
+        assert_eq!(Amount::parse(text).expect(text).to_string(), written, "{text}");
+    }
+}
+
+#[test]
+fn amounts_add_up_and_know_their_sign() {
+    let (one, half) = (Amount::units(1), Amount::from_millis(500));
+    assert_eq!((one + half).to_string(), "1500m");
+    assert_eq!((half - one).to_string(), "-500m");
+    for (amount, zero, positive) in [(half - one, false, false), (Amount::ZERO, true, false), (half, false, true)] {
+        assert_eq!((amount.is_zero(), amount.is_positive()), (zero, positive), "{amount}");
+        assert_eq!(amount.not_negative(), if positive { amount } else { Amount::ZERO }, "{amount}");
+    }
+    let most = Amount::units(i64::MAX);
+    assert_eq!(((most + one).value(), (most + one).millis()), (i64::MAX, i64::MAX));
+    let least = Amount::ZERO - most - one - one;
+    assert_eq!((least.value(), least.millis()), (i64::MIN, i64::MIN));
+    assert_eq!(Amount::of(&Quantity("2k".to_owned())), Amount::units(2000));
+    assert_eq!(Amount::of(&Quantity("two".to_owned())), Amount::ZERO);
+    assert_eq!(Quantity::from(half), Quantity("500m".to_owned()));
 }
 
 #[test]

@@ -23,6 +23,8 @@ use crate::observe::{
 use crate::plan::PlanGates;
 use crate::time::Instant;
 
+mod conditions;
+
 fn at(secs: i64) -> Timestamp {
     Timestamp::from_second(secs).expect("in range")
 }

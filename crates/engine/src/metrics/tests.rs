@@ -179,3 +179,75 @@ async fn what_held_up_the_loop_is_on_the_page_by_kind_of_task() {
     let longest = metrics.polls().longest().map(|longest| (longest.task, longest.polls));
     assert_eq!(longest, Some(("walk", 1)));
 }
+
+/// A probe that never passed has no durations, and one that never failed no failures: not even zeros.
+#[test]
+fn prb_15_a_result_that_never_came_has_no_series() {
+    let page = |answers: &[Answer]| {
+        let mut tally = Tally::default();
+        answers.iter().for_each(|answer| tally.count(answer, Duration::from_millis(4)));
+        let pod = PodRef { namespace: "shop".into(), name: "web".into(), uid: "a".into() };
+        let mut page = String::new();
+        write_probes(&mut page, &[ProbeCounts { pod, container: "app".into(), kind: ProbeKind::Liveness, tally }]);
+        page
+    };
+    let has = |page: &str| {
+        ["_duration_seconds", "result=\"failed\"", "result=\"successful\""].map(|part| page.contains(part))
+    };
+    let fail = || Answer::Fail("no".into());
+    assert_eq!(page(&[]), "");
+    assert_eq!(page(&[Answer::Error { state: "unknown", detail: "no".into() }]), "");
+    assert_eq!(has(&page(&[fail()])), [false, true, false]);
+    assert_eq!(has(&page(&[Answer::Pass])), [true, false, true]);
+    assert_eq!(has(&page(&[Answer::Pass, fail()])), [true, true, true]);
+}
+
+#[test]
+fn pending_resizes_have_a_series_for_each_reason_that_there_is() {
+    for (deferred, infeasible, expected) in [
+        (0, 0, ""),
+        (1, 0, "# TYPE kubelet_pod_pending_resizes gauge\nkubelet_pod_pending_resizes{reason=\"deferred\"} 1\n"),
+        (0, 1, "# TYPE kubelet_pod_pending_resizes gauge\nkubelet_pod_pending_resizes{reason=\"infeasible\"} 1\n"),
+    ] {
+        let mut page = String::new();
+        Census { deferred, infeasible, ..Census::default() }.write(&mut page);
+        let lines = page.lines().filter(|line| line.contains("pending_resizes") && !line.starts_with("# HELP"));
+        assert_eq!(lines.map(|line| format!("{line}\n")).collect::<String>(), expected, "{deferred} {infeasible}");
+    }
+}
+
+thread_local! {
+    static NANOS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+#[tokio::test]
+async fn a_poll_is_long_when_it_takes_more_than_the_limit() {
+    let metrics = Metrics::default();
+    crate::task::Polls::here().measure_by(|| NANOS.get());
+    let poll = |name, nanos: u64| crate::task::timed(name, async move { NANOS.set(NANOS.get() + nanos) });
+    let long = || {
+        let mut page = String::new();
+        metrics.write(&mut page);
+        let lines =
+            page.lines().filter(|line| line.contains("rubelet_long_polls_total") && !line.starts_with("# HELP"));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    poll("walk", 10_000_000).await;
+    assert_eq!(long(), "");
+    poll("walk", 10_000_001).await;
+    poll("look", 100_000_000).await;
+    expect![[r##"
+        # TYPE rubelet_long_polls_total counter
+        rubelet_long_polls_total{over="0.01",task="walk"} 1
+        rubelet_long_polls_total{over="0.01",task="look"} 1
+    "##]]
+    .assert_eq(&long());
+    poll("look", 100_000_001).await;
+    expect![[r##"
+        # TYPE rubelet_long_polls_total counter
+        rubelet_long_polls_total{over="0.01",task="walk"} 1
+        rubelet_long_polls_total{over="0.01",task="look"} 2
+        rubelet_long_polls_total{over="0.1",task="look"} 1
+    "##]]
+    .assert_eq(&long());
+}
