@@ -10,6 +10,7 @@
 //! the right; grace only shrinks. A restart of the process begins with a new machine, and the first job, by looking at the
 //! runtime, finds everything as it was left.
 
+mod names;
 mod types;
 
 #[cfg(test)]
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+pub use names::Names;
 pub use types::*;
 
 use crate::pod::PodExt;

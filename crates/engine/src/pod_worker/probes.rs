@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rubelet_core::id::PodUid;
 use rubelet_core::lifecycle::{Event, Stage};
+use rubelet_core::timeline::Waiting;
 
 use super::workers::{PodWorker, PodWorkers};
 use crate::prober::{ProbeNews, ProbeTargets};
-use crate::timeline::Waiting;
 
 impl PodWorkers {
     /// Shows the pod to the prober: with each look, and when it has to end (TERM-02, HK-04).

@@ -8,22 +8,23 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::gc::{PodFate, prune_dead};
-use rubelet_core::inputs::PodInputs;
+use rubelet_core::inputs::{PodInputs, Rest};
 use rubelet_core::lifecycle::{JobEnd, Retry};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::resize::{PodAllocation, completed, failed, in_progress};
 use rubelet_core::status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left, is_terminal};
+use rubelet_core::volumes::Report;
 
 use crate::chain::Chain;
-use crate::job::{JobContext, JobError, JobResult, PodMemory, PodSnapshot, Rest};
+use crate::job::{JobContext, JobError, JobResult, PodMemory, PodSnapshot};
 use crate::node::Node;
 use crate::node_now::NodeNow;
 use crate::ports::{EventKind, FileError};
 use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::runtime::{PodRuntime, SyncReport, container_name, handler};
-use crate::volumes::{MountAllError, Mounted, Tell};
+use crate::volumes::{MountAllError, Mounted};
 use crate::{resources, volumes};
 
 /// Runs the job.
@@ -265,8 +266,7 @@ impl SyncPod<'_> {
                 Ok(paths)
             }
             Err(err) => {
-                let tell = self.tell_trouble(&err.problems).await;
-                if tell == Tell::Timeout {
+                if self.report_trouble(&err.problems).await == Report::Timeout {
                     let timeout = MountAllError {
                         unmounted: err.unmounted.clone(),
                         problems: vec!["context deadline exceeded".to_owned()],
@@ -308,18 +308,18 @@ impl SyncPod<'_> {
         if refreshed.problems.is_empty() {
             self.memory.volumes.well(refreshed.renew_at);
         } else {
-            self.tell_trouble(&refreshed.problems).await;
+            self.report_trouble(&refreshed.problems).await;
         }
     }
 
-    async fn tell_trouble(&mut self, problems: &[String]) -> Tell {
-        let tell = self.memory.volumes.failed(problems, self.node.clock.mono());
-        if tell != Tell::Nothing {
+    async fn report_trouble(&mut self, problems: &[String]) -> Report {
+        let report = self.memory.volumes.failed(problems, self.node.clock.mono());
+        if report != Report::Nothing {
             for problem in problems {
                 self.emit(EventKind::Warning, "FailedMount", problem.clone()).await;
             }
         }
-        tell
+        report
     }
 
     async fn emit(&self, kind: EventKind, reason: &'static str, message: impl Into<String>) {

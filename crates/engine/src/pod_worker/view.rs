@@ -12,11 +12,11 @@ use rubelet_core::lifecycle::Stage;
 use rubelet_core::pod::PodExt;
 use rubelet_core::reason::WaitingReason;
 use rubelet_core::time::{Instant, Now};
+use rubelet_core::timeline::{Timeline, Waiting};
 
 use super::workers::{PodWorker, PodWorkers};
 use crate::prober::ProbeTrouble;
 use crate::sync_loop::KnownPod;
-use crate::timeline::{Timeline, Waiting};
 
 /// What others may know of a pod.
 #[derive(Clone, Debug)]

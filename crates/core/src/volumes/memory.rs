@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::backoff::Doubling;
+use crate::time::{Instant, Now};
 use jiff::Timestamp;
-use rubelet_core::backoff::Doubling;
-use rubelet_core::time::{Instant, Now};
 
 /// Pauses after a volume could not be set up. upstream: exponential_backoff.go (v1.36), VOL-02
 const PAUSES: Doubling = Doubling::new(Duration::from_millis(500), Duration::from_secs(122));
@@ -18,7 +18,7 @@ const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
 /// What is remembered of a pod's volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct VolumeMemory {
+pub struct VolumeMemory {
     /// When the first of them has to be set up again.
     renew_at: Option<Timestamp>,
     trouble: Option<Trouble>,
@@ -35,7 +35,7 @@ struct Trouble {
 
 /// What to tell people of trouble with volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tell {
+pub enum Report {
     /// It was told a moment ago.
     Nothing,
     /// What went wrong with each volume.
@@ -46,33 +46,33 @@ pub(crate) enum Tell {
 
 impl VolumeMemory {
     /// All is well until `renew_at`.
-    pub(crate) fn well(&mut self, renew_at: Option<Timestamp>) {
+    pub fn well(&mut self, renew_at: Option<Timestamp>) {
         *self = Self { renew_at, trouble: None };
     }
 
     /// Something could not be set up, or brought up to date. The same trouble is told again when its pause is over.
-    pub(crate) fn failed(&mut self, problems: &[String], now: Instant) -> Tell {
+    pub fn failed(&mut self, problems: &[String], now: Instant) -> Report {
         let Some(trouble) = &mut self.trouble else {
             let problems = problems.to_vec();
             self.trouble = Some(Trouble { problems, since: now, last: now, failures: 1 });
-            return Tell::Problems;
+            return Report::Problems;
         };
         let is_new = trouble.problems != problems;
         if !is_new && now < trouble.last + PAUSES.after(trouble.failures) {
-            return Tell::Nothing;
+            return Report::Nothing;
         }
         trouble.problems = problems.to_vec();
         trouble.last = now;
         trouble.failures = trouble.failures.saturating_add(1);
         if now.since(trouble.since) < PATIENCE {
-            return Tell::Problems;
+            return Report::Problems;
         }
         trouble.since = now;
-        Tell::Timeout
+        Report::Timeout
     }
 
     /// When to try again or renew something; `None` if nothing is due.
-    pub(crate) fn due_in(&self, now: Now) -> Option<Duration> {
+    pub fn due_in(&self, now: Now) -> Option<Duration> {
         let retry =
             self.trouble.as_ref().map(|trouble| (trouble.last + PAUSES.after(trouble.failures)).since(now.mono));
         let renew = self.renew_at.map(|at| at.duration_since(now.wall));
@@ -115,12 +115,12 @@ mod tests {
     fn the_same_trouble_is_told_once_per_pause_and_as_a_whole_after_two_minutes() {
         let mut memory = VolumeMemory::default();
         let (one, other) = (["a".to_owned()], ["b".to_owned()]);
-        assert_eq!(memory.failed(&one, at(0.0)), Tell::Problems);
-        assert_eq!(memory.failed(&one, at(0.4)), Tell::Nothing);
-        assert_eq!(memory.failed(&one, at(0.5)), Tell::Problems);
-        assert_eq!(memory.failed(&other, at(0.6)), Tell::Problems, "this is news");
-        assert_eq!(memory.failed(&other, at(124.0)), Tell::Timeout);
-        assert_eq!(memory.failed(&other, at(200.0)), Tell::Problems, "counted anew");
+        assert_eq!(memory.failed(&one, at(0.0)), Report::Problems);
+        assert_eq!(memory.failed(&one, at(0.4)), Report::Nothing);
+        assert_eq!(memory.failed(&one, at(0.5)), Report::Problems);
+        assert_eq!(memory.failed(&other, at(0.6)), Report::Problems, "this is news");
+        assert_eq!(memory.failed(&other, at(124.0)), Report::Timeout);
+        assert_eq!(memory.failed(&other, at(200.0)), Report::Problems, "counted anew");
     }
 
     #[test]
