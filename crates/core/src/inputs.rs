@@ -4,11 +4,15 @@
 //! that compares the inputs of two decisions takes the struct apart without `..`, so a new field here cannot be forgotten
 //! there.
 
+mod rest;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+
+pub use rest::Rest;
 
 use crate::plan::{PlanGates, ProbeView};
 use crate::reason::StartFailure;

@@ -40,5 +40,7 @@ pub mod resize;
 pub mod resources;
 pub mod status;
 pub mod time;
+pub mod timeline;
 pub mod token;
 pub mod volume_files;
+pub mod volumes;

@@ -10,6 +10,7 @@
 //! to the right; grace only shrinks. After a restart of the process a new machine begins, and the first job, which begins
 //! with a look at the runtime, finds what the jobs before the restart did.
 
+mod names;
 mod types;
 
 #[cfg(test)]
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+pub use names::Names;
 pub use types::*;
 
 use crate::pod::PodExt;

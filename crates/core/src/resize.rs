@@ -7,6 +7,7 @@
 //! A resize is a move from left to right. The allocated resources replace those of the spec before any other module sees
 //! the pod ([`with_allocation`]), so that no other module knows of the difference (RSZ-01).
 
+mod actuate;
 mod checkpoint;
 mod plan;
 mod queue;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+pub use actuate::{larger, lower_memory_limit};
 pub use checkpoint::{CheckpointError, decode, encode};
 pub use plan::{ResizeContainer, ResizePlan, in_progress, plan_resize, requires_restart};
 pub use queue::{PendingResize, by_turn};

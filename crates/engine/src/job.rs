@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::look::look;
 use crate::node::Node;
 use crate::ports::{EventKind, PodEvent, RpcError, RpcErrorKind};
-pub(crate) use memory::{PodMemory, Rest};
+pub(crate) use memory::PodMemory;
 pub(crate) use snapshot::PodSnapshot;
 
 /// How a job ended, and its memory.

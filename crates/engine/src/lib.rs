@@ -30,5 +30,4 @@ mod slots;
 pub mod status;
 pub mod sync_loop;
 pub mod task;
-pub mod timeline;
 mod volumes;

@@ -3,9 +3,7 @@
 //! There is no task and no timer here. A pod's sync job sets its volumes up, and every later one sets those up again whose
 //! content may change, such as a config map's (VOL-06). A changed object leads to a sync job.
 
-mod memory;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,8 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use rubelet_core::id::PodUid;
 use rubelet_core::pod::PodExt;
-
-pub(crate) use memory::{MountEvents, VolumeMemory};
+use rubelet_core::volumes::{kind, used};
 
 use crate::chain::Chain;
 use crate::node::Node;
@@ -102,23 +99,6 @@ pub(crate) async fn refresh(node: &Node, pod: &Arc<Pod>) -> Option<Refreshed> {
     Some(refreshed)
 }
 
-/// Volumes that a container mounts or has as a device; others are not set up (VOL-04).
-/// upstream: pkg/volume/util/util.go GetPodVolumeNames (v1.36)
-#[doc(alias = "getExpectedVolumes")]
-fn used(pod: &Pod) -> Vec<&Volume> {
-    let Some(spec) = pod.pod_spec() else { return Vec::new() };
-    let mut names = BTreeSet::new();
-    for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
-        names.extend(container.volume_mounts.iter().flatten().map(|mount| mount.name.as_str()));
-        names.extend(container.volume_devices.iter().flatten().map(|device| device.name.as_str()));
-    }
-    for container in spec.ephemeral_containers.iter().flatten() {
-        names.extend(container.volume_mounts.iter().flatten().map(|mount| mount.name.as_str()));
-        names.extend(container.volume_devices.iter().flatten().map(|device| device.name.as_str()));
-    }
-    spec.volumes.iter().flatten().filter(|volume| names.contains(volume.name.as_str())).collect()
-}
-
 fn plugin_of<'a>(node: &'a Node, volume: &Volume) -> Option<&'a Arc<dyn VolumePlugin>> {
     node.ports.volumes.iter().find(|plugin| plugin.serves(volume))
 }
@@ -144,14 +124,6 @@ fn unserved(node: &Node, volume: &Volume) -> String {
         return format!("{kind} volumes need an API server, and this node has none");
     }
     format!("{kind} volumes are not supported on this node yet")
-}
-
-/// What a volume is, as its spec calls it: the one field besides the name.
-fn kind(volume: &Volume) -> String {
-    let fields = serde_json::to_value(volume).ok();
-    let fields = fields.as_ref().and_then(serde_json::Value::as_object);
-    let kind = fields.into_iter().flat_map(|fields| fields.keys()).find(|key| *key != "name");
-    kind.cloned().unwrap_or_else(|| "emptyDir".to_owned())
 }
 
 /// Tears down every volume of the pod and returns the failures. The plugins find the volumes on disk, so no spec is

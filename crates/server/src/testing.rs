@@ -14,10 +14,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::time::{Instant, Now};
+use rubelet_core::timeline::Timeline;
 use rubelet_engine::health::RuntimeHealth;
 use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::sync_loop::{KnownPod, NodeView};
-use rubelet_engine::timeline::Timeline;
 
 use tokio::sync::watch;
 

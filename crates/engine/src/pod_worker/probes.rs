@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rubelet_core::id::PodUid;
 use rubelet_core::lifecycle::{Event, Stage};
+use rubelet_core::timeline::Waiting;
 
 use super::workers::{PodWorker, PodWorkers};
 use crate::prober::{ProbeNews, ProbeTargets};
-use crate::timeline::Waiting;
 
 impl PodWorkers {
     /// Sends the pod's newest observation and stage to the prober (TERM-02, HK-04).

@@ -8,22 +8,23 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::gc::{PodFate, prune_dead};
-use rubelet_core::inputs::PodInputs;
+use rubelet_core::inputs::{PodInputs, Rest};
 use rubelet_core::lifecycle::{JobEnd, Retry};
 use rubelet_core::observe::PodObservation;
 use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::resize::{PodAllocation, completed, failed, in_progress};
 use rubelet_core::status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left, is_terminal};
+use rubelet_core::volumes::MountEvents;
 
 use crate::chain::Chain;
-use crate::job::{JobContext, JobError, JobResult, PodMemory, PodSnapshot, Rest};
+use crate::job::{JobContext, JobError, JobResult, PodMemory, PodSnapshot};
 use crate::node::Node;
 use crate::node_now::NodeNow;
 use crate::ports::{EventKind, FileError};
 use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::runtime::{PodRuntime, SyncReport, container_name, handler};
-use crate::volumes::{MountAllError, MountEvents, Mounted};
+use crate::volumes::{MountAllError, Mounted};
 use crate::{resources, volumes};
 
 /// Runs the job.

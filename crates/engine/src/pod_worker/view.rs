@@ -12,11 +12,11 @@ use rubelet_core::lifecycle::Stage;
 use rubelet_core::pod::PodExt;
 use rubelet_core::reason::WaitingReason;
 use rubelet_core::time::{Instant, Now};
+use rubelet_core::timeline::{Timeline, Waiting};
 
 use super::workers::{PodWorker, PodWorkers};
 use crate::prober::ProbeTrouble;
 use crate::sync_loop::KnownPod;
-use crate::timeline::{Timeline, Waiting};
 
 /// A copy of a worker's state, for `rubelet explain` and the server's pages.
 #[derive(Clone, Debug)]

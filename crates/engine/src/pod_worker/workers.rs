@@ -5,24 +5,23 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, PodLifecycle, Stage};
+use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Names, PodLifecycle, Stage};
 use rubelet_core::plan::ProbeView;
 use rubelet_core::pod::{OrphanPod, PodExt};
 use rubelet_core::resize::{PodAllocation, ResizeDecision, ResizeProgress};
 use rubelet_core::time::{Instant, Now};
+use rubelet_core::timeline::{Entry, Timeline, Waiting, brief};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
 use super::counts::StartupTracker;
-use super::names::Names;
 use crate::job::{JobResult, Note, PodMemory};
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::StatusReport;
 use crate::prober::{ProbeSender, ProbeTrouble};
-use crate::timeline::{Entry, Timeline, Waiting, brief};
 
 /// The workers of all pods on this node. Owned by the sync loop; no method but `next_end` and `stop` waits.
 #[doc(alias = "podWorkers")]

@@ -5,13 +5,11 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, ResourceRequirements};
 use rubelet_core::id::SandboxId;
 use rubelet_core::launch::{LinuxResources, container_resources};
 use rubelet_core::pod::{PodExt, is_sidecar};
 use rubelet_core::qos::{CgroupValues, pod_values};
-use rubelet_core::resize::{PodAllocation, ResizeContainer, ResizePlan, with_allocation};
-use rubelet_core::resources::{CPU, MEMORY};
+use rubelet_core::resize::{PodAllocation, ResizeContainer, ResizePlan, larger, lower_memory_limit, with_allocation};
 
 use super::PodRuntime;
 use crate::chain::Chain;
@@ -49,7 +47,7 @@ impl PodRuntime<'_> {
         let old = with_allocation(self.pod, &actuated).map_or_else(|| new.clone(), |pod| pod_values(&pod, &policy));
         self.check_memory(plan, &old, &new).await?;
         self.set_pod(&larger(&old, &new)).await?;
-        for (change, resources) in steps(plan) {
+        for (change, resources) in plan.steps() {
             self.resize_one(change, resources, &mut actuated).await?;
             memory.actuated = Some(Arc::new(actuated.clone()));
         }
@@ -70,22 +68,16 @@ impl PodRuntime<'_> {
             return Ok(());
         }
         let path = tree.of_pod(self.pod);
+        let of_pod = lower_memory_limit(old, new).map(|limit| (None, "pod".to_owned(), limit));
+        let of_containers = plan.memory.iter().filter_map(|change| {
+            Some((Some(&change.id), format!("container \"{}\"", change.name), change.lower_memory_limit?))
+        });
         let mut problems = Vec::new();
-        if let Some(limit) = new.memory_limit.filter(|new| *new > 0 && limit_of(old.memory_limit) > *new) {
-            let used = self.node.ports.cgroups.memory_used(&path, None).await.map_err(|err| Chain(&err).to_string())?;
-            if i64::try_from(used).unwrap_or(i64::MAX) >= limit {
-                problems.push(format!("attempting to set pod memory limit ({limit}) below current usage ({used})"));
-            }
-        }
-        for change in &plan.memory {
-            let Some(limit) = change.lower_memory_limit else { continue };
-            let used = self.node.ports.cgroups.memory_used(&path, Some(&change.id)).await;
+        for (container, name, limit) in of_pod.into_iter().chain(of_containers) {
+            let used = self.node.ports.cgroups.memory_used(&path, container).await;
             let used = used.map_err(|err| Chain(&err).to_string())?;
             if i64::try_from(used).unwrap_or(i64::MAX) >= limit {
-                let name = &change.name;
-                problems.push(format!(
-                    "attempting to set container \"{name}\" memory limit ({limit}) below current usage ({used})"
-                ));
+                problems.push(format!("attempting to set {name} memory limit ({limit}) below current usage ({used})"));
             }
         }
         if problems.is_empty() {
@@ -101,12 +93,9 @@ impl PodRuntime<'_> {
         resources: &[&str],
         actuated: &mut PodAllocation,
     ) -> Result<(), String> {
-        let all = self.pod.init().iter().chain(self.pod.regular());
-        let Some(container) = all.into_iter().find(|c| c.name == change.name) else { return Ok(()) };
-        let before = actuated.containers.get(&change.name).cloned().unwrap_or_default();
-        let new = container.resources.as_ref();
-        let mixed = resources.iter().fold(before, |mixed, resource| mix(&mixed, new, resource));
-        let container = Container { resources: Some(mixed), ..container.clone() };
+        let mut all = self.pod.init().iter().chain(self.pod.regular());
+        let Some(container) = all.find(|c| c.name == change.name) else { return Ok(()) };
+        let container = actuated.with_resized(container, resources);
         let resources = container_resources(&self.node.settings.launch, self.pod, &container, false);
         let runtime = &self.node.ports.runtime;
         runtime.resize_container(&change.id, &resources).await.map_err(|err| err.to_string())?;
@@ -125,14 +114,7 @@ impl PodRuntime<'_> {
 
     /// Sends the pod's resources to the runtime. Best effort: few runtimes use them.
     async fn resize_sandbox(&self, sandbox: &SandboxId, values: &CgroupValues) {
-        let resources = LinuxResources {
-            cpu_shares: values.cpu_shares.and_then(|n| i64::try_from(n).ok()).unwrap_or_default(),
-            cpu_quota: values.cpu_quota.unwrap_or_default(),
-            cpu_period: values.cpu_period.and_then(|n| i64::try_from(n).ok()).unwrap_or_default(),
-            memory_limit_in_bytes: values.memory_limit.unwrap_or_default().max(0),
-            ..LinuxResources::default()
-        };
-        match self.node.ports.runtime.resize_sandbox(sandbox, &resources).await {
+        match self.node.ports.runtime.resize_sandbox(sandbox, &LinuxResources::of_pod(values)).await {
             Ok(()) => {}
             Err(err) if err.kind == RpcErrorKind::Unimplemented => {}
             Err(err) => {
@@ -140,52 +122,4 @@ impl PodRuntime<'_> {
             }
         }
     }
-}
-
-/// The memory of all containers, then their CPU. A container that changes alone changes both in one step: every step is a
-/// call of the runtime, and costs the runtime a process.
-fn steps(plan: &ResizePlan) -> Vec<(&ResizeContainer, &'static [&'static str])> {
-    if let ([memory], [cpu]) = (plan.memory.as_slice(), plan.cpu.as_slice())
-        && memory.id == cpu.id
-    {
-        return vec![(memory, &[MEMORY, CPU])];
-    }
-    let memory = plan.memory.iter().map(|change| (change, [MEMORY].as_slice()));
-    memory.chain(plan.cpu.iter().map(|change| (change, [CPU].as_slice()))).collect()
-}
-
-/// `before`, with the amounts of one resource from `new`.
-fn mix(before: &ResourceRequirements, new: Option<&ResourceRequirements>, resource: &str) -> ResourceRequirements {
-    type List = std::collections::BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>;
-    let list = |old: &Option<List>, new: Option<&List>| {
-        let mut mixed = old.clone().unwrap_or_default();
-        match new.and_then(|list| list.get(resource)) {
-            Some(quantity) => mixed.insert(resource.to_owned(), quantity.clone()),
-            None => mixed.remove(resource),
-        };
-        Some(mixed).filter(|list| !list.is_empty())
-    };
-    ResourceRequirements {
-        limits: list(&before.limits, new.and_then(|r| r.limits.as_ref())),
-        requests: list(&before.requests, new.and_then(|r| r.requests.as_ref())),
-        claims: new.and_then(|r| r.claims.clone()),
-    }
-}
-
-/// The larger of each value, so that both sizes fit.
-fn larger(a: &CgroupValues, b: &CgroupValues) -> CgroupValues {
-    let unlimited_or_more = |a: Option<i64>, b: Option<i64>| {
-        if limit_of(a) >= limit_of(b) { a.or(Some(-1)) } else { b.or(Some(-1)) }
-    };
-    CgroupValues {
-        cpu_shares: a.cpu_shares.max(b.cpu_shares),
-        cpu_quota: unlimited_or_more(a.cpu_quota, b.cpu_quota),
-        memory_limit: unlimited_or_more(a.memory_limit, b.memory_limit),
-        ..b.clone()
-    }
-}
-
-/// The limit as a number: no limit is larger than every limit.
-fn limit_of(value: Option<i64>) -> i64 {
-    value.filter(|limit| *limit > 0).unwrap_or(i64::MAX)
 }

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::ContainerStatus;
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::pod::PodExt;
 use rubelet_core::time::Instant;
+use rubelet_core::timeline::Entry;
 use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::BadPod;
 use rubelet_engine::sync_loop::{NodeView, Rejected};
-use rubelet_engine::timeline::Entry;
 
 use super::container::{backs_off, is_sidecar, stories};
 use super::{PodLine, PodState, PodStory, Step, WaitingDocument, resize, seconds_since};

@@ -10,11 +10,11 @@ use rubelet_core::lifecycle::{Cause, Grace, Stage};
 use rubelet_core::pod::Source;
 use rubelet_core::status::rejected;
 use rubelet_core::time::Instant;
+use rubelet_core::timeline::{Entry, Waiting};
 use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::BadPod;
 use rubelet_engine::sync_loop::{NodeView, Rejected};
 use rubelet_engine::task::TaskPolls;
-use rubelet_engine::timeline::{Entry, Waiting};
 use rubelet_testkit::pod;
 
 use super::{node_document, pod_story};

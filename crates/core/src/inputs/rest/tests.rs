@@ -1,8 +1,10 @@
-use rubelet_core::plan::PlanGates;
-use rubelet_core::resize::ResizeCondition;
-use rubelet_core::status::EndReason;
+use std::collections::BTreeMap;
 
 use super::*;
+use crate::plan::PlanGates;
+use crate::reason::{StartFailure, WaitingReason};
+use crate::resize::ResizeCondition;
+use crate::status::EndReason;
 
 const NODE: NodeInputs<'static> = NodeInputs {
     runtime_name: "fake",

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::backoff::Doubling;
+use crate::time::{Instant, Now};
 use jiff::Timestamp;
-use rubelet_core::backoff::Doubling;
-use rubelet_core::time::{Instant, Now};
 
 /// Pauses after a volume could not be set up. upstream: exponential_backoff.go (v1.36), VOL-02
 const PAUSES: Doubling = Doubling::new(Duration::from_millis(500), Duration::from_secs(122));
@@ -18,7 +18,7 @@ const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The part of a pod's memory that is about its volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct VolumeMemory {
+pub struct VolumeMemory {
     /// When the first volume has to be renewed.
     renew_at: Option<Timestamp>,
     trouble: Option<Trouble>,
@@ -35,7 +35,7 @@ struct Trouble {
 
 /// Which events to emit about volumes that could not be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MountEvents {
+pub enum MountEvents {
     /// None: the same events were emitted a moment ago.
     Nothing,
     /// One for each problem.
@@ -46,12 +46,12 @@ pub(crate) enum MountEvents {
 
 impl VolumeMemory {
     /// All volumes are mounted and up to date until `renew_at`.
-    pub(crate) fn well(&mut self, renew_at: Option<Timestamp>) {
+    pub fn well(&mut self, renew_at: Option<Timestamp>) {
         *self = Self { renew_at, trouble: None };
     }
 
     /// A volume could not be mounted or brought up to date. The same problems are emitted again when their pause is over.
-    pub(crate) fn failed(&mut self, problems: &[String], now: Instant) -> MountEvents {
+    pub fn failed(&mut self, problems: &[String], now: Instant) -> MountEvents {
         let Some(trouble) = &mut self.trouble else {
             let problems = problems.to_vec();
             self.trouble = Some(Trouble { problems, since: now, last: now, failures: 1 });
@@ -72,7 +72,7 @@ impl VolumeMemory {
     }
 
     /// When to try again or renew something; `None` if nothing is due.
-    pub(crate) fn due_in(&self, now: Now) -> Option<Duration> {
+    pub fn due_in(&self, now: Now) -> Option<Duration> {
         let retry =
             self.trouble.as_ref().map(|trouble| (trouble.last + PAUSES.after(trouble.failures)).since(now.mono));
         let renew = self.renew_at.map(|at| at.duration_since(now.wall));

@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::status::cut;
+use crate::time::Instant;
 use jiff::Timestamp;
-use rubelet_core::status::cut;
-use rubelet_core::time::Instant;
 use serde::Serialize;
 
 /// How many steps are kept per pod.

@@ -1,0 +1,59 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::*;
+
+fn change(id: &str) -> ResizeContainer {
+    ResizeContainer { id: id.into(), name: id.to_owned(), lower_memory_limit: None }
+}
+
+fn steps(memory: &[&str], cpu: &[&str]) -> Vec<(String, &'static [&'static str])> {
+    let changes = |ids: &[&str]| ids.iter().map(|id| change(id)).collect();
+    let plan = ResizePlan { memory: changes(memory), cpu: changes(cpu), pod: true };
+    plan.steps().into_iter().map(|(change, resources)| (change.name.clone(), resources)).collect()
+}
+
+#[test]
+fn memory_changes_before_cpu_and_a_container_that_changes_alone_changes_both_at_once_rsz_07() {
+    assert_eq!(steps(&["a"], &["a"]), [("a".to_owned(), [MEMORY, CPU].as_slice())]);
+    let one = |name: &str, resource: &'static [&'static str]| (name.to_owned(), resource);
+    assert_eq!(steps(&["a"], &["b"]), [one("a", &[MEMORY]), one("b", &[CPU])]);
+    assert_eq!(steps(&["a", "b"], &["a"]), [one("a", &[MEMORY]), one("b", &[MEMORY]), one("a", &[CPU])]);
+    assert_eq!(steps(&[], &[]), []);
+}
+
+fn resources(limits: &[(&str, &str)]) -> ResourceRequirements {
+    let list: BTreeMap<_, _> = limits.iter().map(|(name, n)| ((*name).to_owned(), Quantity((*n).to_owned()))).collect();
+    ResourceRequirements { limits: Some(list).filter(|list| !list.is_empty()), ..ResourceRequirements::default() }
+}
+
+#[test]
+fn a_step_leaves_the_other_resources_of_its_container_as_actuated() {
+    let container = |of| Container { name: "app".to_owned(), resources: Some(of), ..Container::default() };
+    let mut actuated = PodAllocation::default();
+    actuated.set(&container(resources(&[(CPU, "1"), (MEMORY, "1Gi")])));
+    let wanted = container(resources(&[(CPU, "2")]));
+    let resized = |of: &[&str]| actuated.with_resized(&wanted, of).resources;
+    assert_eq!(resized(&[CPU]), Some(resources(&[(CPU, "2"), (MEMORY, "1Gi")])));
+    assert_eq!(resized(&[MEMORY]), Some(resources(&[(CPU, "1")])));
+    assert_eq!(resized(&[MEMORY, CPU]), wanted.resources);
+}
+
+#[test]
+fn the_pods_cgroup_has_room_for_both_sizes_and_no_limit_is_the_largest() {
+    let values = |shares, quota, memory| CgroupValues {
+        cpu_shares: Some(shares),
+        cpu_quota: quota,
+        memory_limit: memory,
+        ..CgroupValues::default()
+    };
+    let (small, large) = (values(2, Some(100), Some(10)), values(4, Some(200), Some(20)));
+    assert_eq!(larger(&small, &large), large);
+    assert_eq!(larger(&large, &small), large);
+    assert_eq!(larger(&small, &values(2, None, None)), values(2, Some(-1), Some(-1)));
+    assert_eq!(lower_memory_limit(&large, &small), Some(10));
+    assert_eq!(lower_memory_limit(&values(2, None, None), &small), Some(10));
+    assert_eq!(lower_memory_limit(&small, &large), None);
+    assert_eq!(lower_memory_limit(&small, &values(2, None, Some(-1))), None);
+}
