@@ -38,12 +38,12 @@ const PAGES: [&str; 4] = ["hugepages-2Mi", "hugepages-1Gi", "hugepages-64Ki", "h
 
 /// An amount of CPU.
 pub fn cpu(rng: &mut Rng) -> &'static str {
-    *rng.pick::<&str>(&CPU)
+    rng.pick::<&str>(&CPU)
 }
 
 /// An amount of bytes.
 pub fn bytes(rng: &mut Rng) -> &'static str {
-    *rng.pick::<&str>(&BYTES)
+    rng.pick::<&str>(&BYTES)
 }
 
 /// A list of amounts.

@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 use crate::function::{Function, read};
 use crate::rng::Rng;
 
-/// Where the node's file is for our side; upstream reads a file, and says where that is.
-
-/// upstream: `network/dns/dns.go` `GetPodDNS`, `CheckLimitsForResolvConf` (v1.36)
+/// upstream: `network/dns/dns.go` `GetPodDNS` (v1.36)
 pub(super) struct GetPodDns;
 
 #[derive(Deserialize)]
