@@ -10,12 +10,12 @@ use crate::plan::ProbeView;
 use crate::resize::PodAllocation;
 use crate::status::EndProgress;
 
-/// The inputs from which a pod's status and plan were decided when there was nothing to do and the status followed from
-/// itself. Both decisions are functions: as long as the inputs are the same and a look shows the same, they need not be
-/// made again. Most looks at a node where nothing happens end here.
+/// The inputs of a pod's plan and status, taken when the plan was empty and the status had not changed. Plan and status are
+/// pure functions: as long as the inputs and the observation are the same, neither has to be computed again. On an idle
+/// node most looks end here.
 ///
-/// Values are known by identity: a change puts another value in the place of the one before. They are held weakly, so that
-/// nothing is kept for this; and an address is not used again while something refers to it.
+/// Inputs are compared by address: a change replaces the whole value. The references are weak, so that they keep no value
+/// alive; an address is not used again while a weak reference to it exists.
 #[derive(Clone, Debug)]
 pub struct Rest {
     pod: Weak<Pod>,
@@ -36,9 +36,9 @@ struct Still<'a> {
 }
 
 impl<'a> Still<'a> {
-    /// `None` while something is under way that may end without a sign.
+    /// `None` while the pod ends or is resized, or a container could not be started.
     fn of(inputs: &PodInputs<'a>) -> Option<Self> {
-        // Every input is named: a new one has to be taken into account here.
+        // Without `..`, so that a new input does not compile until it is compared here.
         let PodInputs {
             pod,
             probes,
@@ -62,7 +62,7 @@ impl<'a> Still<'a> {
 }
 
 impl Rest {
-    /// `None` while something is under way that may end without a sign.
+    /// `None` while the pod ends or is resized, or a container could not be started.
     pub fn on(inputs: &PodInputs<'_>, status: &Arc<PodStatus>) -> Option<Self> {
         let Still { pod, probes, actuated, host_ips, recursive_read_only } = Still::of(inputs)?;
         Some(Self {

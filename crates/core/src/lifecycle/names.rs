@@ -1,24 +1,24 @@
-//! Who may have a name: static pods of equal names run one after another (WORK-08), and none runs beside a pod of its
-//! name that the runtime has from before and nobody asks for.
+//! Which pod may use a name. Static pods of the same name run one after another (WORK-08), and a static pod does not start
+//! while an unknown pod of its name runs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::id::{FullName, PodRef, PodUid};
 
-/// Names and those who want them. Decides; starts nothing.
+/// The pods that queue for each name. Decides; starts nothing.
 #[doc(alias = "waitingToStartStaticPodsByFullname")]
 #[derive(Debug, Default)]
 pub struct Names {
-    /// In order of arrival; the first has the name.
+    /// Pods by name, in order of arrival. The first in a queue has the name.
     queues: BTreeMap<FullName, VecDeque<PodUid>>,
-    /// Pods that the runtime shows as running and that had no life here when it did.
+    /// Running pods in the runtime's last list that had no worker at that time.
     unknown: BTreeMap<PodUid, PodRef>,
-    /// Their names.
+    /// The unknown pods by name.
     taken: BTreeMap<FullName, BTreeSet<PodUid>>,
 }
 
 impl Names {
-    /// Queues for the name. One that already runs under it goes first: whoever waits, waits for it.
+    /// Adds the pod to the queue for the name. A pod that runs already goes first.
     pub fn join(&mut self, name: &FullName, uid: &PodUid) {
         let queue = self.queues.entry(name.clone()).or_default();
         if self.taken.get(name).is_some_and(|owners| owners.contains(uid)) {
@@ -28,12 +28,12 @@ impl Names {
         }
     }
 
-    /// Has the name already, whoever queues for it: an orphan, until it has ended.
+    /// Puts the pod at the front of the queue: an orphan has its name until it has ended.
     pub fn hold(&mut self, name: &FullName, uid: &PodUid) {
         self.queues.entry(name.clone()).or_default().push_front(uid.clone());
     }
 
-    /// Wants the name no more. Answers with who is first now.
+    /// Takes the pod out of the queue. Returns the pod that is first now.
     pub fn leave(&mut self, name: &FullName, uid: &PodUid) -> Option<PodUid> {
         self.forget_unknown(uid);
         let queue = self.queues.get_mut(name)?;
@@ -45,7 +45,7 @@ impl Names {
         first
     }
 
-    /// What keeps `uid` from having the name, in words for people.
+    /// Why `uid` may not use the name yet, as `rubelet explain` shows it.
     pub fn blocks(&self, name: &FullName, uid: &PodUid) -> Option<&'static str> {
         let first = self.queues.get(name).and_then(VecDeque::front);
         if first.is_some_and(|first| first != uid) {
@@ -56,12 +56,12 @@ impl Names {
         blocked.then_some("a pod of the same name, which no source asks for, to be ended")
     }
 
-    /// The runtime has this UID under another name: that is another pod, and has to end first.
+    /// The unknown pod with this UID and another name. It has to end before the pod of this name can start.
     pub fn other_pod(&self, name: &FullName, uid: &PodUid) -> Option<&PodRef> {
         self.unknown.get(uid).filter(|pod| pod.full_name() != *name)
     }
 
-    /// All that runs and has no life here.
+    /// Replaces the unknown pods by those of the runtime's newest list.
     pub fn set_unknown(&mut self, pods: impl IntoIterator<Item = PodRef>) {
         self.unknown = pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
         self.taken.clear();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_runs_already_goes_first_and_unknown_pods_block() {
+    fn a_pod_that_runs_already_goes_first_and_unknown_pods_block() {
         let mut names = Names::default();
         names.set_unknown([pod("web", "old"), pod("web", "older"), pod("shop", "moved")]);
         names.join(&name(), &"new".into());
