@@ -62,7 +62,7 @@ impl Function for GenerateApiPodStatus {
     fn rows(&self) -> &'static [&'static str] {
         &[
             "PST-01", "PST-02", "PST-03", "PST-04", "PST-05", "PST-10", "PST-11", "PST-12", "PST-20", "PST-30",
-            "PRB-04", "PRB-11",
+            "PRB-04", "PRB-11", "LOOP-11",
         ]
     }
 
