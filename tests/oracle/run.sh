@@ -5,6 +5,7 @@
 #   SEED=1          other cases
 #   REPLAY=FILE     one case, as it was printed or kept in tests/oracle/regressions: both answers
 #   KEEP=1          with REPLAY: writes upstream's answer into the file, in the form of a kept case
+#   GOLDENS=1       asks upstream about every case of crates/core/tests/golden and writes its answers beside them
 #   PROFILE=dev     cargo profile of our side; bench-quick takes longer to build and answers faster, for long runs
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh

@@ -16,7 +16,7 @@ use rubelet_core::observe::{
 };
 use rubelet_core::plan::{PodPlan, ProbeView, SandboxPlan, plan_kill_order, plan_pod};
 use rubelet_core::pod::{PodExt, Role, is_sidecar};
-use world::{Case, any, at, name_at};
+use world::{Case, World as _, any, at, name_at};
 
 fn plan(case: &Case, pod: &Pod, seen: &PodObservation, probes: &ProbeView) -> PodPlan {
     let (pod, probes) = (Arc::new(pod.clone()), Arc::new(probes.clone()));
@@ -25,8 +25,8 @@ fn plan(case: &Case, pod: &Pod, seen: &PodObservation, probes: &ProbeView) -> Po
 
 fn first_plan(case: &Case) -> (Pod, PodObservation, PodPlan) {
     let pod = case.pod();
-    let seen = case.seen(&pod);
-    let plan = plan(case, &pod, &seen, &case.probes(&seen));
+    let seen = case.look(&pod);
+    let plan = plan(case, &pod, &seen, &case.verdicts(&seen));
     (pod, seen, plan)
 }
 
@@ -160,8 +160,8 @@ proptest! {
     #[test]
     fn plans_come_to_rest(case in any::case()) {
         let pod = case.pod();
-        let mut seen = case.seen(&pod);
-        let mut probes = case.probes(&seen);
+        let mut seen = case.look(&pod);
+        let mut probes = case.verdicts(&seen);
         let mut last = PodPlan::default();
         for _ in 0..12 {
             last = plan(&case, &pod, &seen, &probes);
@@ -182,7 +182,7 @@ proptest! {
     #[test]
     fn everybody_stops_in_an_order_without_circles(case in any::case()) {
         let pod = case.pod();
-        let seen = case.seen(&pod);
+        let seen = case.look(&pod);
         let mut left = plan_kill_order(Some(&pod), &seen).steps;
         prop_assert_eq!(left.len(), seen.running().count());
         for _ in 0..=left.len() {

@@ -11,11 +11,11 @@ use rubelet_core::backoff::{BackoffPolicy, Backoffs};
 use rubelet_core::gc::{GcPolicy, GcView, PodFate, plan_gc, prune_dead};
 use rubelet_core::observe::{ContainerStateKind, ContainerSummary, PodSummary, SandboxState, SandboxSummary};
 use rubelet_core::status::Phase;
-use world::{Case, any, at};
+use world::{Case, World as _, any, at};
 
 /// The same pod as a list of the runtime shows it.
 fn summary(case: &Case) -> PodSummary {
-    let seen = case.seen(&case.pod());
+    let seen = case.look(&case.pod());
     let container = |c: &rubelet_core::observe::ContainerObservation| ContainerSummary {
         name: c.name.clone(),
         sandbox: c.sandbox.clone(),
@@ -45,7 +45,7 @@ proptest! {
         let mut previous = PodStatus::default();
         for world in worlds {
             // The same pod, seen in another state.
-            let status = Case { spec: spec.clone(), previous: previous.clone(), ..world }.status();
+            let status = Case { spec: spec.clone(), previous: Some(previous.clone()), ..world }.status();
             let phase = status.phase.as_deref().and_then(Phase::parse);
             prop_assert!(phase.is_some());
             let before = previous.phase.as_deref().and_then(Phase::parse);
@@ -65,11 +65,11 @@ proptest! {
         let before = case.status();
         let case = Case { ending: "finished".to_owned(), ..case };
         let status = case.status();
-        prop_assert_eq!(&Case { previous: status.clone(), ..case.clone() }.status().phase, &status.phase);
+        prop_assert_eq!(&Case { previous: Some(status.clone()), ..case.clone() }.status().phase, &status.phase);
         let is_terminal = |status: &PodStatus| status.phase.as_deref().and_then(Phase::parse).is_some_and(Phase::is_terminal);
         prop_assert!(is_terminal(&status));
         // A node decides from its last status. Without that one, a pod whose sandbox was lost can look as if it had succeeded.
-        let last = Case { previous: before.clone(), ..case }.status();
+        let last = Case { previous: Some(before.clone()), ..case }.status();
         prop_assert!(is_terminal(&last));
         if is_terminal(&before) {
             prop_assert_eq!(&last.phase, &before.phase);
@@ -93,7 +93,7 @@ proptest! {
             prop_assert!(pod.sandboxes[id].state == SandboxState::NotReady);
         }
         prop_assert!(pod.sandboxes.is_empty() || plan.sandboxes.len() < pod.sandboxes.len());
-        let seen = case.seen(&case.pod());
+        let seen = case.look(&case.pod());
         for id in prune_dead(&seen, &policy, PodFate::MayRun) {
             let pruned = seen.containers.iter().find(|c| c.id == id).expect("it was seen");
             prop_assert!(pruned.state.exit().is_some());

@@ -160,12 +160,45 @@ fn module(line: &str) -> Option<&str> {
     rest.strip_suffix(" {").filter(|_| opens)
 }
 
+/// The functions of upstream that docs/oracle.md says are compared, with the rows that they stand for. A line of its table:
+/// `| `getPhase` with … | ours | 1,000,000 | PST-10, PST-11 |`.
+fn oracle_table() -> BTreeMap<String, BTreeSet<String>> {
+    let page = read("docs/oracle.md");
+    let (_, table) = page.split_once("| function of upstream |").expect("the table of functions");
+    let lines = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let entry = |line: &str| {
+        let name = code(line).next().expect("a line names its function");
+        let rows = line.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        (name.to_owned(), rows.split(", ").map(str::to_owned).collect())
+    };
+    lines.map(entry).collect()
+}
+
+/// The functions that the oracle compares, by its sources: what `fn name` returns.
+fn oracle_functions() -> BTreeSet<String> {
+    let sources = files("tests/oracle/src/functions", &[".rs"]);
+    let names = |file: &String| {
+        let text = read(file);
+        let bodies = after(&text, "fn name(&self) -> &'static str {").filter_map(|rest| rest.split('"').nth(1));
+        bodies.map(str::to_owned).collect::<Vec<_>>()
+    };
+    sources.iter().flat_map(names).collect()
+}
+
+/// The functions that an answer cites: `oracle::getPhase`.
+fn oracle_cited(answer: &str) -> BTreeSet<&str> {
+    code(answer).filter_map(|word| word.strip_prefix("oracle::")).collect()
+}
+
 /// What is wrong with a name in code type, if it is meant to be a test, a golden case or a file of ours.
 fn fault(word: &str, tests: &BTreeSet<String>) -> Option<String> {
     let (path, case) = match word.strip_suffix(']').and_then(|word| word.split_once('[')) {
         Some((path, case)) => (path, Some(case)),
         None => (word, None),
     };
+    if let Some(function) = word.strip_prefix("oracle::") {
+        return (!oracle_functions().contains(function)).then(|| "the oracle compares no such function".to_owned());
+    }
     if path.contains("::") {
         if path.contains('*') {
             return Some("a whole module is no answer: name the tests".to_owned());
@@ -303,6 +336,26 @@ fn every_answer_names_tests_or_a_difference_or_what_is_missing() {
 }
 
 #[test]
+fn rows_and_functions_of_the_oracle_cite_each_other() {
+    let table = oracle_table();
+    let named: BTreeSet<String> = table.keys().cloned().collect();
+    assert_eq!(named, oracle_functions(), "the table of docs/oracle.md, and the functions of tests/oracle");
+    let mut wrong = Vec::new();
+    for Row { place, id, answer, .. } in rows() {
+        let cited = oracle_cited(&answer);
+        let listed: BTreeSet<&str> =
+            table.iter().filter(|(_, rows)| rows.contains(&id)).map(|(name, _)| name.as_str()).collect();
+        if cited != listed {
+            wrong.push(format!("{place}: {id} cites {cited:?} of the oracle; docs/oracle.md names it with {listed:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let known: BTreeSet<String> = rows().into_iter().map(|row| row.id).collect();
+    let unknown: Vec<&String> = table.values().flatten().filter(|id| !known.contains(*id)).collect();
+    assert!(unknown.is_empty(), "docs/oracle.md names no rows of docs/parity: {unknown:?}");
+}
+
+#[test]
 fn everything_that_is_named_exists() {
     let tests = tests();
     let mut wrong = Vec::new();
@@ -395,6 +448,8 @@ fn tests_are_found_by_their_whole_path() {
         ("core::golden::plans[sandbox: a new pod]", true),
         ("core::golden::plans[sandbox: no such pod]", false),
         ("core::a::b[sandbox: a new pod]", false),
+        ("oracle::getPhase", true),
+        ("oracle::noSuchFunction", false),
         ("a_bare_name_of_a_test", false),
         ("kubelet_pod_start_duration_seconds", true),
         ("crates/core/src/lib.rs", true),

@@ -13,6 +13,7 @@ pub mod case;
 pub mod compare;
 pub mod function;
 pub mod functions;
+pub mod golden;
 pub mod regressions;
 pub mod rng;
 pub mod run;

@@ -1,6 +1,7 @@
 //! `oracle PROGRAM`: replays the regressions, then compares functions of upstream and ours on generated cases.
 //!
-//! Settings come from the environment, as `make oracle` hands them on: `CASES` or `DURATION` in seconds, `FUNCTION`, `SEED`, `REPLAY`, `KEEP`.
+//! Settings come from the environment, as `make oracle` hands them on: `CASES` or `DURATION` in seconds, `FUNCTION`, `SEED`,
+//! `REPLAY`, `KEEP`, `GOLDENS`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use rubelet_oracle::regressions::{self, Document};
 use rubelet_oracle::run::{Outcome, Until, run};
 use rubelet_oracle::shrink::{Judged, judge, shrink};
 use rubelet_oracle::upstream::Upstream;
-use rubelet_oracle::{Function, functions};
+use rubelet_oracle::{Function, functions, golden};
 
 /// The seed of CI: any number will do, as long as it stays.
 const SEED: u64 = 1;
@@ -49,6 +50,9 @@ fn compare_all() -> anyhow::Result<bool> {
         return replay(&program, Path::new(&path));
     }
     let all = functions::all();
+    if setting("GOLDENS").is_some() {
+        return goldens(&program, &all.iter().map(AsRef::as_ref).collect::<Vec<_>>(), Goldens::Record);
+    }
     let wanted = setting("FUNCTION");
     let chosen: Vec<&dyn Function> =
         all.iter().map(AsRef::as_ref).filter(|f| wanted.as_deref().is_none_or(|name| name == f.name())).collect();
@@ -60,6 +64,7 @@ fn compare_all() -> anyhow::Result<bool> {
     let share = Duration::from_secs(number("DURATION")?.unwrap_or(SECONDS)) / u32::try_from(chosen.len()).unwrap_or(1);
     let until = number("CASES")?.map_or(Until::Time(share), Until::Cases);
     let mut good = replay_kept(&program, &chosen)?;
+    good &= goldens(&program, &chosen, Goldens::Check)?;
     for function in chosen {
         let outcome = run(function, &program, seed, until)?;
         report(function, &outcome);
@@ -109,6 +114,38 @@ fn replay(program: &Path, path: &Path) -> anyhow::Result<bool> {
         regressions::keep(path, Document { case: judged.case, upstream: judged.upstream, ..document })?;
     }
     Ok(judged.differences.is_empty())
+}
+
+/// What is done with upstream's answers to the golden cases.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goldens {
+    /// They are compared with those that are kept, and with ours.
+    Check,
+    /// They are written beside the cases.
+    Record,
+}
+
+fn goldens(program: &Path, chosen: &[&dyn Function], task: Goldens) -> anyhow::Result<bool> {
+    let mut upstream = Upstream::start(program)?;
+    let (mut good, mut count) = (true, 0);
+    for folder in &golden::FOLDERS {
+        let Some(function) = chosen.iter().find(|f| f.name() == folder.function) else { continue };
+        for file in golden::load(folder)? {
+            let answers = golden::ask(folder, *function, &mut upstream, &file)?;
+            count += answers.len();
+            let mut faults = Vec::new();
+            if task == Goldens::Record {
+                golden::record(&file, &answers)?;
+            } else if golden::answers(&file)? != answers {
+                faults.push(format!("{}: upstream answers otherwise: make oracle GOLDENS=1", file.path.display()));
+            }
+            faults.extend(golden::faults(folder, *function, &file, &answers)?);
+            good &= faults.is_empty();
+            faults.iter().for_each(|fault| say(fault));
+        }
+    }
+    say(&format!("{count} golden cases {}", if task == Goldens::Record { "answered and written" } else { "answered" }));
+    Ok(good)
 }
 
 fn replay_kept(program: &Path, chosen: &[&dyn Function]) -> anyhow::Result<bool> {

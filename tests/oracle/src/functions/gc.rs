@@ -130,7 +130,7 @@ impl Function for EvictContainers {
     }
 
     fn rows(&self) -> &'static [&'static str] {
-        &["GC-01", "GC-02", "GC-03", "GC-04"]
+        &["GC-01", "GC-02", "GC-03"]
     }
 
     fn generate(&self, rng: &mut Rng, size: usize) -> Value {

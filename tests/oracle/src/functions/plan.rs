@@ -93,7 +93,9 @@ impl Function for ComputePodActions {
         });
         let keeps = matches!(sandbox_need(&case.pod, &seen), SandboxNeed::Keep(_));
         let only_created = seen.containers.iter().all(|c| matches!(c.state, ContainerState::Created));
-        if seen.containers.iter().any(|c| twice(&c.name)) {
+        if case.pod.is_deleted() {
+            Some("upstream plans no pod that has been deleted: in ours nothing starts, starts over or is resized")
+        } else if seen.containers.iter().any(|c| twice(&c.name)) {
             Some("an instance that runs counts, though a newer one does not; older ones that run are stopped")
         } else if !known {
             Some("what was actuated is not known: nothing is resized")

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::inputs::{NodeInputs, PodInputs};
 use rubelet_core::reason::{StartFailure, WaitingReason};
-use rubelet_core::resize::PodAllocation;
+use rubelet_core::resize::{PodAllocation, ResizeDecision, ResizeProgress};
 use rubelet_core::status::{EndProgress, pod_status};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -43,6 +43,8 @@ struct Case {
     gates: BTreeMap<String, bool>,
     #[serde(default, rename = "hostIPs")]
     host_ips: Vec<IpAddr>,
+    #[serde(default)]
+    recursive_read_only: bool,
 }
 
 #[derive(Deserialize)]
@@ -60,7 +62,7 @@ impl Function for GenerateApiPodStatus {
     fn rows(&self) -> &'static [&'static str] {
         &[
             "PST-01", "PST-02", "PST-03", "PST-04", "PST-05", "PST-10", "PST-11", "PST-12", "PST-20", "PST-30",
-            "PRB-04", "PRB-11",
+            "PRB-04", "PRB-11", "LOOP-11",
         ]
     }
 
@@ -75,6 +77,9 @@ impl Function for GenerateApiPodStatus {
         if rng.chance(15) {
             pod["spec"]["readinessGates"] = json!([{ "conditionType": "example.test/gate" }]);
         }
+        if rng.chance(10) {
+            pod["spec"]["activeDeadlineSeconds"] = json!(rng.pick(&[1, 998, 999, 1000, 5000]));
+        }
         let mut case = Map::new();
         let mut observation = observation::generate(rng, &pod, size);
         observation::report(rng, &mut observation);
@@ -86,10 +91,18 @@ impl Function for GenerateApiPodStatus {
         }
         case.insert("probes".into(), probes::of_probed(rng, &pod, &observation));
         if rng.chance(60) {
-            case.insert("previous".into(), status::generate(rng, &pod));
+            let mut previous = status::generate(rng, &pod);
+            if rng.chance(10) {
+                previous["conditions"] = resize_conditions(rng);
+            }
+            case.insert("previous".into(), previous);
         }
         if rng.chance(50) {
             pod["status"] = status::generate(rng, &pod);
+            // The status manager keeps the start that the API server shows.
+            if let (Some(start), Some(previous)) = (pod["status"].get("startTime"), case.get_mut("previous")) {
+                previous["startTime"] = start.clone();
+            }
         }
         case.insert("failures".into(), failures(rng, &pod));
         case.insert("terminal".into(), rng.chance(20).into());
@@ -117,18 +130,21 @@ impl Function for GenerateApiPodStatus {
         let node = NodeInputs {
             runtime_name: "oracle",
             host_ips: &case.host_ips,
-            recursive_read_only: false,
+            recursive_read_only: case.recursive_read_only,
             gates: plan_gates(&case.gates),
         };
         let (pod, probes) = (Arc::new(case.pod.clone()), Arc::new(case.probes.view()));
         let actuated = Arc::new(PodAllocation::of(&case.pod));
+        let previous = case.previous.as_ref().or(case.pod.status.as_ref()).unwrap_or(&none);
+        let (decision, progress) = (ResizeDecision::of(previous), ResizeProgress::of(previous));
         let inputs = PodInputs {
             failures: &failures,
             actuated: Some(&actuated),
+            resize_pending: decision.pending.as_ref(),
+            resize_progress: progress.condition(),
             end: if case.terminal { EndProgress::Stopped } else { EndProgress::MayRun },
             ..PodInputs::new(&pod, &probes, node)
         };
-        let previous = case.previous.as_ref().or(case.pod.status.as_ref()).unwrap_or(&none);
         let now = Timestamp::from_nanosecond(i128::from(observation::EPOCH) + 1_000_000_000_000)?;
         let mut status = serde_json::to_value(pod_status(&inputs, &seen, previous, now))?;
         in_form(&mut status, &case);
@@ -136,10 +152,22 @@ impl Function for GenerateApiPodStatus {
     }
 
     fn adjust(&self, case: &Value, theirs: &mut Value) -> Vec<&'static str> {
+        if theirs["reason"] == "DeadlineExceeded" && self.is_over_without_deadline(case) {
+            *theirs = Value::Null;
+            return vec!["a pod that had ended by then is not failed by its deadline"];
+        }
         let Ok(case) = read::<Case>(case) else { return Vec::new() };
         in_form(theirs, &case);
         let Ok(seen) = case.observation.view(&case.pod) else { return Vec::new() };
         stated::apply(&case, &seen, theirs)
+    }
+}
+
+impl GenerateApiPodStatus {
+    fn is_over_without_deadline(&self, case: &Value) -> bool {
+        let mut case = case.clone();
+        case["pod"]["spec"]["activeDeadlineSeconds"] = Value::Null;
+        self.ours(&case).is_ok_and(|status| matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")))
     }
 }
 
@@ -159,6 +187,18 @@ fn in_form(status: &mut Value, case: &Case) {
             condition.remove("lastTransitionTime");
             condition.remove("observedGeneration");
         }
+    }
+}
+
+fn resize_conditions(rng: &mut Rng) -> Value {
+    let pending = json!({
+        "type": "PodResizePending", "status": "True", "reason": rng.pick(&["Deferred", "Infeasible"]), "message": "no room",
+    });
+    let progress = json!({ "type": "PodResizeInProgress", "status": "True" });
+    match rng.below(3) {
+        0 => json!([pending]),
+        1 => json!([progress]),
+        _ => json!([pending, progress]),
     }
 }
 
