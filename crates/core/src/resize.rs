@@ -27,7 +27,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 pub use actuate::{larger, lower_memory_limit};
 pub use checkpoint::{CheckpointError, decode, encode};
-pub use plan::{ResizeContainer, ResizePlan, in_progress, plan_resize, requires_restart};
+pub use plan::{Resize, ResizeContainer, ResizePlan, Sizes, in_progress, pod_level_changes, resize, starts_resized};
 pub use queue::{PendingResize, by_turn};
 pub use requested::{Change, Requested, Requirement, Resized, requested};
 pub use state::{

@@ -230,6 +230,7 @@ impl Case {
         rubelet_core::plan::PlanGates {
             container_restart_rules: !self.off.iter().any(|g| g == "ContainerRestartRules"),
             restart_all_containers: !self.off.iter().any(|g| g == "RestartAllContainersOnContainerExits"),
+            resize_init_containers: !self.off.iter().any(|g| g == "InPlacePodVerticalScalingInitContainers"),
         }
     }
 }
@@ -346,7 +347,7 @@ pub(crate) fn show_plan(pod: &Pod, plan: &PodPlan) -> String {
     }
     let resize = |out: &mut String, what: &str, list: &[ResizeContainer]| {
         for one in list {
-            let lower = one.lower_memory_limit.filter(|_| what == "memory");
+            let lower = one.lower_memory_limit().filter(|_| what == "memory");
             let lower = lower.map(|bytes| format!(", down to {bytes} bytes")).unwrap_or_default();
             let _ = writeln!(out, "resize {what} of {}{lower}", one.id);
         }

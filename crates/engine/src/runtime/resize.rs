@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Container;
 use rubelet_core::id::SandboxId;
 use rubelet_core::launch::{LinuxResources, container_resources};
-use rubelet_core::pod::{PodExt, is_sidecar};
+use rubelet_core::observe::ContainerStateKind;
+use rubelet_core::pod::PodExt;
 use rubelet_core::qos::{CgroupValues, pod_values};
 use rubelet_core::resize::{PodAllocation, ResizeContainer, ResizePlan, larger, lower_memory_limit, with_allocation};
 
@@ -53,8 +55,14 @@ impl PodRuntime<'_> {
         }
         self.set_pod(&new).await?;
         self.resize_sandbox(sandbox, &new).await;
-        // The pod's cgroup was set for all containers, also for ordinary init containers that have ended.
-        self.pod.init().iter().filter(|c| !is_sidecar(c)).for_each(|c| actuated.set(c));
+        // The pod's cgroup was set for all containers. Those that do not run get their resources when they start; without
+        // a record of that a container that waits for its start would have the cgroup set again by every job.
+        let seen = memory.seen.as_deref();
+        let has_ended = |c: &&Container| {
+            let at = seen.and_then(|seen| seen.current(&c.name)).map(|c| c.state.kind());
+            at.is_none_or(|state| state == ContainerStateKind::Exited)
+        };
+        self.pod.init().iter().chain(self.pod.regular()).filter(has_ended).for_each(|c| actuated.set(c));
         actuated.pod = self.pod.pod_spec().and_then(|spec| spec.resources.clone());
         memory.actuated = Some(Arc::new(actuated));
         Ok(())
@@ -70,7 +78,7 @@ impl PodRuntime<'_> {
         let path = tree.of_pod(self.pod);
         let of_pod = lower_memory_limit(old, new).map(|limit| (None, "pod".to_owned(), limit));
         let of_containers = plan.memory.iter().filter_map(|change| {
-            Some((Some(&change.id), format!("container \"{}\"", change.name), change.lower_memory_limit?))
+            Some((Some(&change.id), format!("container \"{}\"", change.name), change.lower_memory_limit()?))
         });
         let mut problems = Vec::new();
         for (container, name, limit) in of_pod.into_iter().chain(of_containers) {

@@ -3,9 +3,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::*;
+use crate::resize::Sizes;
 
 fn change(id: &str) -> ResizeContainer {
-    ResizeContainer { id: id.into(), name: id.to_owned(), lower_memory_limit: None }
+    ResizeContainer { id: id.into(), name: id.to_owned(), old: Sizes::default(), new: Sizes::default() }
 }
 
 fn steps(memory: &[&str], cpu: &[&str]) -> Vec<(String, &'static [&'static str])> {
