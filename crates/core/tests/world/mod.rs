@@ -115,7 +115,7 @@ impl Case {
 
     /// The actuated resources of the pod.
     pub(crate) fn actuated(&self) -> Option<PodAllocation> {
-        self.actuated.clone().map(|spec| PodAllocation::of(&pod(spec)))
+        self.actuated.clone().map(|spec| PodAllocation::actuated(&pod(spec)))
     }
 
     pub(crate) fn seen(&self, pod: &Pod) -> PodObservation {

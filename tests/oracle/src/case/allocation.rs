@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use rubelet_core::resize::PodAllocation;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -65,8 +65,14 @@ pub struct Actuated {
 }
 
 impl Actuated {
-    /// As core sees it.
-    pub fn view(self) -> PodAllocation {
-        PodAllocation { containers: self.containers, pod: self.pod }
+    /// As the engine records it: the limits of the pod are those of containers that have none.
+    pub fn view(self, pod: &Pod) -> PodAllocation {
+        let mut before = pod.clone();
+        before.spec.get_or_insert_default().resources.clone_from(&self.pod);
+        let mut record = PodAllocation { containers: BTreeMap::new(), pod: self.pod };
+        for (name, resources) in self.containers {
+            record.set(&before, &Container { name, resources: Some(resources), ..Container::default() });
+        }
+        record
     }
 }

@@ -69,7 +69,7 @@ impl Function for ComputePodActions {
             recursive_read_only: false,
             gates: plan_gates(&case.gates),
         };
-        let actuated = case.actuated.map(|actuated| Arc::new(actuated.view()));
+        let actuated = case.actuated.map(|actuated| Arc::new(actuated.view(&pod)));
         let inputs = PodInputs { actuated: actuated.as_ref(), ..PodInputs::new(&pod, &probes, node) };
         let starts_over = restarts_all(&pod, &seen, inputs.node.gates);
         Ok(answer(&plan_pod(&inputs, &seen), starts_over))

@@ -1,5 +1,9 @@
 //! Resizes: what can be at all, whose turn it is, and whether one is under way.
 
+mod actuate;
+
+pub(super) use actuate::DoResize;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -163,7 +167,7 @@ impl Function for InProgress {
     fn ours(&self, case: &Value) -> anyhow::Result<Value> {
         let case: ProgressCase = read(case)?;
         let seen = case.observation.view(&case.pod)?;
-        Ok(in_progress(&case.pod, &seen, &case.actuated.view()).into())
+        Ok(in_progress(&case.pod, &seen, &case.actuated.view(&case.pod)).into())
     }
 
     fn incomparable(&self, case: &Value) -> Option<&'static str> {
