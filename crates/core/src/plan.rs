@@ -27,7 +27,7 @@ use crate::id::{ContainerId, SandboxId};
 use crate::inputs::PodInputs;
 use crate::observe::{ContainerObservation, ContainerStateKind, PodObservation};
 use crate::pod::{PodExt, Role, is_sidecar};
-use crate::resize::{ResizePlan, plan_resize};
+use crate::resize::{ResizePlan, pod_level_changes, starts_resized};
 
 /// Feature gates that change plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +36,14 @@ pub struct PlanGates {
     pub container_restart_rules: bool,
     /// `RestartAllContainersOnContainerExits`.
     pub restart_all_containers: bool,
+    /// `InPlacePodVerticalScalingInitContainers`: an ordinary init container is resized while it runs (RSZ-11).
+    pub resize_init_containers: bool,
 }
 
 impl Default for PlanGates {
     /// The defaults of v1.36.
     fn default() -> Self {
-        Self { container_restart_rules: true, restart_all_containers: true }
+        Self { container_restart_rules: true, restart_all_containers: true, resize_init_containers: true }
     }
 }
 
@@ -188,17 +190,31 @@ fn inside(inputs: &PodInputs<'_>, seen: &PodObservation, id: SandboxId) -> PodPl
     if init.failed {
         return end();
     }
-    let regular = if init.done { Some(containers::plan_regular(inputs, seen)) } else { None };
+    let regular = init.done.then(|| containers::plan_regular(inputs, seen));
     // No container to keep and none to start: the pod has done its work, and sidecars do not keep it alive (RT-23).
     if regular.as_ref().is_some_and(|r| r.keep == 0 && r.start.is_empty()) {
         return end();
     }
-    let (kill, start) = regular.map(|r| (r.kill, r.start)).unwrap_or_default();
+    let (kill, start, resize) = regular.map(|r| (r.kill, r.start, r.resize)).unwrap_or_default();
+    plan.resize = ResizePlan::of(init.resize.into_iter().chain(resize));
     plan.kill = init.kill.into_iter().chain(kill).chain(surplus(seen)).collect();
     plan.start.extend(init.start.into_iter().map(|index| StartContainer { role: init_role(inputs.pod, index), index }));
     plan.start.extend(start.into_iter().map(|index| StartContainer { role: Role::Regular, index }));
-    plan.resize = inputs.actuated.map(|actuated| plan_resize(inputs.pod, seen, actuated)).unwrap_or_default();
+    plan.resize.pod = resizes_pod(inputs, init.done, &plan);
     plan
+}
+
+/// The pod's cgroup has to change: a container starts with another size, or the pod itself has other resources. These wait
+/// for the init containers.
+fn resizes_pod(inputs: &PodInputs<'_>, initialised: bool, plan: &PodPlan) -> bool {
+    let Some(actuated) = inputs.actuated else { return false };
+    let container = |start: &StartContainer| match start.role {
+        Role::Init | Role::Sidecar => inputs.pod.init().get(start.index),
+        Role::Regular => inputs.pod.regular().get(start.index),
+        Role::Ephemeral => None,
+    };
+    initialised && pod_level_changes(inputs.pod, actuated)
+        || plan.start.iter().filter_map(container).any(|c| starts_resized(inputs.pod, c, actuated))
 }
 
 /// The pod is over: all containers stop and none starts.

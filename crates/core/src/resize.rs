@@ -25,9 +25,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-pub use actuate::{larger, lower_memory_limit};
+pub use actuate::{Actuation, LoweredLimit, ResizeStep, limits_below_usage};
 pub use checkpoint::{CheckpointError, decode, encode};
-pub use plan::{ResizeContainer, ResizePlan, in_progress, plan_resize, requires_restart};
+pub use plan::{Resize, ResizeContainer, ResizePlan, Sizes, in_progress, pod_level_changes, resize, starts_resized};
 pub use queue::{PendingResize, by_turn};
 pub use requested::{Change, Requested, Requirement, Resized, requested};
 pub use state::{
@@ -37,7 +37,7 @@ pub use verdict::{Infeasible, feasible};
 pub use words::{completed, failed, pending, started};
 
 use crate::pod::PodExt;
-use crate::resources::Amount;
+use crate::resources::{Amount, CPU, MEMORY};
 
 /// The allocated or the actuated resources of a pod.
 #[doc(alias = "PodResourceInfo")]
@@ -60,10 +60,36 @@ impl PodAllocation {
         }
     }
 
-    /// Sets the resources of one container to those of its spec.
-    pub fn set(&mut self, container: &Container) {
-        self.containers.insert(container.name.clone(), container.resources.clone().unwrap_or_default());
+    /// The actuated resources of a pod whose containers have all that is allocated to them.
+    #[doc(alias = "UpdateActuatedPodLevelResources")]
+    pub fn actuated(pod: &Pod) -> Self {
+        let mut actuated =
+            Self { containers: BTreeMap::new(), pod: pod.pod_spec().and_then(|spec| spec.resources.clone()) };
+        pod.init().iter().chain(pod.regular()).for_each(|container| actuated.set(pod, container));
+        actuated
     }
+
+    /// Records the resources of `container` as actuated. A container without a limit has the limit of its pod, and keeps it
+    /// when the pod gets another, until the runtime changes the container.
+    #[doc(alias = "setActuatedContainerResources")]
+    pub fn set(&mut self, pod: &Pod, container: &Container) {
+        self.containers.insert(container.name.clone(), with_pod_limits(pod, container.resources.as_ref()));
+    }
+}
+
+/// The resources of a container, with the pod's limits of CPU and memory where the container has none.
+///
+/// upstream: util/util.go GetLimits (v1.36)
+fn with_pod_limits(pod: &Pod, container: Option<&ResourceRequirements>) -> ResourceRequirements {
+    let mut resources = container.cloned().unwrap_or_default();
+    let of_pod = pod.pod_spec().and_then(|spec| spec.resources.as_ref()).and_then(limits);
+    for (name, limit) in of_pod.into_iter().flatten().filter(|(name, _)| [CPU, MEMORY].contains(&name.as_str())) {
+        let own = resources.limits.as_ref().and_then(|list| list.get(name)).map(Amount::of).unwrap_or_default();
+        if own.is_zero() && !Amount::of(limit).is_zero() {
+            resources.limits.get_or_insert_default().insert(name.clone(), limit.clone());
+        }
+    }
+    resources
 }
 
 /// The pod with its allocated resources in place of those in its spec; `None` if they are equal.

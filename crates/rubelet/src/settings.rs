@@ -49,6 +49,7 @@ pub(crate) fn settings(
         plan_gates: PlanGates {
             container_restart_rules: gate(Gate::ContainerRestartRules),
             restart_all_containers: gate(Gate::RestartAllContainersOnContainerExits),
+            resize_init_containers: gate(Gate::InPlacePodVerticalScalingInitContainers),
         },
         parallel_starts: usize::try_from(facts.cpu_millis / 1000 * STARTS_PER_CPU).unwrap_or(1).max(2),
         gc: GcPolicy {

@@ -42,6 +42,8 @@ pub fn all() -> Vec<Box<dyn Function>> {
         Box::new(backoff::Backoff),
         Box::new(resize::ResizeAdmit),
         Box::new(resize::SortPending),
+        Box::new(resize::InProgress),
+        Box::new(resize::DoResize),
         Box::new(dns::GetPodDns),
         Box::new(hosts::Hosts),
     ]

@@ -99,6 +99,7 @@ pub const ACTED_GATES: &[Gate] = &[
     Gate::EnvFiles,
     Gate::HostnameOverride,
     Gate::InPlacePodLevelResourcesVerticalScaling,
+    Gate::InPlacePodVerticalScalingInitContainers,
     Gate::KubeletCrashLoopBackOffMax,
     Gate::KubeletRegistrationGetOnExistsOnly,
     Gate::LoggingAlphaOptions,

@@ -7,7 +7,7 @@ use super::{KillContainer, KillReason, PodInputs, ProbeView, Verdict};
 use crate::hash::container_hash;
 use crate::observe::{ContainerObservation, ContainerStateKind, PodObservation};
 use crate::pod::PodExt;
-use crate::resize::requires_restart;
+use crate::resize::{Resize, ResizeContainer, resize};
 
 /// The plan for the regular containers.
 pub(super) struct RegularStep {
@@ -17,19 +17,25 @@ pub(super) struct RegularStep {
     pub(super) kill: Vec<KillContainer>,
     /// Containers to start, by their index in the spec.
     pub(super) start: Vec<usize>,
+    /// Containers that keep running and change in place.
+    pub(super) resize: Vec<ResizeContainer>,
 }
 
 pub(super) fn plan_regular(inputs: &PodInputs<'_>, seen: &PodObservation) -> RegularStep {
-    let mut step = RegularStep { keep: 0, kill: Vec::new(), start: Vec::new() };
+    let mut step = RegularStep { keep: 0, kill: Vec::new(), start: Vec::new(), resize: Vec::new() };
     for (index, container) in inputs.pod.regular().iter().enumerate() {
         match seen.current(&container.name) {
             Some(running) if running.state.is_running() => {
                 let Some((reason, what)) = fault(container, running, inputs.probes) else {
-                    if let Some(kill) = kill_to_resize(inputs, container, running) {
-                        step.kill.push(kill);
-                        step.start.push(index);
-                    } else {
-                        step.keep += 1;
+                    match resize_running(inputs, container, running) {
+                        ResizeStep { kill: Some(kill), .. } => {
+                            step.kill.push(kill);
+                            step.start.push(index);
+                        }
+                        ResizeStep { kill: None, in_place } => {
+                            step.keep += 1;
+                            step.resize.extend(in_place);
+                        }
                     }
                     continue;
                 };
@@ -69,15 +75,28 @@ fn fault(
     }
 }
 
-/// The container has to be restarted to get its allocated resources (RSZ-09).
-pub(super) fn kill_to_resize(
+/// How a running container gets its allocated resources: by one of the two, or it has them.
+#[derive(Default)]
+pub(super) struct ResizeStep {
+    /// It is stopped, to start with them (RSZ-09).
+    pub(super) kill: Option<KillContainer>,
+    /// They change while it runs.
+    pub(super) in_place: Option<ResizeContainer>,
+}
+
+pub(super) fn resize_running(
     inputs: &PodInputs<'_>,
     container: &Container,
     running: &ContainerObservation,
-) -> Option<KillContainer> {
-    let restart = inputs.actuated.is_some_and(|actuated| requires_restart(inputs.pod, container, actuated));
-    let message = || format!("Container {} resize requires restart", container.name);
-    restart.then(|| kill(running, KillReason::Resized, message()))
+) -> ResizeStep {
+    match inputs.actuated.and_then(|actuated| resize(inputs.pod, container, running, actuated)) {
+        None => ResizeStep::default(),
+        Some(Resize::InPlace(change)) => ResizeStep { in_place: Some(change), kill: None },
+        Some(Resize::Restart) => {
+            let message = format!("Container {} resize requires restart", container.name);
+            ResizeStep { kill: Some(kill(running, KillReason::Resized, message)), in_place: None }
+        }
+    }
 }
 
 pub(super) const DEFINITION_CHANGED: &str = "definition changed";

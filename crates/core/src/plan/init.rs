@@ -7,12 +7,13 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::containers::{
-    DEFINITION_CHANGED, FAILED_LIVENESS, FAILED_STARTUP, is_changed, kill, kill_if_unknown, kill_to_resize,
+    DEFINITION_CHANGED, FAILED_LIVENESS, FAILED_STARTUP, ResizeStep, is_changed, kill, kill_if_unknown, resize_running,
 };
 use super::restart::{restarts_while_running, should_start};
 use super::{KillContainer, KillReason, PodInputs, Verdict};
 use crate::observe::{ContainerObservation, ContainerState, ContainerStateKind, Exit, PodObservation};
 use crate::pod::{PodExt, is_sidecar};
+use crate::resize::ResizeContainer;
 
 /// The plan for the init containers.
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub(super) struct InitStep {
     pub(super) kill: Vec<KillContainer>,
     /// Containers to start, by their index in the spec, in order.
     pub(super) start: Vec<usize>,
+    /// Containers that change in place, from last to first.
+    pub(super) resize: Vec<ResizeContainer>,
 }
 
 /// What the init container at `index` means for the pod.
@@ -37,6 +40,8 @@ struct Finding {
     kill: Option<KillContainer>,
     /// It is to be started, for the first time or again.
     restart: bool,
+    /// It keeps running and changes in place.
+    resize: Option<ResizeContainer>,
 }
 
 pub(super) fn plan_init(inputs: &PodInputs<'_>, seen: &PodObservation) -> InitStep {
@@ -71,6 +76,7 @@ pub(super) fn plan_init(inputs: &PodInputs<'_>, seen: &PodObservation) -> InitSt
             step.start.push(index);
         }
         step.kill.extend(finding.kill);
+        step.resize.extend(finding.resize);
         past = true;
     }
     if !past {
@@ -95,6 +101,9 @@ fn ordinary(inputs: &PodInputs<'_>, container: &Container, at: &ContainerObserva
     match &at.state {
         // Created but never started: the start failed, and is retried.
         ContainerState::Created => Finding { restart: true, ..Finding::default() },
+        ContainerState::Running { .. } if inputs.node.gates.resize_init_containers => {
+            resized(resize_running(inputs, container, at))
+        }
         ContainerState::Running { .. } => Finding::default(),
         ContainerState::Exited(exit) if !is_failure(exit) => Finding { passed: true, ..Finding::default() },
         ContainerState::Exited(_) => {
@@ -111,6 +120,11 @@ fn ordinary(inputs: &PodInputs<'_>, container: &Container, at: &ContainerObserva
             Finding { fatal: !again, restart: again, kill: kill_if_unknown(at, "Init container"), ..Finding::default() }
         }
     }
+}
+
+fn resized(step: ResizeStep) -> Finding {
+    let ResizeStep { kill, in_place } = step;
+    Finding { restart: kill.is_some(), kill, resize: in_place, ..Finding::default() }
 }
 
 /// The container failed: by its exit code, or killed for lack of memory, which some runtimes report with code 0.
@@ -142,13 +156,18 @@ fn running_sidecar(inputs: &PodInputs<'_>, container: &Container, at: &Container
             Some(Verdict::Unknown) | None => return Finding::default(),
         }
     }
-    let kill = if is_changed(container, at) {
-        stop(KillReason::Changed, DEFINITION_CHANGED)
-    } else if container.liveness_probe.is_some() && inputs.probes.liveness.get(&at.id) == Some(&Verdict::Failure) {
-        stop(KillReason::Liveness, FAILED_LIVENESS)
-    } else {
-        kill_to_resize(inputs, container, at)
-    };
     // The sidecar has started, so that the next container may start even if the sidecar is restarted now.
-    Finding { passed: true, restart: kill.is_some(), kill, ..Finding::default() }
+    let restart = |kill| Finding { passed: true, restart: true, kill, ..Finding::default() };
+    if is_changed(container, at) {
+        return restart(stop(KillReason::Changed, DEFINITION_CHANGED));
+    }
+    if container.liveness_probe.is_some() {
+        match inputs.probes.liveness.get(&at.id) {
+            Some(Verdict::Success | Verdict::Unknown) => {}
+            Some(Verdict::Failure) => return restart(stop(KillReason::Liveness, FAILED_LIVENESS)),
+            // A resize waits for the first result.
+            None => return Finding { passed: true, ..Finding::default() },
+        }
+    }
+    Finding { passed: true, ..resized(resize_running(inputs, container, at)) }
 }

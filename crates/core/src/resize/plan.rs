@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 
 use super::PodAllocation;
 use crate::id::ContainerId;
-use crate::observe::PodObservation;
+use crate::observe::{ContainerObservation, PodObservation};
 use crate::pod::{PodExt, is_sidecar};
 use crate::resources::{Amount, CPU, MEMORY};
 
@@ -18,35 +18,70 @@ pub struct ResizePlan {
     pub memory: Vec<ResizeContainer>,
     /// Containers whose CPU changes, in order.
     pub cpu: Vec<ResizeContainer>,
-    /// The pod's cgroup has to change: for resources of the pod itself, or for a container that restarts with another size.
+    /// The pod's cgroup has to change: for resources of the pod itself, or for a container that starts with another size.
     pub pod: bool,
 }
 
 impl ResizePlan {
+    /// The plan for running containers that change in place, in the order in which they were looked at.
+    pub fn of(containers: impl IntoIterator<Item = ResizeContainer>) -> Self {
+        let mut plan = Self::default();
+        for container in containers {
+            put(&mut plan.memory, container.old.memory_to(container.new), &container);
+            put(&mut plan.cpu, container.old.cpu_to(container.new), &container);
+        }
+        plan
+    }
+
     /// Nothing changes.
     pub fn is_empty(&self) -> bool {
         self.memory.is_empty() && self.cpu.is_empty() && !self.pod
     }
 }
 
+/// Inserts containers that shrink at the front, and appends those that grow.
+fn put(list: &mut Vec<ResizeContainer>, old_to_new: Ordering, resize: &ResizeContainer) {
+    match old_to_new {
+        Ordering::Less => list.push(resize.clone()),
+        Ordering::Equal => {}
+        Ordering::Greater => list.insert(0, resize.clone()),
+    }
+}
+
 /// A container that changes in place.
+#[doc(alias = "containerToUpdateInfo")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResizeContainer {
     /// The running instance.
     pub id: ContainerId,
     /// Its name in the spec.
     pub name: String,
-    /// The new memory limit in bytes, if it is lower than before or the first one. It must be above the usage (RSZ-08).
-    pub lower_memory_limit: Option<i64>,
+    /// The actuated resources.
+    pub old: Sizes,
+    /// The allocated resources.
+    pub new: Sizes,
 }
 
-/// The resources of a container that a resize can change.
+impl ResizeContainer {
+    /// The new memory limit in bytes, if it is lower than before or the first one. It must be above the usage (RSZ-08).
+    pub fn lower_memory_limit(&self) -> Option<i64> {
+        let (old, new) = (self.old.memory_limit, self.new.memory_limit);
+        (new != 0 && (old == 0 || new < old)).then_some(new)
+    }
+}
+
+/// The resources of a container or of a pod that a resize can change. An amount that is not set is 0.
+#[doc(alias = "resourceRequirements")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sizes {
-    memory_limit: i64,
-    memory_request: i64,
-    cpu_limit: i64,
-    cpu_request: i64,
+pub struct Sizes {
+    /// Bytes.
+    pub memory_limit: i64,
+    /// Bytes.
+    pub memory_request: i64,
+    /// Thousandths of a CPU.
+    pub cpu_limit: i64,
+    /// Thousandths of a CPU.
+    pub cpu_request: i64,
 }
 
 impl Sizes {
@@ -74,66 +109,66 @@ impl Sizes {
     }
 }
 
-/// The sizes of a container as actuated and as allocated. `None` if they are equal, or if the actuated resources are not
-/// known: a lost checkpoint must not restart a container.
-fn change(pod: &Pod, container: &Container, actuated: &PodAllocation) -> Option<(Sizes, Sizes)> {
-    let before = actuated.containers.get(&container.name)?;
-    let pod_level = pod.pod_spec().and_then(|spec| spec.resources.as_ref());
-    let old = Sizes::of(actuated.pod.as_ref(), Some(before));
-    let new = Sizes::of(pod_level, container.resources.as_ref());
-    (old != new).then_some((old, new))
+fn pod_level(pod: &Pod) -> Option<&ResourceRequirements> {
+    pod.pod_spec().and_then(|spec| spec.resources.as_ref())
 }
 
-/// A running container has to be restarted to get its allocated resources (RSZ-09).
-pub fn requires_restart(pod: &Pod, container: &Container, actuated: &PodAllocation) -> bool {
-    let Some((old, new)) = change(pod, container, actuated) else { return false };
+/// How a running container gets its allocated resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resize {
+    /// Its resize policy requires a restart (RSZ-09).
+    Restart,
+    /// The runtime changes the resources while the container runs.
+    InPlace(ResizeContainer),
+}
+
+/// How the running instance of `container` gets its allocated resources. `None` if it has them, or if the actuated
+/// resources are not known: a lost checkpoint must not restart a container.
+///
+/// upstream: kuberuntime_manager.go computePodResizeAction (v1.36)
+#[doc(alias = "computePodResizeAction")]
+pub fn resize(
+    pod: &Pod,
+    container: &Container,
+    running: &ContainerObservation,
+    actuated: &PodAllocation,
+) -> Option<Resize> {
+    let (old, new) = change(pod, container, actuated)?;
     let restarts = |resource: &str| {
         let policies = container.resize_policy.as_deref().unwrap_or_default();
         let policy = policies.iter().find(|policy| policy.resource_name == resource);
         policy.is_some_and(|policy| policy.restart_policy == "RestartContainer")
     };
-    (old.memory_to(new).is_ne() && restarts(MEMORY)) || (old.cpu_to(new).is_ne() && restarts(CPU))
+    if (old.memory_to(new).is_ne() && restarts(MEMORY)) || (old.cpu_to(new).is_ne() && restarts(CPU)) {
+        return Some(Resize::Restart);
+    }
+    Some(Resize::InPlace(ResizeContainer { id: running.id.clone(), name: container.name.clone(), old, new }))
 }
 
-/// Which running containers change in place, and whether the pod's cgroup does.
+/// The sizes of a container as actuated and as allocated, if the actuated ones are known and not equal.
+fn change(pod: &Pod, container: &Container, actuated: &PodAllocation) -> Option<(Sizes, Sizes)> {
+    let before = actuated.containers.get(&container.name)?;
+    let old = Sizes::of(actuated.pod.as_ref(), Some(before));
+    let new = Sizes::of(pod_level(pod), container.resources.as_ref());
+    (old != new).then_some((old, new))
+}
+
+/// The resources of the pod itself are not those that are actuated.
 ///
-/// upstream: kuberuntime_manager.go computePodResizeAction, computePodLevelResourcesResizeAction (v1.36)
-#[doc(alias = "computePodResizeAction")]
-pub fn plan_resize(pod: &Pod, seen: &PodObservation, actuated: &PodAllocation) -> ResizePlan {
-    let pod_level = pod.pod_spec().and_then(|spec| spec.resources.as_ref());
-    let pod_changes = Sizes::of(None, actuated.pod.as_ref()) != Sizes::of(None, pod_level);
-    let mut plan = ResizePlan { pod: pod_changes, ..ResizePlan::default() };
-    for container in pod.init().iter().chain(pod.regular()) {
-        let Some((old, new)) = change(pod, container, actuated) else { continue };
-        let running = seen.current(&container.name).filter(|c| c.state.is_running());
-        // An ordinary init container is resized only while it runs (RSZ-11).
-        if running.is_none() && !stays(pod, container) {
-            continue;
-        }
-        let Some(running) = running.filter(|_| !requires_restart(pod, container, actuated)) else {
-            // The container gets its new size when it starts; the cgroup of the pod needs room for it by then.
-            plan.pod = true;
-            continue;
-        };
-        let lowers = new.memory_limit != 0 && (old.memory_limit == 0 || new.memory_limit < old.memory_limit);
-        let resize = ResizeContainer {
-            id: running.id.clone(),
-            name: container.name.clone(),
-            lower_memory_limit: lowers.then_some(new.memory_limit),
-        };
-        put(&mut plan.memory, old.memory_to(new), &resize);
-        put(&mut plan.cpu, old.cpu_to(new), &resize);
-    }
-    plan
+/// upstream: kuberuntime_manager.go computePodLevelResourcesResizeAction (v1.36)
+#[doc(alias = "computePodLevelResourcesResizeAction")]
+pub fn pod_level_changes(pod: &Pod, actuated: &PodAllocation) -> bool {
+    Sizes::of(None, actuated.pod.as_ref()) != Sizes::of(None, pod_level(pod))
 }
 
-/// Inserts containers that shrink at the front, and appends those that grow.
-fn put(list: &mut Vec<ResizeContainer>, old_to_new: Ordering, resize: &ResizeContainer) {
-    match old_to_new {
-        Ordering::Less => list.push(resize.clone()),
-        Ordering::Equal => {}
-        Ordering::Greater => list.insert(0, resize.clone()),
-    }
+/// A container that is about to start gets other resources than the pod's cgroup was made for. Without a record of the
+/// container the cgroup is taken for made without it.
+///
+/// upstream: kuberuntime_manager.go startingResizedContainer (v1.36)
+#[doc(alias = "startingResizedContainer")]
+pub fn starts_resized(pod: &Pod, container: &Container, actuated: &PodAllocation) -> bool {
+    let old = Sizes::of(actuated.pod.as_ref(), actuated.containers.get(&container.name));
+    old != Sizes::of(pod_level(pod), container.resources.as_ref())
 }
 
 /// A running container lacks resources that are allocated to it.
@@ -142,9 +177,8 @@ pub fn in_progress(pod: &Pod, seen: &PodObservation, actuated: &PodAllocation) -
     let runs = |c: &&Container| seen.current(&c.name).is_some_and(|c| c.state.is_running());
     let stay = pod.init().iter().chain(pod.regular()).filter(|c| stays(pod, c));
     let lags = stay.filter(runs).any(|c| change(pod, c, actuated).is_some());
-    let pod_level = pod.pod_spec().and_then(|spec| spec.resources.as_ref());
-    let pod_lags = actuated.pod.is_some() && Sizes::of(None, actuated.pod.as_ref()) != Sizes::of(None, pod_level);
-    lags || (pod_level.is_some() && pod_lags)
+    let pod_lags = actuated.pod.is_some() && pod_level_changes(pod, actuated);
+    lags || (pod_level(pod).is_some() && pod_lags)
 }
 
 /// The container runs as long as the pod does. A resize is complete without the ordinary init containers.

@@ -7,8 +7,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::hash::container_hash;
 use crate::id::PodUid;
+use crate::inputs::{NodeInputs, PodInputs};
+use crate::launch::NamespaceMode;
+use crate::observe::{ContainerState, Exit, PodObservation, SandboxObservation, SandboxState};
 use crate::plan::tests::seen as running;
+use crate::plan::{PlanGates, PodPlan, plan_pod};
 use crate::resources::tests::pod;
 
 /// A pod of one container `a` with these requests and limits.
@@ -16,10 +21,36 @@ fn sized(requests: Value, limits: Value) -> Pod {
     pod(json!({"containers": [{"name": "a", "resources": {"requests": requests, "limits": limits}}]}))
 }
 
+/// These containers of `pod` run in a sandbox that is ready.
+fn look(pod: &Pod, names: &[&str]) -> PodObservation {
+    let mut seen = running(names);
+    seen.sandboxes.push(SandboxObservation {
+        id: "s".into(),
+        attempt: 0,
+        state: SandboxState::Ready,
+        created_at: Timestamp::UNIX_EPOCH,
+        network: NamespaceMode::Pod,
+        ips: vec![std::net::Ipv4Addr::LOCALHOST.into()],
+        runtime_handler: String::new(),
+    });
+    for container in &mut seen.containers {
+        let spec = pod.init().iter().chain(pod.regular()).find(|c| c.name == container.name);
+        container.marks.hash = spec.map(container_hash);
+    }
+    seen
+}
+
+fn plan(old: &Pod, new: &Pod, seen: &PodObservation) -> PodPlan {
+    let (pod, actuated, probes) = (Arc::new(new.clone()), Arc::new(PodAllocation::of(old)), Arc::default());
+    let node =
+        NodeInputs { runtime_name: "fake", host_ips: &[], recursive_read_only: false, gates: PlanGates::default() };
+    plan_pod(&PodInputs { actuated: Some(&actuated), ..PodInputs::new(&pod, &probes, node) }, seen)
+}
+
 fn check_plan(old: &Pod, new: &Pod, seen: &[&str], expected: &Expect) {
-    let plan = plan_resize(new, &running(seen), &PodAllocation::of(old));
+    let plan = plan(old, new, &look(new, seen)).resize;
     let names = |list: &[ResizeContainer]| {
-        let one = |c: &ResizeContainer| match c.lower_memory_limit {
+        let one = |c: &ResizeContainer| match c.lower_memory_limit() {
             Some(bytes) => format!("{} (down to {bytes})", c.name),
             None => c.name.clone(),
         };
@@ -67,13 +98,35 @@ fn a_container_restarts_only_for_what_its_policy_names() {
             "resources": {"limits": {"cpu": cpu, "memory": memory}},
         }]}))
     };
-    let restarts = |old: &Pod, new: &Pod| requires_restart(new, &new.regular()[0], &PodAllocation::of(old));
-    assert!(!restarts(&with("1", "1Gi"), &with("2", "1Gi")));
-    assert!(restarts(&with("1", "1Gi"), &with("1", "2Gi")));
-    assert!(
-        !requires_restart(&with("1", "2Gi"), &with("1", "2Gi").regular()[0], &PodAllocation::default()),
-        "lost record"
-    );
+    let restarts = |actuated: &PodAllocation, new: &Pod| {
+        let how = resize(new, &new.regular()[0], &running(&["a"]).containers[0], actuated);
+        how == Some(Resize::Restart)
+    };
+    let actuated = PodAllocation::of(&with("1", "1Gi"));
+    assert!(!restarts(&actuated, &with("2", "1Gi")));
+    assert!(restarts(&actuated, &with("1", "2Gi")));
+    assert!(!restarts(&PodAllocation::default(), &with("1", "2Gi")), "lost record");
+}
+
+// RSZ-07; upstream: kuberuntime_manager.go computePodActions (v1.36)
+#[test]
+fn a_container_that_has_ended_for_good_is_not_resized() {
+    let two = |cpu: &str| {
+        pod(json!({"restartPolicy": "Never", "containers": [
+            {"name": "a", "resources": {"limits": {"cpu": cpu}}}, {"name": "b"},
+        ]}))
+    };
+    let (old, new) = (two("1"), two("2"));
+    let mut seen = look(&new, &["a", "b"]);
+    assert_eq!(plan(&old, &new, &seen).resize.cpu.len(), 1);
+    seen.containers[0].state = ContainerState::Exited(Exit {
+        code: 0,
+        started_at: Timestamp::UNIX_EPOCH,
+        finished_at: Timestamp::UNIX_EPOCH,
+        reason: String::new(),
+        message: String::new(),
+    });
+    assert!(plan(&old, &new, &seen).is_empty());
 }
 
 // RSZ-10, RSZ-11

@@ -166,7 +166,7 @@ impl SyncPod<'_> {
     async fn watch_resize(&mut self, seen: &PodObservation) {
         // Without a record, the containers are assumed to have the allocated resources: a lost record must not restart
         // them.
-        let actuated = self.memory.actuated.get_or_insert_with(|| Arc::new(PodAllocation::of(&self.pod)));
+        let actuated = self.memory.actuated.get_or_insert_with(|| Arc::new(PodAllocation::actuated(&self.pod)));
         if in_progress(&self.pod, seen, actuated) {
             self.memory.resize.go_on(self.pod.metadata.generation.unwrap_or_default());
         } else if let Some(done) = self.memory.resize.complete() {

@@ -70,7 +70,7 @@ impl PodRuntime<'_> {
         };
         // Before the create call, whose answer may be lost (RT-44).
         // upstream: kuberuntime_container.go startContainer (v1.36)
-        Arc::make_mut(memory.actuated.get_or_insert_default()).set(container);
+        Arc::make_mut(memory.actuated.get_or_insert_default()).set(self.pod, container);
         let id = self.create(container, sandbox, &config).await?;
         self.run(container, &id, config.attempt).await?;
         // A postStart hook has no deadline, so it must not hold a start slot.
@@ -125,7 +125,7 @@ impl PodRuntime<'_> {
         // The instance was created with the recorded resources. Without a record, the agent stopped before it wrote one.
         let actuated = Arc::make_mut(memory.actuated.get_or_insert_default());
         if !actuated.containers.contains_key(&container.name) {
-            actuated.set(container);
+            actuated.set(self.pod, container);
         }
         self.run(container, &made.id, made.marks.restart_count).await?;
         slot.release();

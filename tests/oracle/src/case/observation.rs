@@ -42,6 +42,20 @@ pub fn generate(rng: &mut Rng, pod: &Value, size: usize) -> Value {
     json!({ "sandboxes": sandboxes, "containers": seen })
 }
 
+/// A ready sandbox in which every regular container of `pod` runs as defined.
+pub fn running(pod: &Value) -> Value {
+    let instances = pod["spec"]["containers"].as_array().into_iter().flatten().map(|container| {
+        let name = container["name"].as_str().unwrap_or_default();
+        json!({
+            "id": format!("{name}-0"), "sandbox": "s0", "name": name, "state": "running", "createdAt": EPOCH,
+            "startedAt": EPOCH, "image": container["image"], "hash": definition_hash(container), "restartCount": 0,
+        })
+    });
+    let instances: Vec<Value> = instances.collect();
+    let sandbox = json!({ "id": "s0", "ready": true, "createdAt": EPOCH, "ips": ["10.0.0.7"] });
+    json!({ "sandboxes": [sandbox], "containers": instances })
+}
+
 /// Sandbox number `place` of `count`, newest first.
 fn sandbox(rng: &mut Rng, place: usize, count: usize, host: bool) -> Value {
     let older = i64::try_from(place).unwrap_or_default();
@@ -126,14 +140,18 @@ pub fn report(rng: &mut Rng, observation: &mut Value) {
 
 /// The hash that its annotation holds: mostly that of its definition.
 fn hash(rng: &mut Rng, container: &Value) -> String {
-    let field = |key: &str| container[key].as_str().unwrap_or_default().to_owned();
-    let definition = Container { name: field("name"), image: Some(field("image")), ..Container::default() };
     match rng.weighted(&[(88, 0), (8, 1), (2, 2), (2, 3)]) {
-        0 => format!("{:x}", container_hash(&definition)),
+        0 => definition_hash(container),
         1 => "deadbeef".to_owned(),
         2 => "not a number".to_owned(),
         _ => String::new(),
     }
+}
+
+fn definition_hash(container: &Value) -> String {
+    let field = |key: &str| container[key].as_str().unwrap_or_default().to_owned();
+    let definition = Container { name: field("name"), image: Some(field("image")), ..Container::default() };
+    format!("{:x}", container_hash(&definition))
 }
 
 /// What a case shows.

@@ -1,23 +1,25 @@
 //! `computePodActions`: what has to happen for a pod to be as it should, and what `SyncPod` removes with it.
 
+mod resize;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::inputs::{NodeInputs, PodInputs};
 use rubelet_core::observe::{ContainerState, PodObservation};
 use rubelet_core::plan::{
     KillReason, PodPlan, SandboxNeed, SandboxPlan, plan_pod, restarts_all, restarts_on_exit, sandbox_need,
 };
 use rubelet_core::pod::{PodExt as _, RestartPolicy, Role};
-use rubelet_core::resize::{PodAllocation, ResizeContainer};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::case::gates::{self, RESTART_GATES, plan_gates};
+use crate::case::allocation::{self, Actuated};
+use crate::case::gates::{self, PLAN_GATES, plan_gates};
 use crate::case::observation::{self, Observation};
+use crate::case::pod;
 use crate::case::probes::{self, Probes};
-use crate::case::{allocation, pod};
 use crate::function::{Function, read};
 use crate::rng::Rng;
 
@@ -36,13 +38,6 @@ struct Case {
     actuated: Option<Actuated>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Actuated {
-    containers: BTreeMap<String, ResourceRequirements>,
-    pod: Option<ResourceRequirements>,
-}
-
 impl Function for ComputePodActions {
     fn name(&self) -> &'static str {
         "computePodActions"
@@ -50,8 +45,8 @@ impl Function for ComputePodActions {
 
     fn rows(&self) -> &'static [&'static str] {
         &[
-            "RT-01", "RT-02", "RT-03", "RT-10", "RT-11", "RT-12", "RT-20", "RT-21", "RT-22", "RT-23", "RT-24", "RT-30",
-            "RT-31", "RT-32", "RT-33",
+            "RT-01", "RT-02", "RT-03", "RT-06", "RT-10", "RT-11", "RT-12", "RT-20", "RT-21", "RT-22", "RT-23", "RT-24",
+            "RT-30", "RT-31", "RT-32", "RT-33", "RSZ-07", "RSZ-09", "RSZ-11",
         ]
     }
 
@@ -59,8 +54,8 @@ impl Function for ComputePodActions {
         let pod = pod::pod(rng, size);
         let observation = observation::generate(rng, &pod, size);
         let probes = probes::generate(rng, &observation);
-        let actuated = allocation::actuated(&pod);
-        let gates = gates::generate(rng, &RESTART_GATES);
+        let actuated = allocation::actuated(rng, &pod);
+        let gates = gates::generate(rng, &PLAN_GATES);
         json!({ "pod": pod, "observation": observation, "probes": probes, "gates": gates, "actuated": actuated })
     }
 
@@ -74,7 +69,7 @@ impl Function for ComputePodActions {
             recursive_read_only: false,
             gates: plan_gates(&case.gates),
         };
-        let actuated = case.actuated.map(|a| Arc::new(PodAllocation { containers: a.containers, pod: a.pod }));
+        let actuated = case.actuated.map(|actuated| Arc::new(actuated.view(&pod)));
         let inputs = PodInputs { actuated: actuated.as_ref(), ..PodInputs::new(&pod, &probes, node) };
         let starts_over = restarts_all(&pod, &seen, inputs.node.gates);
         Ok(answer(&plan_pod(&inputs, &seen), starts_over))
@@ -88,16 +83,13 @@ impl Function for ComputePodActions {
             let newest = seen.newest(name).map(|c| &c.id);
             seen.instances(name).any(|c| c.state.is_running() && newest != Some(&c.id))
         };
-        let known = case.actuated.as_ref().is_some_and(|a| {
-            case.pod.init().iter().chain(case.pod.regular()).all(|c| a.containers.contains_key(&c.name))
-        });
         let keeps = matches!(sandbox_need(&case.pod, &seen), SandboxNeed::Keep(_));
         let only_created = seen.containers.iter().all(|c| matches!(c.state, ContainerState::Created));
         if case.pod.is_deleted() {
             Some("upstream plans no pod that has been deleted: in ours nothing starts, starts over or is resized")
         } else if seen.containers.iter().any(|c| twice(&c.name)) {
             Some("an instance that runs counts, though a newer one does not; older ones that run are stopped")
-        } else if !known {
+        } else if case.actuated.is_none() {
             Some("what was actuated is not known: nothing is resized")
         } else if !keeps && restarts_all(&case.pod, &seen, gates) {
             Some("a pod that starts over gets its sandbox when its containers are cleared away")
@@ -117,6 +109,7 @@ impl Function for ComputePodActions {
         let Ok(seen) = case.observation.view(&case.pod) else { return Vec::new() };
         let mut stated = Vec::new();
         in_our_form(plan);
+        stated.extend(resize::without_record(&case, &seen, plan));
         if plan["sandbox"].get("create").is_some() {
             let gates = plan_gates(&case.gates);
             let over = case.pod.regular().iter().all(|c| {
@@ -187,7 +180,6 @@ fn answer(plan: &PodPlan, starts_over: bool) -> Value {
         .into_iter()
         .map(|k| json!({ "id": k.id.as_str(), "name": k.name, "reason": reason(k.reason), "message": k.message }))
         .collect();
-    let ids = |list: &[ResizeContainer]| list.iter().map(|c| c.id.as_str().to_owned()).collect::<Vec<_>>();
     let mut all = Map::new();
     let mut put = |key: &str, value: Value| all.insert(key.to_owned(), value);
     put("killPod", plan.kill_pod.into());
@@ -195,8 +187,8 @@ fn answer(plan: &PodPlan, starts_over: bool) -> Value {
     put("startInit", starts(|role| matches!(role, Role::Init | Role::Sidecar)).into());
     put("startRegular", starts(|role| role == Role::Regular).into());
     put("kill", kill.into());
-    put("resizeMemory", ids(&plan.resize.memory).into());
-    put("resizeCPU", ids(&plan.resize.cpu).into());
+    put("resizeMemory", resize::answer(&plan.resize.memory));
+    put("resizeCPU", resize::answer(&plan.resize.cpu));
     put("resizePod", plan.resize.pod.into());
     put(
         "sandbox",

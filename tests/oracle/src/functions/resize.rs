@@ -1,14 +1,21 @@
-//! Resizes: what can be at all, and whose turn it is.
+//! Resizes: what can be at all, whose turn it is, and whether one is under way.
+
+mod actuate;
+
+pub(super) use actuate::DoResize;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use rubelet_core::resize::{INFEASIBLE, PendingResize, by_turn, feasible};
+use rubelet_core::pod::{PodExt as _, is_sidecar};
+use rubelet_core::resize::{INFEASIBLE, PendingResize, by_turn, feasible, in_progress};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::case::quantities;
+use crate::case::allocation::{self, Actuated};
+use crate::case::observation::{self, Observation};
+use crate::case::{pod, quantities};
 use crate::function::{Function, read};
 use crate::rng::Rng;
 
@@ -125,6 +132,59 @@ impl Function for SortPending {
             vec!["pods that ask for no more than they have go by priority, class and time, too"]
         } else {
             Vec::new()
+        }
+    }
+}
+
+/// upstream: `kuberuntime_manager.go` `IsPodResizeInProgress` (v1.36)
+pub(super) struct InProgress;
+
+#[derive(Deserialize)]
+struct ProgressCase {
+    pod: Pod,
+    #[serde(default)]
+    observation: Observation,
+    #[serde(default)]
+    actuated: Actuated,
+}
+
+impl Function for InProgress {
+    fn name(&self) -> &'static str {
+        "IsPodResizeInProgress"
+    }
+
+    fn rows(&self) -> &'static [&'static str] {
+        &["RSZ-10", "RSZ-11"]
+    }
+
+    fn generate(&self, rng: &mut Rng, size: usize) -> Value {
+        let pod = pod::pod(rng, size);
+        let observation = observation::generate(rng, &pod, size);
+        let actuated = allocation::actuated(rng, &pod);
+        json!({ "pod": pod, "observation": observation, "actuated": actuated })
+    }
+
+    fn ours(&self, case: &Value) -> anyhow::Result<Value> {
+        let case: ProgressCase = read(case)?;
+        let seen = case.observation.view(&case.pod)?;
+        Ok(in_progress(&case.pod, &seen, &case.actuated.view(&case.pod)).into())
+    }
+
+    fn incomparable(&self, case: &Value) -> Option<&'static str> {
+        let case: ProgressCase = read(case).ok()?;
+        let seen = case.observation.view(&case.pod).ok()?;
+        let mut stay = case.pod.init().iter().filter(|c| is_sidecar(c)).chain(case.pod.regular());
+        let unknown = stay.any(|c| {
+            let runs = seen.current(&c.name).is_some_and(|c| c.state.is_running());
+            runs && !case.actuated.containers.contains_key(&c.name)
+        });
+        let other = |name: &str| seen.newest(name).map(|c| &c.id) != seen.current(name).map(|c| &c.id);
+        if seen.containers.iter().any(|c| other(&c.name)) {
+            Some("an instance that runs counts, though a newer one does not")
+        } else if unknown {
+            Some("a running container without a record of what was actuated is neither resized nor restarted")
+        } else {
+            None
         }
     }
 }

@@ -10,7 +10,7 @@ const NODE: NodeInputs<'static> = NodeInputs {
     runtime_name: "fake",
     host_ips: &[IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)],
     recursive_read_only: false,
-    gates: PlanGates { container_restart_rules: true, restart_all_containers: true },
+    gates: PlanGates { container_restart_rules: true, restart_all_containers: true, resize_init_containers: true },
 };
 
 #[test]

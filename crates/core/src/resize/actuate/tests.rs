@@ -3,9 +3,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::*;
+use crate::resize::Sizes;
 
 fn change(id: &str) -> ResizeContainer {
-    ResizeContainer { id: id.into(), name: id.to_owned(), lower_memory_limit: None }
+    ResizeContainer { id: id.into(), name: id.to_owned(), old: Sizes::default(), new: Sizes::default() }
 }
 
 fn steps(memory: &[&str], cpu: &[&str]) -> Vec<(String, &'static [&'static str])> {
@@ -32,12 +33,30 @@ fn resources(limits: &[(&str, &str)]) -> ResourceRequirements {
 fn a_step_leaves_the_other_resources_of_its_container_as_actuated() {
     let container = |of| Container { name: "app".to_owned(), resources: Some(of), ..Container::default() };
     let mut actuated = PodAllocation::default();
-    actuated.set(&container(resources(&[(CPU, "1"), (MEMORY, "1Gi")])));
+    actuated.set(&Pod::default(), &container(resources(&[(CPU, "1"), (MEMORY, "1Gi")])));
     let wanted = container(resources(&[(CPU, "2")]));
-    let resized = |of: &[&str]| actuated.with_resized(&wanted, of).resources;
+    let resized = |of: &[&str]| actuated.with_resized(&Pod::default(), &wanted, of).resources;
     assert_eq!(resized(&[CPU]), Some(resources(&[(CPU, "2"), (MEMORY, "1Gi")])));
     assert_eq!(resized(&[MEMORY]), Some(resources(&[(CPU, "1")])));
     assert_eq!(resized(&[MEMORY, CPU]), wanted.resources);
+}
+
+#[test]
+fn a_container_without_a_limit_keeps_that_of_its_pod_until_it_is_resized() {
+    let pod = |cpu: &str, memory: &str| {
+        crate::resources::tests::pod(serde_json::json!({
+            "containers": [{"name": "app"}], "resources": {"limits": {"cpu": cpu, "memory": memory}},
+        }))
+    };
+    let (old, new) = (pod("1", "1Gi"), pod("2", "2Gi"));
+    let mut actuated = PodAllocation::actuated(&old);
+    actuated.pod = PodAllocation::of(&new).pod;
+    let app = &new.spec.as_ref().expect("a spec").containers[0];
+    let resized = actuated.with_resized(&new, app, &[MEMORY]);
+    assert_eq!(resized.resources, Some(resources(&[(CPU, "1"), (MEMORY, "2Gi")])));
+    assert!(crate::resize::starts_resized(&new, app, &actuated));
+    actuated.set(&new, app);
+    assert!(!crate::resize::starts_resized(&new, app, &actuated));
 }
 
 #[test]

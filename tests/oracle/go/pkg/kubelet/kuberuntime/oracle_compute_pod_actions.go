@@ -34,25 +34,31 @@ type oracleReset struct {
 }
 
 type oraclePlan struct {
-	KillPod        bool          `json:"killPod"`
-	CreateSandbox  bool          `json:"createSandbox"`
-	Attempt        uint32        `json:"attempt"`
-	SandboxID      string        `json:"sandboxID"`
-	StartEphemeral []int         `json:"startEphemeral"`
-	StartInit      []int         `json:"startInit"`
-	StartRegular   []int         `json:"startRegular"`
-	Kill           []oracleKill  `json:"kill"`
-	Reset          []oracleReset `json:"reset"`
-	Purge          []string      `json:"purge"`
-	Prune          []string      `json:"prune"`
-	ResizeMemory   []string      `json:"resizeMemory"`
-	ResizeCPU      []string      `json:"resizeCPU"`
-	ResizePod      bool          `json:"resizePod"`
+	KillPod        bool           `json:"killPod"`
+	CreateSandbox  bool           `json:"createSandbox"`
+	Attempt        uint32         `json:"attempt"`
+	SandboxID      string         `json:"sandboxID"`
+	StartEphemeral []int          `json:"startEphemeral"`
+	StartInit      []int          `json:"startInit"`
+	StartRegular   []int          `json:"startRegular"`
+	Kill           []oracleKill   `json:"kill"`
+	Reset          []oracleReset  `json:"reset"`
+	Purge          []string       `json:"purge"`
+	Prune          []string       `json:"prune"`
+	ResizeMemory   []oracleResize `json:"resizeMemory"`
+	ResizeCPU      []oracleResize `json:"resizeCPU"`
+	ResizePod      bool           `json:"resizePod"`
+	// Of the containers that start those that start with other resources than were actuated.
+	InitResized    []int `json:"initResized"`
+	RegularResized []int `json:"regularResized"`
+	// The resources of the pod itself are not those that were actuated.
+	PodLevelChanges bool `json:"podLevelChanges"`
 }
 
 func oraclePodActions(c oraclePlanCase) any {
 	c.Gates.Set()
-	m := OracleManager(c.Pod, c.Actuated)
+	m := OracleManager(c.Pod, nil)
+	oracleActuated(m, c.Pod, c.Actuated)
 	m.livenessManager, m.startupManager = OracleResultsOf(c.Probes.Liveness), OracleResultsOf(c.Probes.Startup)
 	status := c.Observation.PodStatus(m, c.Pod)
 	all := kubecontainer.ShouldAllContainersRestart(c.Pod, status, &c.Pod.Status)
@@ -61,8 +67,12 @@ func oraclePodActions(c oraclePlanCase) any {
 		KillPod: actions.KillPod, CreateSandbox: actions.CreateSandbox, Attempt: actions.Attempt,
 		SandboxID: actions.SandboxID, StartEphemeral: notNil(actions.EphemeralContainersToStart),
 		StartInit: notNil(actions.InitContainersToStart), StartRegular: notNil(actions.ContainersToStart),
-		Kill: []oracleKill{}, Reset: []oracleReset{}, ResizeMemory: []string{}, ResizeCPU: []string{},
-		ResizePod: actions.UpdatePodResources || actions.UpdatePodLevelResources,
+		Kill: []oracleKill{}, Reset: []oracleReset{},
+		InitResized:    oracleStartResized(m, c.Pod, c.Pod.Spec.InitContainers, actions.InitContainersToStart),
+		RegularResized: oracleStartResized(m, c.Pod, c.Pod.Spec.Containers, actions.ContainersToStart),
+		ResizeMemory:   oracleResizes(actions, v1.ResourceMemory), ResizeCPU: oracleResizes(actions, v1.ResourceCPU),
+		PodLevelChanges: actions.UpdatePodLevelResources,
+		ResizePod:       actions.UpdatePodResources || actions.UpdatePodLevelResources,
 	}
 	for id, kill := range actions.ContainersToKill {
 		plan.Kill = append(plan.Kill, oracleKill{id.ID, kill.name, string(kill.reason), kill.message})
@@ -71,12 +81,6 @@ func oraclePodActions(c oraclePlanCase) any {
 	sort.Slice(plan.Kill, func(i, j int) bool { return plan.Kill[i].ID < plan.Kill[j].ID })
 	for _, reset := range actions.ContainersToReset {
 		plan.Reset = append(plan.Reset, oracleReset{reset.containerID.ID, reset.kill})
-	}
-	for _, update := range actions.ContainersToUpdate[v1.ResourceMemory] {
-		plan.ResizeMemory = append(plan.ResizeMemory, update.kubeContainerID.ID)
-	}
-	for _, update := range actions.ContainersToUpdate[v1.ResourceCPU] {
-		plan.ResizeCPU = append(plan.ResizeCPU, update.kubeContainerID.ID)
 	}
 	// What SyncPod removes beside what starts over.
 	if actions.KillPod && actions.CreateSandbox {
