@@ -10,6 +10,7 @@ mod expand;
 mod gc;
 mod hash;
 mod hosts;
+mod manifest;
 mod merge;
 mod oom;
 mod phase;
@@ -44,5 +45,6 @@ pub fn all() -> Vec<Box<dyn Function>> {
         Box::new(resize::SortPending),
         Box::new(dns::GetPodDns),
         Box::new(hosts::Hosts),
+        Box::new(manifest::StaticPod),
     ]
 }
