@@ -49,12 +49,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Text, TextError> {
 fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
-            // Up to here every whole f64 is exactly one integer.
-            const EXACT: f64 = 9_007_199_254_740_992.0;
             let float = number.as_f64().unwrap_or_default();
+            // The shortest digits that mean this float, then zeros: so upstream's reader prints it.
             if float.fract() == 0.0
-                && float.abs() <= EXACT
-                && let Ok(whole) = format!("{float:.0}").parse::<i64>()
+                && let Ok(whole) = format!("{float}").parse::<i64>()
             {
                 *value = whole.into();
             }
@@ -93,5 +91,7 @@ fn not_json(error: &serde_json::Error) -> TextError {
     TextError::Malformed { line: count(line), column: count(column), problem }
 }
 
+// The path is said for the oracle (tests/oracle), which reads manifests with this file, too.
 #[cfg(test)]
+#[path = "text/tests.rs"]
 mod tests;

@@ -85,6 +85,12 @@ pub enum ManifestError {
         /// The kind of object, in upstream's words.
         resource: &'static str,
     },
+    /// A source of a projected volume says nothing of what it projects.
+    #[error("unknown source for projected volume {volume:?}")]
+    UnknownSource {
+        /// The name of the volume.
+        volume: String,
+    },
 }
 
 impl ManifestError {
@@ -93,7 +99,9 @@ impl ManifestError {
     pub fn fields(&self) -> &[FieldError] {
         match self {
             Self::Malformed(errors) | Self::Invalid(errors) => errors,
-            Self::NotAnObject { .. } | Self::WrongKind { .. } | Self::Reference { .. } => &[],
+            Self::NotAnObject { .. } | Self::WrongKind { .. } | Self::Reference { .. } | Self::UnknownSource { .. } => {
+                &[]
+            }
         }
     }
 }
@@ -110,7 +118,7 @@ pub fn static_pod(raw: &Value, origin: &Origin, node: &str, gates: &Gates) -> Re
     if !found.errors.is_empty() {
         return Err(ManifestError::Malformed(found.errors));
     }
-    let mut pod = typed(shaped)?;
+    let mut pod = typed(shaped.clone())?;
     if pod.metadata.name.is_none() {
         let nameless = field::Path::new("metadata.name").error(FieldReason::Required, "");
         return Err(ManifestError::Invalid(vec![nameless]));
@@ -118,7 +126,8 @@ pub fn static_pod(raw: &Value, origin: &Origin, node: &str, gates: &Gates) -> Re
     let derived = defaults::apply(&mut pod, gates);
     defaults::convert(&mut pod);
 
-    let defaulted = untyped(&pod)?;
+    let mut defaulted = untyped(&pod)?;
+    shape::drop_lists_not_written(&mut defaulted, &shaped);
     let uid = match pod.metadata.uid.take() {
         Some(uid) => uid,
         None => uid::uid(schema, &defaulted, &derived, origin, node),
@@ -136,7 +145,7 @@ pub fn static_pod(raw: &Value, origin: &Origin, node: &str, gates: &Gates) -> Re
         references::always_refused(&pod)
     };
     match reference {
-        Some(resource) => Err(ManifestError::Reference { resource }),
+        Some(refusal) => Err(refusal),
         None => Ok(Manifest { pod, warnings: found.warnings }),
     }
 }

@@ -4,8 +4,11 @@
 pub mod allocation;
 pub mod form;
 pub mod gates;
+pub mod manifest;
 pub mod observation;
 pub mod pod;
 pub mod probes;
 pub mod quantities;
+pub mod schema;
 pub mod status;
+pub mod words;

@@ -10,6 +10,7 @@ mod expand;
 mod gc;
 mod hash;
 mod hosts;
+mod manifest;
 mod merge;
 mod oom;
 mod phase;
@@ -46,5 +47,6 @@ pub fn all() -> Vec<Box<dyn Function>> {
         Box::new(resize::DoResize),
         Box::new(dns::GetPodDns),
         Box::new(hosts::Hosts),
+        Box::new(manifest::StaticPod),
     ]
 }

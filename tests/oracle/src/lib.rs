@@ -20,4 +20,8 @@ pub mod run;
 pub mod shrink;
 pub mod upstream;
 
+// The reader of YAML is part of a crate with clients and certificates, of which nothing else is needed here.
+#[path = "../../../crates/cluster/src/text.rs"]
+mod text;
+
 pub use function::Function;

@@ -78,7 +78,9 @@ fn compare_all() -> anyhow::Result<bool> {
 
 fn report(function: &dyn Function, outcome: &Outcome) {
     let unexplained: u64 = outcome.unexplained.values().map(|(count, _)| count).sum();
-    say(&format!("{:<28} {:>9} cases, {unexplained} unexplained differences", function.name(), outcome.cases));
+    let pace = u128::from(outcome.cases).saturating_mul(1000).checked_div(outcome.took.as_millis()).unwrap_or_default();
+    let (name, cases) = (function.name(), outcome.cases);
+    say(&format!("{name:<28} {cases:>9} cases, {pace:>6} a second, {unexplained} unexplained differences"));
     for (name, count) in &outcome.stated {
         say(&format!("{:<28} {count:>9} with the stated difference: {name}", ""));
     }

@@ -39,6 +39,8 @@ pub enum Until {
 pub struct Outcome {
     /// Cases that were compared.
     pub cases: u64,
+    /// How long that took.
+    pub took: Duration,
     /// Differences that are stated in docs/parity, and in how many cases they showed.
     pub stated: BTreeMap<&'static str, u64>,
     /// Other differences, by kind: how often, and the first one.
@@ -55,13 +57,14 @@ pub fn run(function: &dyn Function, program: &Path, seed: u64, until: Until) -> 
     let mut upstream = Upstream::start(program)?;
     let (questions, mut answers) = upstream.halves().context("a new process has both halves")?;
     let (sender, receiver) = sync_channel(AHEAD);
+    let clock = Clock::start(until);
     std::thread::scope(|scope| {
-        let asking = scope.spawn(move || ask(function, questions, &sender, seed, until));
+        let asking = scope.spawn(move || ask(function, questions, &sender, seed, clock));
         let outcome = compare(function, &mut answers, receiver);
         // Our side may wait for a process whose answers nobody reads any more.
         upstream.stop();
         let asked = asking.join().map_err(|_| anyhow::anyhow!("our side panicked in {}", function.name()))?;
-        let outcome = outcome?;
+        let outcome = Outcome { took: clock.started.elapsed(), ..outcome? };
         if outcome.unexplained.is_empty() {
             asked?;
         }
@@ -75,9 +78,8 @@ fn ask(
     mut questions: Questions,
     batches: &SyncSender<Batch>,
     seed: u64,
-    until: Until,
+    end: Clock,
 ) -> anyhow::Result<()> {
-    let end = Clock::start(until);
     let mut index = 0;
     while !end.is_over(index) {
         let (mut batch, mut lines) = (Vec::new(), Vec::new());
@@ -151,6 +153,7 @@ fn weigh(function: &dyn Function, outcome: &mut Outcome, case: Value, ours: anyh
     outcome.unexplained.entry(kind).or_insert_with(|| (0, judged())).0 += 1;
 }
 
+#[derive(Clone, Copy)]
 struct Clock {
     started: Instant,
     until: Until,

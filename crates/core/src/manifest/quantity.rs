@@ -83,16 +83,29 @@ impl Quantity {
         self.scaled_value(MILLI)
     }
 
+    /// Whether the number, rounded away from zero to thousandths, has no fraction. Exact beyond 64 bits.
+    pub(super) fn is_whole(&self) -> bool {
+        self.scaled(MILLI).is_some_and(|thousandths| thousandths % 1000 == 0)
+    }
+
+    /// Whether the number, rounded away from zero to whole units, is a multiple of that many units. Exact beyond 64 bits.
+    pub(super) fn is_multiple_of(&self, units: i64) -> bool {
+        self.scaled(0).and_then(|whole| whole.checked_rem(units.into())) == Some(0)
+    }
+
     fn scaled_value(&self, scale: i32) -> i64 {
+        let cap = if self.sign() < 0 { -i64::MAX } else { i64::MAX };
+        self.scaled(scale).and_then(|value| i64::try_from(value).ok()).unwrap_or(cap)
+    }
+
+    fn scaled(&self, scale: i32) -> Option<i128> {
         let (unscaled, own) = self.parts();
         let shift = own.saturating_sub(scale);
-        let scaled = if shift >= 0 {
+        if shift >= 0 {
             pow10(shift).and_then(|factor| unscaled.checked_mul(factor))
         } else {
             Some(divide_away_from_zero(unscaled, shift.saturating_neg()))
-        };
-        let cap = if unscaled < 0 { -i64::MAX } else { i64::MAX };
-        scaled.and_then(|value| i64::try_from(value).ok()).unwrap_or(cap)
+        }
     }
 
     /// -1, 0 or 1.

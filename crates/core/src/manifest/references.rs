@@ -4,9 +4,18 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Volume, VolumeProjection};
 
-/// The first kind of API object that the pod needs, in upstream's words.
-pub(super) fn api_reference(pod: &Pod) -> Option<&'static str> {
+use super::ManifestError;
+
+/// Why the pod cannot stand on its own: the first kind of API object that it needs, in upstream's words.
+pub(super) fn api_reference(pod: &Pod) -> Option<ManifestError> {
     let spec = pod.spec.as_ref()?;
+    match named_object(spec) {
+        Some(resource) => Some(ManifestError::Reference { resource }),
+        None => spec.volumes.iter().flatten().find_map(refused_volume),
+    }
+}
+
+fn named_object(spec: &PodSpec) -> Option<&'static str> {
     if is_named(spec.service_account_name.as_deref()) {
         return Some("serviceaccounts");
     }
@@ -19,12 +28,16 @@ pub(super) fn api_reference(pod: &Pod) -> Option<&'static str> {
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         return Some("resourceclaims");
     }
-    spec.volumes.iter().flatten().find_map(needed_by_volume)
+    None
 }
 
 /// What is refused even where references are allowed.
 /// upstream: kubelet/config/common.go tryDecodeSinglePod, gate off (v1.36)
-pub(super) fn always_refused(pod: &Pod) -> Option<&'static str> {
+pub(super) fn always_refused(pod: &Pod) -> Option<ManifestError> {
+    refused_object(pod).map(|resource| ManifestError::Reference { resource })
+}
+
+fn refused_object(pod: &Pod) -> Option<&'static str> {
     let spec = pod.spec.as_ref()?;
     let sources = spec.volumes.iter().flatten().filter_map(|volume| volume.projected.as_ref());
     let mut sources = sources.flat_map(|projected| projected.sources.iter().flatten());
@@ -85,7 +98,7 @@ fn names_config_map(spec: &PodSpec) -> bool {
     })
 }
 
-fn needed_by_volume(volume: &Volume) -> Option<&'static str> {
+fn refused_volume(volume: &Volume) -> Option<ManifestError> {
     let needs = [
         (volume.config_map.is_some(), "configmaps (via configmap volumes)"),
         (volume.secret.is_some(), "secrets (via secret volumes)"),
@@ -95,9 +108,15 @@ fn needed_by_volume(volume: &Volume) -> Option<&'static str> {
         (volume.ephemeral.is_some(), "persistentvolumeclaims (via ephemeral volumes)"),
         (volume.azure_file.is_some(), "secrets (via azureFile volumes)"),
     ];
-    let projected = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
-    let direct = needs.into_iter().find_map(|(is_set, resource)| is_set.then_some(resource));
-    direct.or_else(|| projected.filter_map(needed_by_projection).next())
+    if let Some(resource) = needs.into_iter().find_map(|(is_set, resource)| is_set.then_some(resource)) {
+        return Some(ManifestError::Reference { resource });
+    }
+    let mut sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+    sources.find_map(|source| match (needed_by_projection(source), &source.downward_api) {
+        (Some(resource), _) => Some(ManifestError::Reference { resource }),
+        (None, Some(_)) => None,
+        (None, None) => Some(ManifestError::UnknownSource { volume: volume.name.clone() }),
+    })
 }
 
 fn needed_by_projection(source: &VolumeProjection) -> Option<&'static str> {

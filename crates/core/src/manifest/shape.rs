@@ -42,6 +42,24 @@ pub(super) fn canonical(schema: &Schema, pod: &Value) -> Value {
     shaper.value(POD, pod, &Path::default())
 }
 
+/// Drops empty lists that are in no manifest: the API types always hold those lists that the API requires.
+pub(super) fn drop_lists_not_written(pod: &mut Value, written: &Value) {
+    match pod {
+        Value::Object(fields) => {
+            fields.retain(|name, value| written.get(name).is_some() || !value.as_array().is_some_and(Vec::is_empty));
+            for (name, value) in fields {
+                drop_lists_not_written(value, written.get(name).unwrap_or(&Value::Null));
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                drop_lists_not_written(item, written.get(index).unwrap_or(&Value::Null));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 struct Shaper<'a> {
     schema: &'a Schema,
     tidy: Tidy,
@@ -81,7 +99,7 @@ impl Shaper<'_> {
             (Type::IntOrString, Value::String(_)) => raw.clone(),
             (Type::Quantity, Value::Null) => Value::from("0"),
             (Type::Quantity, Value::String(text)) => self.quantity(text.trim(), path),
-            (Type::Quantity, Value::Number(number)) => self.quantity(&plain(number), path),
+            (Type::Quantity, Value::Number(number)) => self.quantity(&spelt(number), path),
             (Type::Time, Value::String(text)) => self.time(text, path),
             (expected, found) => self.mismatch(&expected, found, path),
         }
@@ -126,10 +144,9 @@ impl Shaper<'_> {
         }
     }
 
-    /// A float without a fraction counts as an integer: YAML's `1.0` becomes JSON's `1` in upstream.
+    /// A number with a point or an exponent is none, even if it is whole. YAML's `1.0` is JSON's `1` when it gets here.
     fn integer(&mut self, number: &Number, min: i64, max: i64, path: &Path) -> Value {
-        let whole = number.as_i64().or_else(|| plain(number).parse().ok());
-        match whole {
+        match number.as_i64() {
             Some(whole) if (min..=max).contains(&whole) => Value::from(whole),
             Some(_) | None => {
                 let detail = format!("must be a whole number between {min} and {max}");
@@ -197,9 +214,11 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A number as upstream's YAML reader hands it on: no exponent and no fraction where none is needed.
-fn plain(number: &Number) -> String {
+/// A number as upstream's reader of YAML hands it on. One that is whole is no float any more, unless it comes from JSON.
+fn spelt(number: &Number) -> String {
     match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 => format!("{float:.1}"),
+        Some(float) if number.is_f64() && float.abs() < 1e-6 => format!("{float:e}"),
         Some(float) if number.is_f64() => format!("{float}"),
         Some(_) | None => number.to_string(),
     }

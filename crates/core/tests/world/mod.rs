@@ -44,6 +44,7 @@ impl World for Case {
         let gates = PlanGates {
             container_restart_rules: on("ContainerRestartRules"),
             restart_all_containers: on("RestartAllContainersOnContainerExits"),
+            resize_init_containers: on("InPlacePodVerticalScalingInitContainers"),
         };
         NodeInputs { runtime_name: "containerd", host_ips, recursive_read_only: true, gates }
     }

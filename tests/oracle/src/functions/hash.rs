@@ -34,6 +34,9 @@ impl Function for HashContainer {
         if rng.chance(80) {
             container["image"] = text(rng, size).into();
         }
+        if rng.chance(20) {
+            container["lifecycle"] = json!({ "preStop": { "exec": { "command": [text(rng, size)] } } });
+        }
         json!({ "container": container })
     }
 

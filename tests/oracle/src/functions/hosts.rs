@@ -14,7 +14,7 @@ use crate::rng::Rng;
 
 const OVERRIDE: &str = "HostnameOverride";
 
-/// upstream: `kubelet_pods.go` `GeneratePodHostNameAndDomain`, `managedHostsFileContent`, `util.go` `GetNodenameForKernel` (v1.36)
+/// upstream: `kubelet_pods.go` `GeneratePodHostNameAndDomain`, `managedHostsFileContent`, `nodeHostsFileContent`, `util.go` `GetNodenameForKernel` (v1.36)
 pub(super) struct Hosts;
 
 #[derive(Deserialize)]
@@ -25,6 +25,8 @@ struct Case {
     ips: Vec<IpAddr>,
     #[serde(default)]
     cluster_domain: String,
+    #[serde(default)]
+    node_hosts: String,
     #[serde(default)]
     gates: BTreeMap<String, bool>,
 }
@@ -56,11 +58,18 @@ impl Function for Hosts {
         if rng.chance(60) {
             spec["hostAliases"] = aliases.into();
         }
+        let host = rng.chance(15);
+        if host {
+            spec["hostNetwork"] = true.into();
+        }
+        let own = ["", "127.0.0.1 localhost", "127.0.0.1\tlocalhost\n", "# odd\r\n\n10.0.0.1 node-1 é\n"];
+        let node_hosts = if host { *rng.pick(&own) } else { "" };
         let ips: Vec<&str> =
             (0..rng.below(3)).map(|_| *rng.pick::<&str>(&["10.1.0.7", "fd00:1::7", "::ffff:1.2.3.4"])).collect();
         let pod = json!({ "metadata": { "name": name(rng), "namespace": rng.pick(&["default", "ns"]), "uid": "u-1" }, "spec": spec });
         let gates = if rng.chance(20) { json!({ OVERRIDE: rng.chance(50) }) } else { json!({}) };
-        json!({ "pod": pod, "ips": ips, "clusterDomain": rng.pick(&["", "cluster.local", "a.b"]), "gates": gates })
+        json!({ "pod": pod, "ips": ips, "clusterDomain": rng.pick(&["", "cluster.local", "a.b"]), "nodeHosts": node_hosts,
+            "gates": gates })
     }
 
     fn ours(&self, case: &Value) -> anyhow::Result<Value> {
@@ -70,7 +79,7 @@ impl Function for Hosts {
             Ok(name) => name,
             Err(err) => return Ok(json!({ "error": err.to_string() })),
         };
-        let file = hosts_file(&case.pod, &name, &case.ips, "");
+        let file = hosts_file(&case.pod, &name, &case.ips, &case.node_hosts);
         let mut answer = json!({ "host": name.host, "domain": name.domain, "file": file });
         match kernel_hostname(&case.pod, &name) {
             Ok(kernel) => answer["kernel"] = kernel.into(),

@@ -155,7 +155,7 @@ impl Case {
         let mut question = self.question(&pod)?;
         let actuated = Self { spec: self.actuated.clone().unwrap_or_else(|| self.spec.clone()), ..Self::default() };
         if !self.actuated_unknown {
-            question["actuated"] = allocation::actuated(&serde_json::to_value(actuated.pod())?);
+            question["actuated"] = allocation::settled(&serde_json::to_value(actuated.pod())?);
         }
         Ok(question)
     }

@@ -55,10 +55,10 @@ fn env_from(source: &EnvFromSource, at: &Path, faults: &mut Faults) {
         faults.rule(&at.child("prefix"), prefix, names::env_name(prefix));
     }
     if let Some(map) = &source.config_map_ref {
-        faults.required_rule(&at.child("configMapRef").child("name"), &map.name, names::dns_subdomain);
+        faults.required_rule(&at.child("configMapRef").child("name"), &map.name, names::dns_subdomain_prefix);
     }
     if let Some(secret) = &source.secret_ref {
-        faults.required_rule(&at.child("secretRef").child("name"), &secret.name, names::dns_subdomain);
+        faults.required_rule(&at.child("secretRef").child("name"), &secret.name, names::dns_subdomain_prefix);
     }
     if source.config_map_ref.is_some() == source.secret_ref.is_some() {
         faults.invalid(at, "", "must have exactly one of configMapRef and secretRef");

@@ -16,7 +16,7 @@ const SUBRESOURCE_LENGTH: usize = 256;
 
 pub(super) fn validate(meta: &ObjectMeta, at: &Path, faults: &mut Faults) {
     if let Some(prefix) = &meta.generate_name {
-        faults.rule(&at.child("generateName"), prefix, names::dns_subdomain(&masked(prefix)));
+        faults.rule(&at.child("generateName"), prefix, names::dns_subdomain_prefix(prefix));
     }
     faults.required_rule(&at.child("name"), text(meta.name.as_ref()), names::dns_subdomain);
     faults.required_rule(&at.child("namespace"), text(meta.namespace.as_ref()), names::dns_label);
@@ -27,18 +27,6 @@ pub(super) fn validate(meta: &ObjectMeta, at: &Path, faults: &mut Faults) {
     finalizers(meta.finalizers.iter().flatten(), &at.child("finalizers"), faults);
     for (index, entry) in meta.managed_fields.iter().flatten().enumerate() {
         managed(entry, &at.child("managedFields").index(index), faults);
-    }
-}
-
-/// A prefix may end in a dash; what it is completed to may not.
-fn masked(prefix: &str) -> String {
-    match prefix.strip_suffix('-') {
-        Some(rest) if !rest.is_empty() => {
-            let mut chars = rest.chars();
-            chars.next_back();
-            format!("{}a", chars.as_str())
-        }
-        Some(_) | None => prefix.to_owned(),
     }
 }
 

@@ -43,6 +43,23 @@ pub(super) fn dns_subdomain(text: &str) -> Verdict {
     Err("must be lower case letters, digits, '-' and '.', each part beginning and ending with a letter or digit")
 }
 
+/// The name of an object, or the beginning of one: upstream checks some names as if they were completed later.
+pub(super) fn dns_subdomain_prefix(text: &str) -> Verdict {
+    dns_subdomain(&masked(text))
+}
+
+/// A prefix may end in a dash; what it is completed to may not.
+fn masked(prefix: &str) -> String {
+    match prefix.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let mut chars = rest.chars();
+            chars.next_back();
+            format!("{}a", chars.as_str())
+        }
+        Some(_) | None => prefix.to_owned(),
+    }
+}
+
 /// A DNS search path: `.` alone, or a subdomain whose labels may hold underscores.
 pub(super) fn dns_search(text: &str) -> Verdict {
     if text == "." {

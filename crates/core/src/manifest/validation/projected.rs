@@ -82,10 +82,9 @@ fn projection<'a>(part: &'a VolumeProjection, paths: &mut BTreeSet<&'a str>, at:
         part.cluster_trust_bundle.is_some(),
         part.pod_certificate.is_some(),
     ];
-    match kinds.iter().filter(|is_set| **is_set).count() {
-        0 => faults.required(at, "must say what to project, for example with downwardAPI"),
-        1 => {}
-        _ => faults.forbidden(at, "a source has only one kind"),
+    // A source of no kind at all is valid in upstream, and makes no file.
+    if kinds.iter().filter(|is_set| **is_set).count() > 1 {
+        faults.forbidden(at, "a source has only one kind");
     }
     let mut unique = |path: &'a str, at: &Path, faults: &mut Faults| {
         if !path.is_empty() && !paths.insert(path) {

@@ -148,7 +148,7 @@ fn amount(name: &str, quantity: &Quantity, owner: Owner, at: &Path, faults: &mut
     if quantity.sign() < 0 {
         faults.invalid(at, quantity, "must not be negative");
     }
-    if (COUNTED.contains(&name) || is_extended(name)) && quantity.milli_value() % 1000 != 0 {
+    if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_whole() {
         faults.invalid(at, quantity, "must be a whole number");
     }
     if is_huge_page(name) && !fits_pages(name, quantity) {
@@ -199,9 +199,7 @@ fn may_overcommit(name: &str) -> bool {
 
 fn fits_pages(name: &str, quantity: &Quantity) -> bool {
     let size = name.strip_prefix("hugepages-").and_then(|size| size.parse::<Quantity>().ok());
-    size.is_some_and(|size| {
-        size.sign() > 0 && size.milli_value() % 1000 == 0 && quantity.value().checked_rem(size.value()) == Some(0)
-    })
+    size.is_some_and(|size| size.sign() > 0 && size.is_whole() && quantity.is_multiple_of(size.value()))
 }
 
 fn claims(context: &Context<'_>, claims: &[ResourceClaim], at: &Path, faults: &mut Faults) {

@@ -138,21 +138,26 @@ type oracleEnvFileCase struct {
 	Key  string `json:"key"`
 }
 
-var oracleEnvPath = ""
+var oraclePath = ""
 
-// What is wrong with a file is not shown to people, so that a fault is a fault.
-func oracleEnvFile(c oracleEnvFileCase) any {
-	if oracleEnvPath == "" {
+// The path of a file with that content, the same each time.
+func oracleFile(content string) string {
+	if oraclePath == "" {
 		dir, err := os.MkdirTemp("", "oracle")
 		if err != nil {
 			panic(err)
 		}
-		oracleEnvPath = filepath.Join(dir, "env")
+		oraclePath = filepath.Join(dir, "file")
 	}
-	if err := os.WriteFile(oracleEnvPath, []byte(c.Text), 0o600); err != nil {
+	if err := os.WriteFile(oraclePath, []byte(content), 0o600); err != nil {
 		panic(err)
 	}
-	value, err := envutil.ParseEnv(oracleEnvPath, c.Key)
+	return oraclePath
+}
+
+// What is wrong with a file is not shown to people, so that a fault is a fault.
+func oracleEnvFile(c oracleEnvFileCase) any {
+	value, err := envutil.ParseEnv(oracleFile(c.Text), c.Key)
 	if err != nil {
 		return map[string]any{"fault": true}
 	}

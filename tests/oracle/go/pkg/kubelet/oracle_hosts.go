@@ -14,6 +14,7 @@ type oracleHostsCase struct {
 	Pod           *v1.Pod      `json:"pod"`
 	IPs           []string     `json:"ips"`
 	ClusterDomain string       `json:"clusterDomain"`
+	NodeHosts     string       `json:"nodeHosts"`
 	Gates         oracle.Gates `json:"gates"`
 }
 
@@ -25,9 +26,14 @@ func oracleHosts(c oracleHostsCase) any {
 	if err != nil {
 		return map[string]any{"error": err.Error()}
 	}
-	answer := map[string]any{
-		"host": host, "domain": domain, "file": string(managedHostsFileContent(c.IPs, host, domain, c.Pod.Spec.HostAliases)),
+	file := managedHostsFileContent(c.IPs, host, domain, c.Pod.Spec.HostAliases)
+	if c.Pod.Spec.HostNetwork {
+		path := oracleFile(c.NodeHosts)
+		if file, err = nodeHostsFileContent(path, c.Pod.Spec.HostAliases); err != nil {
+			panic(err)
+		}
 	}
+	answer := map[string]any{"host": host, "domain": domain, "file": string(file)}
 	kernel, err := util.GetNodenameForKernel(host, domain, c.Pod.Spec.SetHostnameAsFQDN)
 	if err != nil {
 		answer["kernelError"] = err.Error()
