@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use rubelet_core::manifest::quantity::Quantity;
 use rubelet_core::manifest::{FieldError, Gates, ManifestError, Origin, static_pod};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -125,8 +126,12 @@ impl Function for StaticPod {
             Some("rules for pods of Windows are not checked")
         } else if spec["resources"]["claims"] == json!([]) {
             Some("an empty list of claims of the pod counts as absent")
-        } else if has_null_amount(&case["manifest"]) {
+        } else if has_amount(&case["manifest"], &|_, amount| amount.is_null()) {
             Some("an amount that is null is hashed as one that is 0")
+        } else if has_amount(&case["manifest"], &|name, amount| !name.starts_with("hugepages-") && is_beyond(amount)) {
+            Some("whether an amount is whole is decided exactly, where upstream's arithmetic overflows")
+        } else if text.contains("\"nodeAllocatableResourceClaimStatuses\"") {
+            Some("a map that the API requires and a manifest's status does not have is hashed as an empty one")
         } else if text.contains(FRACTION) {
             Some("a time is hashed to the second")
         } else {
@@ -200,15 +205,22 @@ fn path_of_both(fault: &str) -> String {
     plain
 }
 
-/// Whether a list of amounts names a resource and says null.
-fn has_null_amount(value: &Value) -> bool {
+/// Whether its thousandths do not fit 64 bits.
+fn is_beyond(amount: &Value) -> bool {
+    let amount = amount.as_str().and_then(|text| text.parse::<Quantity>().ok());
+    amount.is_some_and(|amount| amount.milli_value().unsigned_abs() == i64::MAX.unsigned_abs())
+}
+
+/// Whether a list of amounts has one that is `wanted`.
+fn has_amount(value: &Value, wanted: &dyn Fn(&str, &Value) -> bool) -> bool {
     const LISTS: [&str; 5] = ["limits", "requests", "overhead", "capacity", "allocatedResources"];
-    let null = |list: &Value| list.as_object().is_some_and(|list| list.values().any(Value::is_null));
+    let found =
+        |list: &Value| list.as_object().is_some_and(|list| list.iter().any(|(name, amount)| wanted(name, amount)));
     match value {
         Value::Object(map) => {
-            map.iter().any(|(name, value)| LISTS.contains(&name.as_str()) && null(value) || has_null_amount(value))
+            map.iter().any(|(name, value)| LISTS.contains(&name.as_str()) && found(value) || has_amount(value, wanted))
         }
-        Value::Array(items) => items.iter().any(has_null_amount),
+        Value::Array(items) => items.iter().any(|item| has_amount(item, wanted)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
