@@ -187,3 +187,65 @@ fn a_patch_without_effect_is_not_sent_again() {
     let inputs = WriteInputs { api: &api, status: &ours, end: EndProgress::MayRun, refused: Some(&patch), now: now() };
     assert_eq!(next_write(&inputs), Write::Nothing);
 }
+
+// TRAP-01, STAT-09
+#[test]
+fn stat_09_a_pod_is_deleted_from_the_api_once_it_is_deleted_terminal_and_nothing_is_left_of_it() {
+    let api = |phase: &str| {
+        let mut api = pod(json!({"phase": phase}));
+        api.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        api.metadata.deletion_grace_period_seconds = Some(30);
+        api
+    };
+    let with = |change: &dyn Fn(&mut Pod)| {
+        let mut api = api("Failed");
+        change(&mut api);
+        api
+    };
+    let finalizers = || Some(vec!["example.com/f".to_owned()]);
+    for (name, api, end, expected) in [
+        ("deleted and ended", api("Failed"), EndProgress::Finished, true),
+        ("not yet cleaned up", api("Failed"), EndProgress::Stopped, false),
+        ("the API shows it running", api("Running"), EndProgress::Finished, false),
+        ("not deleted", with(&|api| api.metadata.deletion_timestamp = None), EndProgress::Finished, false),
+        ("finalizers", with(&|api| api.metadata.finalizers = finalizers()), EndProgress::Finished, true),
+        (
+            "asked already, with finalizers",
+            with(&|api| {
+                api.metadata.finalizers = finalizers();
+                api.metadata.deletion_grace_period_seconds = Some(0);
+            }),
+            EndProgress::Finished,
+            false,
+        ),
+        (
+            "no grace, no finalizers",
+            with(&|api| api.metadata.deletion_grace_period_seconds = Some(0)),
+            EndProgress::Finished,
+            true,
+        ),
+    ] {
+        assert_eq!(can_be_deleted(&api, end), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_write_is_urgent_when_the_pod_ends_or_its_readiness_changes() {
+    let shows = |ready: &str| json!({"conditions": [{"type": "Ready", "status": ready}]});
+    let deleted = || {
+        let mut api = pod(shows("True"));
+        api.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        api
+    };
+    for (api, new, urgent) in [
+        (pod(shows("True")), shows("True"), false),
+        (pod(shows("True")), shows("False"), true),
+        (pod(shows("False")), shows("True"), true),
+        (pod(shows("False")), json!({}), false),
+        (pod(json!({})), json!({"conditions": [{"type": "Initialized", "status": "True"}]}), false),
+        (deleted(), shows("True"), true),
+        (pod(shows("False")), json!({"phase": "Failed"}), true),
+    ] {
+        assert_eq!(is_urgent(&api, &status(new.clone())), urgent, "{new}");
+    }
+}
