@@ -319,3 +319,42 @@ fn work_12_containers_may_run_while_a_pod_is_synced_or_terminated() {
         assert_eq!((stage.may_have_running_containers(), stage.is_past_syncing()), (may_run, past), "{stage:?}");
     }
 }
+
+#[test]
+fn nothing_is_due_before_its_deadline() {
+    let mut life = syncing();
+    life.step(synced(1), at(1), 0.0);
+    let due = life.next_deadline().expect("a periodic sync");
+    assert!(due > at(2));
+    assert_eq!(life.step(Event::Deadline, at(2), 0.0), []);
+    assert_eq!(life.step(Event::Deadline, due, 0.0), [Command::Start(Job::Sync)]);
+    assert_eq!(life.step(Event::Deadline, due, 0.0), [], "one job at a time");
+    // Without a failure an event is followed at once.
+    life.step(Event::Done(JobEnd::Synced { looked_at: due, again_in: None, terminal: false }), due, 0.0);
+    assert_eq!(life.step(Event::Hint, due, 0.0), [Command::Start(Job::Sync)]);
+}
+
+#[test]
+fn a_spec_that_came_during_a_job_is_read_at_once_however_the_job_ended() {
+    let update = || Event::Desired { pod: Arc::new(pod(5)), how: Arrival::Updated };
+    for end in [JobEnd::Failed(Retry::Later), JobEnd::Synced { looked_at: at(9), again_in: None, terminal: false }] {
+        let mut life = syncing();
+        assert_eq!(life.step(update(), at(1), 0.0), []);
+        assert_eq!(life.step(Event::Done(end.clone()), at(2), 0.0), [Command::Start(Job::Sync)], "{end:?}");
+    }
+}
+
+// WORK-04, WORK-05
+#[test]
+fn work_04_a_job_is_cancelled_once_and_its_result_does_not_count() {
+    let mut life = syncing();
+    let delete = |grace| Event::Desired { pod: deleted(grace), how: Arrival::Updated };
+    assert_eq!(life.step(delete(9), at(1), 0.0), [Command::Cancel]);
+    assert_eq!(life.step(delete(7), at(1), 0.0), [], "it is cancelled already");
+    assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(2), 0.0), [terminate(7)]);
+    assert_eq!(life.failures(), 0, "a cancelled job did not fail");
+    // The grace shrinks while the pod is terminated: the pod stopped with another grace.
+    assert_eq!(life.step(delete(3), at(3), 0.0), [Command::Cancel]);
+    assert_eq!(life.step(Event::Done(JobEnd::Stopped), at(4), 0.0), [terminate(3)]);
+    assert_eq!(life.step(Event::Done(JobEnd::Stopped), at(5), 0.0), [Command::Start(Job::CleanUp)]);
+}

@@ -284,3 +284,15 @@ fn the_tree_knows_its_driver_and_whether_classes_have_a_level() {
         }
     }
 }
+
+#[test]
+fn pods_of_each_class_have_their_directory() {
+    let levels = |driver| {
+        let levels = CgroupTree::new("/", driver, true).levels();
+        levels.into_iter().map(|(class, path)| format!("{} {path}", class.as_str())).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        levels(CgroupDriver::Cgroupfs),
+        ["Guaranteed /kubepods", "Burstable /kubepods/burstable", "BestEffort /kubepods/besteffort"]
+    );
+}

@@ -249,3 +249,36 @@ fn a_write_is_urgent_when_the_pod_ends_or_its_readiness_changes() {
         assert_eq!(is_urgent(&api, &status(new.clone())), urgent, "{new}");
     }
 }
+
+// STAT-08; upstream: status_manager_test.go TestMergePodStatus (v1.36)
+#[test]
+fn stat_08_an_ended_pod_is_not_ready_since_its_end_or_since_it_was_unready_before() {
+    for (phase, ready, containers_ready, expected) in [
+        ("Failed", true, true, Some(["PodFailed 2026-01-01T00:01:00Z", "PodFailed 2026-01-01T00:01:00Z"])),
+        ("Succeeded", true, true, Some(["PodCompleted 2026-01-01T00:01:00Z", "PodCompleted 2026-01-01T00:01:00Z"])),
+        // One of them was false already: since then.
+        ("Failed", false, true, Some(["PodFailed 2026-01-01T00:00:09Z", "PodFailed 2026-01-01T00:01:00Z"])),
+        ("Failed", false, false, None),
+        ("Running", true, true, None),
+    ] {
+        let conditions =
+            json!([condition("Ready", ready, LATER), condition("ContainersReady", containers_ready, LATER)]);
+        let ours = status(json!({"phase": phase, "conditions": conditions}));
+        let api = pod(json!({"phase": "Running"}));
+        let Write::Patch { patch, .. } = ask(&api, &ours, EndProgress::Stopped) else { panic!("{phase} is news") };
+        let patch: Value = serde_json::from_str(&patch.to_string()).expect("JSON");
+        let shown = ["Ready", "ContainersReady"].map(|kind| {
+            let all = patch["status"]["conditions"].as_array().expect("a list");
+            let one = all.iter().find(|c| c["type"] == kind).expect("it has changed");
+            (one["reason"].is_string()).then(|| {
+                format!(
+                    "{} {}",
+                    one["reason"].as_str().unwrap_or_default(),
+                    one["lastTransitionTime"].as_str().unwrap_or_default()
+                )
+            })
+        });
+        let expected = expected.map_or([None, None], |both| both.map(|text| Some(text.to_owned())));
+        assert_eq!(shown, expected, "{phase} {ready} {containers_ready}");
+    }
+}
