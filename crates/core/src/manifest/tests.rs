@@ -203,6 +203,8 @@ fn src_06_references_without_a_name_refer_to_nothing() {
         (env(json!({"configMapKeyRef": {"name": "", "key": "k"}})), None),
         (env(json!({"configMapKeyRef": {"name": "m", "key": "k"}})), Some("configmaps")),
         (json!({"containers": [], "resourceClaims": []}), None),
+        (volume(json!({"name": "v", "configMap": {"name": "m"}})), Some("configmaps")),
+        (volume(json!({"name": "v", "configMap": {"name": ""}})), Some("configmaps (via configmap volumes)")),
         (json!({"containers": [], "resourceClaims": [{"name": "c"}]}), Some("resourceclaims")),
         (volume(json!({"name": "v", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}})), Some("secrets")),
         (volume(json!({"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}})), Some("secrets")),

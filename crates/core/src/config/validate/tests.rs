@@ -66,6 +66,25 @@ fn a_limit_itself_is_valid() {
         ),
         (r#"{"featureGates":{"MemoryQoS":false},"memoryThrottlingFactor":null}"#, ""),
         (r#"{"memorySwap":{"swapBehavior":"LimitedSwap"}}"#, ""),
+        (
+            r#"{"featureGates":{"GracefulNodeShutdown":false,"GracefulNodeShutdownBasedOnPodPriority":false,"WindowsGracefulNodeShutdown":false}}"#,
+            "",
+        ),
+        (
+            r#"{"shutdownGracePeriodCriticalPods":"10s","featureGates":{"GracefulNodeShutdown":false,"GracefulNodeShutdownBasedOnPodPriority":false,"WindowsGracefulNodeShutdown":false}}"#,
+            "shutdownGracePeriod 0s: needs the feature gate GracefulNodeShutdown",
+        ),
+        (r#"{"logging":{"format":"json"}}"#, ""),
+        (r#"{"logging":{"format":"text","vmodule":[{"filePattern":"a","verbosity":1}]}}"#, ""),
+        (
+            r#"{"logging":{"format":"json","vmodule":[{"filePattern":"a","verbosity":1}]}}"#,
+            "logging.vmodule (--vmodule): works only with the log format text",
+        ),
+        (
+            r#"{"logging":{"options":{"text":{"infoBufferSize":"1"}}}}"#,
+            "logging.options.text.infoBufferSize: needs the feature gate LoggingAlphaOptions",
+        ),
+        (r#"{"logging":{"options":{"text":{"infoBufferSize":"1"}}},"featureGates":{"LoggingAlphaOptions":true}}"#, ""),
         (r#"{"enforceNodeAllocatable":["pods"]}"#, ""),
     ]);
 }

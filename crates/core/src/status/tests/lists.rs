@@ -281,3 +281,43 @@ fn pst_04_an_init_container_without_a_record_has_ended_well_once_a_regular_one_w
         assert_eq!(end, past.then(|| (0, "Completed".to_owned())), "{state:?}");
     }
 }
+
+// PST-02, PST-03
+#[test]
+fn pst_02_a_start_failure_is_shown_unless_the_container_is_done() {
+    let failure =
+        crate::reason::StartFailure { reason: crate::reason::WaitingReason::ErrImagePull, message: "no".into() };
+    let failures = BTreeMap::from(["i".to_owned(), "a".to_owned()].map(|name| (name, failure.clone())));
+    let spec = json!({"restartPolicy": "Always", "containers": [{"name": "a"}], "initContainers": [{"name": "i"}]});
+    let (pod, probes): (Arc<Pod>, _) = (Arc::new(from(json!({"spec": spec}))), Arc::default());
+    let gates = PlanGates::default();
+    let node = NodeInputs { runtime_name: "containerd", host_ips: &[], recursive_read_only: false, gates };
+    let inputs = PodInputs { failures: &failures, ..PodInputs::new(&pod, &probes, node) };
+    let exited = |name: &str, code: i32| {
+        let exit = crate::observe::Exit {
+            code,
+            reason: "Error".into(),
+            message: String::new(),
+            started_at: at(1),
+            finished_at: at(2),
+        };
+        ContainerObservation { state: ContainerState::Exited(exit), ..running(name) }
+    };
+    for (containers, init_waits, regular_waits) in [
+        (vec![], true, true),
+        (vec![exited("i", 0)], false, true),
+        (vec![exited("i", 1)], true, true),
+        // A regular container that ended well runs again.
+        (vec![exited("a", 0), exited("i", 0)], false, true),
+        (vec![running("a"), exited("i", 0)], false, false),
+    ] {
+        let seen = PodObservation { sandboxes: vec![sandbox(true, &[])], containers, ..nothing() };
+        let status = pod_status(&inputs, &seen, &PodStatus::default(), at(100));
+        let waits = |list: &Option<Vec<ContainerStatus>>| {
+            let state = list.iter().flatten().find_map(|status| status.state.clone());
+            state.and_then(|state| state.waiting?.reason).as_deref() == Some("ErrImagePull")
+        };
+        let shown = (waits(&status.init_container_statuses), waits(&status.container_statuses));
+        assert_eq!(shown, (init_waits, regular_waits), "{:?}", seen.containers);
+    }
+}
