@@ -3,7 +3,7 @@
 # finds.
 #   MUTANTS_BASE=main    mutates the lines that differ from the merge base with this (main, else HEAD~1)
 #   CRATE=core           mutates all of crates/core instead
-#   SHARD=0/8            only a part of the mutations: the first eighth
+#   SHARD=0/8            only a sample of the mutations: every eighth, from all files
 #   JOBS=2               how many at a time, two at most; each has a build of its own, of some gigabytes, below TMPDIR
 # Each mutation runs the tests of its crate. A mutation that makes them hang counts as found.
 # The report is in target/mutants/mutants.out: missed.txt, caught.txt, timeout.txt, unviable.txt, log/.
@@ -31,7 +31,7 @@ main() {
     [[ -s $OUT/change.diff ]] || die "no Rust file of the program differs from $(base); MUTANTS_BASE= names another base, CRATE= a whole crate"
     what=(--in-diff "$OUT/change.diff")
   fi
-  [[ -z ${SHARD:-} ]] || what+=(--shard "$SHARD")
+  [[ -z ${SHARD:-} ]] || what+=(--shard "$SHARD" --sharding round-robin)
   step "cargo mutants ${what[*]}"
   NEXTEST_PROFILE=mutants cargo mutants --jobs "$JOBS" --output "$OUT" --test-tool nextest --cargo-arg=--locked \
     --timeout-multiplier 3 --minimum-test-timeout "$LEAST_SECONDS" --colors never --no-shuffle "${what[@]}" || status=$?

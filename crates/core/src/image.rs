@@ -33,11 +33,25 @@ impl PullPolicy {
             Some("Always") => Self::Always,
             Some("Never") => Self::Never,
             Some("IfNotPresent") => Self::IfNotPresent,
-            _ => {
-                let name = ImageName::parse(container.image.as_deref().unwrap_or_default());
-                let latest = name.is_ok_and(|name| name.is_latest());
-                if latest { Self::Always } else { Self::IfNotPresent }
-            }
+            _ => Self::by_default(container.image.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// The API's default for an image. A name that cannot be parsed has no tag, and so is not pulled at each start.
+    /// upstream: v1/defaults.go SetDefaults_Container (v1.36)
+    pub fn by_default(image: &str) -> Self {
+        match ImageName::parse(image) {
+            Ok(name) if name.is_latest() => Self::Always,
+            Ok(_) | Err(_) => Self::IfNotPresent,
+        }
+    }
+
+    /// The policy as the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "Always",
+            Self::IfNotPresent => "IfNotPresent",
+            Self::Never => "Never",
         }
     }
 

@@ -21,8 +21,6 @@ mod defaults;
 mod dump;
 mod field;
 mod gates;
-mod image;
-mod nearest;
 mod place;
 pub mod quantity;
 mod references;

@@ -314,3 +314,6 @@ pub struct Hint {
     /// The pod to look at.
     pub uid: PodUid,
 }
+
+#[cfg(test)]
+mod tests;

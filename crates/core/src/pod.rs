@@ -193,3 +193,6 @@ pub fn field_path(pod: &Pod, name: &str) -> Option<String> {
     };
     Some(format!("spec.{list}{{{name}}}"))
 }
+
+#[cfg(test)]
+mod tests;

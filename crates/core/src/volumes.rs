@@ -36,3 +36,6 @@ pub fn kind(volume: &Volume) -> String {
     let kind = fields.into_iter().flat_map(|fields| fields.keys()).find(|key| *key != "name");
     kind.cloned().unwrap_or_else(|| "emptyDir".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

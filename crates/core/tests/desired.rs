@@ -330,3 +330,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn src_10_a_source_has_delivered_once_its_first_set_is_there() {
+    let mut desired = DesiredPods::sources([Source::Api, Source::File]);
+    assert!(!desired.has_delivered(Source::Api) && !desired.all_sources_seen());
+    desired.deliver(Source::Api, vec![], at(0));
+    assert!(desired.has_delivered(Source::Api) && !desired.has_delivered(Source::File));
+    assert!(!desired.all_sources_seen());
+    desired.deliver(Source::File, vec![], at(0));
+    assert!(desired.has_delivered(Source::File) && desired.all_sources_seen());
+}

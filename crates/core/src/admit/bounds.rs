@@ -51,7 +51,7 @@ pub(super) fn check(pod: &Pod) -> Result<(), Rejection> {
 }
 
 /// The files that the spec itself lists in a volume.
-fn files(volume: &Volume) -> usize {
+pub(super) fn files(volume: &Volume) -> usize {
     fn len<T>(items: Option<&Vec<T>>) -> usize {
         items.map_or(0, Vec::len)
     }

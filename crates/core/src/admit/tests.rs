@@ -112,8 +112,14 @@ fn adm_05_required_node_affinity() {
         (json!([term("none", "NotIn", json!(["ssd"]))]), true),
         (json!([term("disk", "Exists", json!([]))]), true),
         (json!([term("disk", "DoesNotExist", json!([]))]), false),
+        (json!([term("none", "DoesNotExist", json!([]))]), true),
         (json!([term("cores", "Gt", json!(["4"]))]), true),
+        (json!([term("cores", "Gt", json!(["8"]))]), false),
+        (json!([term("cores", "Gt", json!(["9"]))]), false),
         (json!([term("cores", "Lt", json!(["8"]))]), false),
+        (json!([term("cores", "Lt", json!(["9"]))]), true),
+        (json!([term("cores", "Lt", json!(["4"]))]), false),
+        (json!([term("disk", "Near", json!(["ssd"]))]), false),
         (json!([term("disk", "In", json!(["hdd"])), term("cores", "Exists", json!([]))]), true),
         (json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]), true),
         (json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]), false),
@@ -481,4 +487,61 @@ fn adm_31_who_makes_room() {
             .map(|found| found.iter().map(|pod| pod.metadata.name.as_deref().unwrap_or_default()).collect::<Vec<_>>());
         assert_eq!(names, expected, "{shortages:?}");
     }
+}
+
+/// ADM-31: the pod that is nearest to all missing amounts together, each by its share, and of two as near the smaller.
+#[test]
+fn adm_31_the_nearest_pod_makes_room() {
+    let named = |name: &str, cpu: &str, memory: &str| {
+        let resources = json!({"requests": {"cpu": cpu, "memory": memory}});
+        let mut pod = pod(json!({"containers": [{"name": "c", "resources": resources}], "priority": 0}));
+        pod.metadata.name = Some(name.to_owned());
+        Allocation::of(Arc::new(pod))
+    };
+    let urgent = of_file(pod(spec(json!({}))));
+    let short =
+        |resource: &str, missing: i64| Shortage { resource: resource.into(), requested: missing, used: 0, capacity: 0 };
+    let first = |others: &[Allocation], shortages: &[Shortage]| {
+        let found = victims(&urgent, others, shortages).expect("there is room to make");
+        found.first().and_then(|pod| pod.metadata.name.clone())
+    };
+    // Half of a small amount is farther than a tenth of a large one.
+    let uneven =
+        [named("half-the-cpu", "50m", "1000"), named("most-of-both", "100m", "900"), named("rest", "1", "2000")];
+    let both = [short("cpu", 100), short("memory", 1000)];
+    assert_eq!(first(&uneven[..2], &both).as_deref(), Some("most-of-both"));
+    let same = [named("large", "100m", "500"), named("small", "100m", "100"), named("middle", "100m", "300")];
+    assert_eq!(first(&same, &[short("cpu", 100)]).as_deref(), Some("small"));
+}
+
+#[test]
+fn every_list_of_files_in_a_volume_counts() {
+    let items = |count: usize| json!({"name": "x", "items": (0..count).map(|n| json!({"key": "k", "path": n.to_string()})).collect::<Vec<_>>()});
+    let downward =
+        |count: usize| json!({"items": (0..count).map(|n| json!({"path": n.to_string()})).collect::<Vec<_>>()});
+    let secret = |count: usize| json!({"secretName": "s", "items": items(count)["items"]});
+    for (volume, count) in [
+        (json!({"name": "v", "configMap": items(3)}), 3),
+        (json!({"name": "v", "secret": secret(4)}), 4),
+        (json!({"name": "v", "downwardAPI": downward(5)}), 5),
+        (json!({"name": "v", "emptyDir": {}}), 0),
+        (
+            json!({"name": "v", "projected": {"sources": [
+                {"configMap": items(3)}, {"secret": items(4)}, {"downwardAPI": downward(5)}, {"configMap": {"name": "x"}},
+                {"configMap": items(2), "secret": items(3), "downwardAPI": downward(4)},
+            ]}}),
+            22,
+        ),
+    ] {
+        assert_eq!(bounds::files(&serde_json::from_value(volume.clone()).expect("a volume")), count, "{volume}");
+    }
+}
+
+#[test]
+fn an_allocation_has_its_pod_and_the_resources_of_its_containers() {
+    let pod = Arc::new(pod(requesting(json!({"cpu": "1"}))));
+    let allocation = Allocation::of(Arc::clone(&pod));
+    assert!(Arc::ptr_eq(allocation.pod(), &pod));
+    assert_eq!(allocation.resources(), PodAllocation::of(&pod));
+    assert_ne!(allocation.resources(), PodAllocation::default());
 }

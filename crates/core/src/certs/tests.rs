@@ -167,3 +167,19 @@ proptest! {
         prop_assert!(gone >= 0.7 * total - 0.001 && gone <= 0.9 * total + 0.001, "{gone} of {total}");
     }
 }
+
+// TLS-02, TLS-03
+#[test]
+fn tls_02_tls_03_the_purpose_of_a_certificate_decides_signer_usages_and_files() {
+    for (purpose, signer, usages, file) in [
+        (
+            Purpose::Client,
+            "kubernetes.io/kube-apiserver-client-kubelet",
+            ["digital signature", "client auth"],
+            "kubelet-client",
+        ),
+        (Purpose::Serving, "kubernetes.io/kubelet-serving", ["digital signature", "server auth"], "kubelet-server"),
+    ] {
+        assert_eq!((purpose.signer(), purpose.usages(), purpose.file_prefix()), (signer, usages, file));
+    }
+}

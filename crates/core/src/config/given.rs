@@ -37,3 +37,27 @@ impl<S: Into<String>> FromIterator<S> for Given {
         Self(paths.into_iter().map(Into::into).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_given_if_it_or_a_part_of_it_was_set() {
+        let mut given = Given::default();
+        given.insert("authentication.webhook.enabled");
+        given.extend(&Given::from_iter(["maxPods"]));
+        for (path, expected) in [
+            ("authentication", true),
+            ("authentication.webhook", true),
+            ("authentication.webhook.enabled", true),
+            ("authentication.web", false),
+            ("maxPods", true),
+            ("maxPod", false),
+            ("port", false),
+        ] {
+            assert_eq!(given.has(path), expected, "{path}");
+        }
+        assert_eq!(given.iter().collect::<Vec<_>>(), ["authentication.webhook.enabled", "maxPods"]);
+    }
+}

@@ -126,3 +126,30 @@ fn is_dns_subdomain(domain: &str) -> bool {
     };
     domain.len() <= 253 && domain.split('.').all(label)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_a_domain_of_lower_case_labels() {
+        let long = format!("{}.{}/a", "a".repeat(126), "b".repeat(126));
+        for (key, valid) in [
+            ("a", true),
+            ("example.com/a", true),
+            ("a-1.b/a", true),
+            (long.as_str(), true),
+            (&format!("x{long}"), false),
+            ("-a.b/a", false),
+            ("a-.b/a", false),
+            ("a..b/a", false),
+            ("A.b/a", false),
+            ("a_b/a", false),
+            ("/a", false),
+            ("a/", false),
+            ("", false),
+        ] {
+            assert_eq!(is_qualified_name(key), valid, "{key:?}");
+        }
+    }
+}

@@ -34,3 +34,42 @@ fn is_suffix(suffix: &str) -> bool {
     let exponent = suffix.strip_prefix(['e', 'E']).map(|e| e.strip_prefix(['-', '+']).unwrap_or(e));
     exponent.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // upstream: resource/quantity_test.go TestQuantityParse (v1.36)
+    #[test]
+    fn a_text_is_a_quantity_with_a_sign_or_none() {
+        use Ordering::{Equal, Greater, Less};
+        for (text, expected) in [
+            ("1", Some(Greater)),
+            ("+1", Some(Greater)),
+            ("-1", Some(Less)),
+            ("0", Some(Equal)),
+            ("-0.0", Some(Equal)),
+            ("1.5Gi", Some(Greater)),
+            (".5", Some(Greater)),
+            ("5.", Some(Greater)),
+            ("1e3", Some(Greater)),
+            ("1E-3", Some(Greater)),
+            ("1e+3", Some(Greater)),
+            ("1E", Some(Greater)),
+            ("1e", None),
+            ("1e3x", None),
+            ("1.2.3", None),
+            ("1..", None),
+            (".", None),
+            ("..", None),
+            ("", None),
+            ("+", None),
+            ("-", None),
+            ("Ki", None),
+            ("1KiB", None),
+            ("++1", None),
+        ] {
+            assert_eq!(sign(text), expected, "{text:?}");
+        }
+    }
+}

@@ -374,9 +374,41 @@ fn the_nearest_name_is_offered_only_if_it_is_near() {
         ("staticPodUrl", Some("staticPodURL")),
         ("evictionHard", None),
         ("x", None),
+        ("", None),
+        // A third of the letters may be wrong, and six at most.
+        ("abcPods", None),
+        ("abxPods", Some("maxPods")),
     ];
     for (wrong, expected) in table {
         assert_eq!(nearest(wrong, valid), expected, "{wrong}");
+    }
+    let long = "terminationGracePeriodSeconds";
+    assert_eq!(nearest("xxxxxxationGracePeriodSeconds", [long]), Some(long));
+    assert_eq!(nearest("xxxxxxxtionGracePeriodSeconds", [long]), None);
+}
+
+#[test]
+fn the_distance_of_two_names_is_the_number_of_edits() {
+    for (a, b, edits) in [
+        ("", "", 0),
+        ("", "abc", 3),
+        ("abc", "", 3),
+        ("abc", "abc", 0),
+        ("ABC", "a-b_c", 0),
+        ("abc", "abd", 1),
+        ("abc", "ab", 1),
+        ("abc", "xabc", 1),
+        // Neighbours that are swapped count once, others twice.
+        ("ab", "ba", 1),
+        ("abcd", "bacd", 1),
+        ("abcd", "abdc", 1),
+        ("abc", "cba", 2),
+        ("abcd", "cdab", 4),
+        ("xab", "yba", 2),
+        ("kitten", "sitting", 3),
+        ("sunday", "saturday", 3),
+    ] {
+        assert_eq!((distance(a, b), distance(b, a)), (edits, edits), "{a:?} {b:?}");
     }
 }
 
@@ -503,4 +535,43 @@ fn every_acted_field_exists() {
             serde_json::from_value::<KubeletConfiguration>(file).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(!error.contains("unknown field"), "{path}: {error}");
     }
+}
+
+#[test]
+fn a_taint_without_a_value_has_none_in_the_api() {
+    let taint = |value: &str| parts::Taint {
+        key: "k".to_owned(),
+        value: value.to_owned(),
+        effect: "NoSchedule".to_owned(),
+        time_added: Some("2026-01-01T00:00:00Z".to_owned()),
+    };
+    for (value, shown) in [("v", Some("v".to_owned())), ("", None)] {
+        let made = k8s_openapi::api::core::v1::Taint::from(&taint(value));
+        assert_eq!((made.key.as_str(), made.value, made.effect.as_str()), ("k", shown, "NoSchedule"));
+        assert_eq!(made.time_added, None, "the control plane sets it");
+    }
+}
+
+#[test]
+fn a_buffer_size_is_a_quantity_or_a_bare_number() {
+    let read = |size: &str| {
+        let text = format!(r#"{{"infoBufferSize": {size}}}"#);
+        serde_json::from_str::<logging::OutputRouting>(&text).map(|routing| routing.info_buffer_size).ok()
+    };
+    for (size, expected) in [
+        (r#""""#, Some("0")),
+        (r#""2Ki""#, Some("2Ki")),
+        ("512", Some("512")),
+        ("-1", Some("-1")),
+        (r#""two""#, None),
+        ("true", None),
+    ] {
+        assert_eq!(read(size).as_deref(), expected, "{size}");
+    }
+}
+
+#[test]
+fn a_duration_of_go_is_one_of_rust_unless_it_is_negative() {
+    assert_eq!(std::time::Duration::from(GoDuration::secs(90)), std::time::Duration::from_secs(90));
+    assert_eq!(std::time::Duration::from(GoDuration::nanos(-1)), std::time::Duration::ZERO);
 }

@@ -161,3 +161,21 @@ fn lookup<'a>(root: &'a Value, path: &str) -> Option<&'a Value> {
         lookup(object.get(head)?, tail.strip_prefix('.')?)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn zero_false_and_empty_are_nothing() {
+        for nothing in [json!(null), json!(false), json!(0), json!(""), json!("0"), json!("0s"), json!([]), json!({})] {
+            assert!(is_nothing(Some(&nothing)), "{nothing}");
+        }
+        for something in [json!(true), json!(1), json!(-1), json!("1s"), json!([0]), json!({"a": 0})] {
+            assert!(!is_nothing(Some(&something)), "{something}");
+        }
+        assert!(is_nothing(None));
+    }
+}

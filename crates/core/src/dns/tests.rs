@@ -137,3 +137,10 @@ fn dns_05_limits() {
     assert_eq!(searched(many(8, 253)), (8, 2031, 0));
     assert_eq!(searched(many(9, 253)), (8, 2031, 1));
 }
+
+#[test]
+fn a_comment_in_the_nodes_file_says_nothing() {
+    let config =
+        parse_resolv_conf("# nameserver 10.0.0.9\n#nameserver 10.0.0.8\nnameserver 10.0.0.1 # x\n").expect("a file");
+    assert_eq!(config.servers, ["10.0.0.1"]);
+}

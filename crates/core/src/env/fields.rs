@@ -145,3 +145,35 @@ fn is_qualified_name(text: &str) -> bool {
 fn format_map(map: Option<&BTreeMap<String, String>>) -> String {
     map.into_iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // ENV-05; upstream: apimachinery validation_test.go TestIsQualifiedName (v1.36)
+    #[test]
+    fn env_05_a_key_is_a_name_with_an_optional_prefix() {
+        let long = |len: usize| "a".repeat(len);
+        for (text, valid) in [
+            ("a".to_owned(), true),
+            ("a-B_c.9".to_owned(), true),
+            ("example.com/a".to_owned(), true),
+            (long(63), true),
+            (long(64), false),
+            (format!("{}/a", long(253)), true),
+            (format!("{}/a", long(254)), false),
+            ("-a".to_owned(), false),
+            ("a-".to_owned(), false),
+            ("a b".to_owned(), false),
+            (String::new(), false),
+            ("/a".to_owned(), false),
+            ("a/".to_owned(), false),
+            ("-a/b".to_owned(), false),
+            ("a-/b".to_owned(), false),
+            ("a b/c".to_owned(), false),
+            ("a/b/c".to_owned(), false),
+        ] {
+            assert_eq!(is_qualified_name(&text), valid, "{text:?}");
+        }
+    }
+}

@@ -188,3 +188,9 @@ fn a_message_of_pages_is_cut() {
     let event = new_event("node-a", node_reference("node-a"), &words, at(0).wall, [0, 0]);
     assert_eq!(event.message.map(|text| text.len()), Some(LONGEST_MESSAGE));
 }
+
+#[test]
+fn the_node_is_referred_to_by_its_name_alone() {
+    let reference = serde_json::to_value(node_reference("n1")).expect("JSON");
+    assert_eq!(reference, serde_json::json!({"apiVersion": "v1", "kind": "Node", "name": "n1"}));
+}

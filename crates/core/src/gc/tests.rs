@@ -268,3 +268,12 @@ fn a_death_prunes_its_elders() {
         assert_eq!(pruned, expected, "{per_container:?} {fate:?}");
     }
 }
+
+#[test]
+fn a_plan_is_empty_when_it_removes_neither_containers_nor_sandboxes() {
+    let plan = |pods: &[PodSummary]| plan_gc(&pods.iter().collect::<Vec<_>>(), fate, &view(GcPolicy::default()));
+    assert!(plan(&[]).is_empty());
+    assert!(plan(&[pod("p", &["s ready 1"], &["a0 a running 1 s"])]).is_empty());
+    assert!(!plan(&[pod("p", &["s ready 1"], &["a0 a exited 1 s", "a1 a exited 2 s"])]).is_empty());
+    assert!(!plan(&[pod("gone", &["s notready 1"], &[])]).is_empty());
+}

@@ -63,3 +63,13 @@ fn backoff_key_changes_with_image_and_resources() {
     assert_eq!(distinct.len(), keys.len());
     assert_eq!(backoff_key(&pod("1"), "c", "i:1", None), keys[0]);
 }
+
+#[test]
+fn an_ephemeral_container_hashes_as_a_container_of_the_same_name_and_image() {
+    for image in [Some("i:1"), None] {
+        let image = image.map(str::to_owned);
+        let debug = EphemeralContainer { name: "debug".into(), image: image.clone(), ..EphemeralContainer::default() };
+        let plain = Container { name: "debug".into(), image, ..Container::default() };
+        assert_eq!(container_hash(&debug), container_hash(&plain));
+    }
+}

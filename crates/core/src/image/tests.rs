@@ -114,8 +114,106 @@ fn img_02_when_an_image_is_pulled() {
     assert_eq!(policy(json!({"name": "c", "image": "a:latest"})), PullPolicy::Always);
     assert_eq!(policy(json!({"name": "c", "image": "a:1"})), PullPolicy::IfNotPresent);
     assert_eq!(policy(json!({"name": "c", "image": format!("a@sha256:{HEX}")})), PullPolicy::IfNotPresent);
-    assert_eq!(policy(json!({"name": "c", "image": "a", "imagePullPolicy": "Never"})), PullPolicy::Never);
+    for image in ["a", "a:1"] {
+        for given in [PullPolicy::Always, PullPolicy::IfNotPresent, PullPolicy::Never] {
+            let container = json!({"name": "c", "image": image, "imagePullPolicy": given.as_str()});
+            assert_eq!(policy(container), given, "{image}");
+        }
+    }
+    assert!(PullPolicy::IfNotPresent.asks_presence());
     assert!(!PullPolicy::Always.asks_presence() && PullPolicy::Never.asks_presence());
+}
+
+// upstream: v1/defaults_test.go TestSetDefaultPodSpec (v1.36)
+#[test]
+fn only_the_tag_latest_is_pulled_at_each_start_by_default() {
+    let (digest, tagged) = (format!("nginx@sha256:{HEX}"), format!("nginx:latest@sha256:{HEX}"));
+    let long = format!("registry.example:443/{}", "a".repeat(255));
+    for (image, expected) in [
+        ("nginx", "Always"),
+        ("nginx:latest", "Always"),
+        ("nginx:1.27", "IfNotPresent"),
+        ("localhost:5000/nginx", "Always"),
+        ("localhost:5000/a/b:v1", "IfNotPresent"),
+        (digest.as_str(), "IfNotPresent"),
+        (tagged.as_str(), "Always"),
+        ("HOST/nginx", "Always"),
+        // The length of the path counts, not that of the registry.
+        (long.as_str(), "Always"),
+        ("Nginx", "IfNotPresent"),
+        ("a//b", "IfNotPresent"),
+        ("", "IfNotPresent"),
+        (HEX, "IfNotPresent"),
+    ] {
+        assert_eq!(PullPolicy::by_default(image).as_str(), expected, "{image:?}");
+    }
+    assert_eq!(PullPolicy::Never.as_str(), "Never");
+}
+
+#[test]
+fn a_name_has_its_repository_tag_and_digest() {
+    let digest = format!("sha256:{HEX}");
+    for (text, tag, of_digest) in [
+        ("a".to_owned(), None, None),
+        ("a:1".to_owned(), Some("1"), None),
+        (format!("a@{digest}"), None, Some(digest.as_str())),
+        (format!("x.y:5000/a:1@{digest}"), Some("1"), Some(digest.as_str())),
+    ] {
+        let name = ImageName::parse(&text).expect("a name");
+        assert_eq!((name.tag(), name.digest()), (tag, of_digest), "{text}");
+    }
+}
+
+// upstream: distribution/reference regexp.go (v0.6.0)
+#[test]
+fn the_grammar_of_names_at_its_edges() {
+    let path = |len: usize| format!("x.y/{}", "a".repeat(len));
+    let of_hub = |len: usize| "a".repeat(len);
+    let tag = |len: usize| format!("a:{}", "t".repeat(len));
+    let digest = |algorithm: &str, len: usize| format!("a@{algorithm}:{}", "0".repeat(len));
+    let rows = [
+        (path(255), true),
+        (path(256), false),
+        // With `library/` before it.
+        (of_hub(247), true),
+        (of_hub(248), false),
+        (tag(128), true),
+        (tag(129), false),
+        (digest("sha256", 64), true),
+        (digest("sha256", 65), false),
+        (digest("sha384", 96), true),
+        (digest("sha384", 64), false),
+        (digest("sha512", 128), true),
+        (digest("sha512", 96), false),
+        (digest("sha1", 40), false),
+    ];
+    for (text, valid) in rows {
+        assert_eq!(ImageName::parse(&text).is_ok(), valid, "{text}");
+    }
+    for (host, valid) in [
+        ("x.y", true),
+        ("x-1.y", true),
+        ("X.y", true),
+        ("x.y:5000", true),
+        ("x.y:", false),
+        ("x.y:50a0", false),
+        ("-x.y", false),
+        ("x-.y", false),
+        ("x.y-", false),
+        ("x..y", false),
+        ("x.y.", false),
+        ("x_1.y", false),
+        ("[::1]", true),
+        ("[fd00::A]:5000", true),
+        ("[::1]5000", false),
+        ("[::1]:", false),
+        ("[::1]:x", false),
+        ("[]:5000", false),
+        ("[::g]:5000", false),
+        ("[::1", false),
+    ] {
+        assert_eq!(ImageName::parse(&format!("{host}/a")).is_ok(), valid, "{host}");
+    }
 }
 
 #[test]

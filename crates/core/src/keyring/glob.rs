@@ -74,3 +74,49 @@ fn one_of(pattern: &[char], c: char) -> Option<(bool, &[char])> {
         first = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // IMG-06; upstream: credentialprovider/keyring_test.go TestURLsMatch; Go's filepath.Match
+    #[test]
+    fn img_06_the_grammar_of_patterns() {
+        for (pattern, text, expected) in [
+            ("[a-c]", "b", true),
+            ("[a-c]", "d", false),
+            ("[^a-c]", "d", true),
+            ("[^a-c]", "b", false),
+            ("[abc]x", "cx", true),
+            ("[a-cx]", "x", true),
+            // A set is not empty, and has both ends of a range.
+            ("[]", "a", false),
+            ("[]a]", "a", false),
+            ("[a-]", "a", false),
+            ("[a-]", "-", false),
+            ("[-a]", "a", false),
+            ("[a", "a", false),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("?", "a", true),
+            ("?", "", false),
+            ("a*c", "abc", true),
+            ("a*c", "ac", true),
+            ("a*c", "ab", false),
+        ] {
+            assert_eq!(covers(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn img_06_host_port_and_path_of_a_registry() {
+        for (text, expected) in [
+            ("example.com", ("example.com", "", "")),
+            ("example.com:5000/a/b", ("example.com", "5000", "/a/b")),
+            ("[::1]", ("::1", "", "")),
+            ("[::1]:5000/a", ("::1", "5000", "/a")),
+        ] {
+            assert_eq!(parts(text), expected, "{text}");
+        }
+    }
+}

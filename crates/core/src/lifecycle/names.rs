@@ -109,6 +109,16 @@ mod tests {
     }
 
     #[test]
+    fn an_orphan_has_its_name_until_it_has_ended() {
+        let mut names = Names::default();
+        names.join(&name(), &"new".into());
+        names.hold(&name(), &"orphan".into());
+        assert!(names.blocks(&name(), &"new".into()).is_some());
+        assert!(names.blocks(&name(), &"orphan".into()).is_none());
+        assert_eq!(names.leave(&name(), &"orphan".into()), Some("new".into()));
+    }
+
+    #[test]
     fn a_pod_that_runs_already_goes_first_and_unknown_pods_block() {
         let mut names = Names::default();
         names.set_unknown([pod("web", "old"), pod("web", "older"), pod("shop", "moved")]);

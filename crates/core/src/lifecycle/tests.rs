@@ -269,3 +269,92 @@ fn a_change_of_what_the_spec_refers_to_is_due_at_once_whatever_failed_before() {
     assert_eq!(life.step(Event::DependencyChanged, at(9), 0.0), []);
     assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Soon)), at(9), 0.0), [terminate(30)]);
 }
+
+// Another client may set the phase of a pod.
+#[test]
+fn a_refreshed_status_ends_the_pod_only_if_it_is_terminal() {
+    let with_phase = |phase: &str| {
+        let status = k8s_openapi::api::core::v1::PodStatus { phase: Some(phase.into()), ..Default::default() };
+        Arc::new(Pod { status: Some(status), ..pod(30) })
+    };
+    for (phase, ends) in [("Running", false), ("Failed", true), ("Succeeded", true)] {
+        let mut life = syncing();
+        life.step(synced(1), at(1), 0.0);
+        let commands = life.step(Event::Refreshed { pod: with_phase(phase) }, at(2), 0.0);
+        assert_eq!(commands, if ends { vec![terminate(30)] } else { vec![] }, "{phase}");
+        assert_eq!(life.subject().pod().and_then(|pod| pod.status.as_ref()?.phase.clone()).as_deref(), Some(phase));
+        // A pod that ends already does not end anew.
+        let mut life = syncing();
+        life.step(Event::Kill { ending: Cause::Deleted.into(), grace: None }, at(2), 0.0);
+        assert_eq!(life.step(Event::Refreshed { pod: with_phase(phase) }, at(3), 0.0), [], "{phase}");
+        assert_eq!(life.stage().ending(), Some(&Cause::Deleted.into()), "{phase}");
+    }
+}
+
+#[test]
+fn jobs_that_fail_in_a_row_are_counted() {
+    let mut life = syncing();
+    assert_eq!(life.failures(), 0);
+    for count in 1..=3 {
+        life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(1), 0.0);
+        assert_eq!(life.failures(), count);
+        let due = life.next_deadline().expect("it is tried again");
+        assert_eq!(life.step(Event::Deadline, due, 0.0), [Command::Start(Job::Sync)]);
+    }
+    life.step(synced(9), at(9), 0.0);
+    assert_eq!(life.failures(), 0);
+}
+
+// WORK-12
+#[test]
+fn work_12_containers_may_run_while_a_pod_is_synced_or_terminated() {
+    let ending: Ending = Cause::Deleted.into();
+    for (stage, may_run, past) in [
+        (Stage::Waiting, false, false),
+        (Stage::Syncing { since: at(0) }, true, false),
+        (Stage::terminating(at(0), Grace::MIN, ending.clone()), true, true),
+        (Stage::Terminated { since: at(0), ending }, false, true),
+        (Stage::Finished, false, true),
+    ] {
+        assert_eq!((stage.may_have_running_containers(), stage.is_past_syncing()), (may_run, past), "{stage:?}");
+    }
+}
+
+#[test]
+fn nothing_is_due_before_its_deadline() {
+    let mut life = syncing();
+    life.step(synced(1), at(1), 0.0);
+    let due = life.next_deadline().expect("a periodic sync");
+    assert!(due > at(2));
+    assert_eq!(life.step(Event::Deadline, at(2), 0.0), []);
+    assert_eq!(life.step(Event::Deadline, due, 0.0), [Command::Start(Job::Sync)]);
+    assert_eq!(life.step(Event::Deadline, due, 0.0), [], "one job at a time");
+    // Without a failure an event is followed at once.
+    life.step(Event::Done(JobEnd::Synced { looked_at: due, again_in: None, terminal: false }), due, 0.0);
+    assert_eq!(life.step(Event::Hint, due, 0.0), [Command::Start(Job::Sync)]);
+}
+
+#[test]
+fn a_spec_that_came_during_a_job_is_read_at_once_however_the_job_ended() {
+    let update = || Event::Desired { pod: Arc::new(pod(5)), how: Arrival::Updated };
+    for end in [JobEnd::Failed(Retry::Later), JobEnd::Synced { looked_at: at(9), again_in: None, terminal: false }] {
+        let mut life = syncing();
+        assert_eq!(life.step(update(), at(1), 0.0), []);
+        assert_eq!(life.step(Event::Done(end.clone()), at(2), 0.0), [Command::Start(Job::Sync)], "{end:?}");
+    }
+}
+
+// WORK-04, WORK-05
+#[test]
+fn work_04_a_job_is_cancelled_once_and_its_result_does_not_count() {
+    let mut life = syncing();
+    let delete = |grace| Event::Desired { pod: deleted(grace), how: Arrival::Updated };
+    assert_eq!(life.step(delete(9), at(1), 0.0), [Command::Cancel]);
+    assert_eq!(life.step(delete(7), at(1), 0.0), [], "it is cancelled already");
+    assert_eq!(life.step(Event::Done(JobEnd::Failed(Retry::Later)), at(2), 0.0), [terminate(7)]);
+    assert_eq!(life.failures(), 0, "a cancelled job did not fail");
+    // The grace shrinks while the pod is terminated: the pod stopped with another grace.
+    assert_eq!(life.step(delete(3), at(3), 0.0), [Command::Cancel]);
+    assert_eq!(life.step(Event::Done(JobEnd::Stopped), at(4), 0.0), [terminate(3)]);
+    assert_eq!(life.step(Event::Done(JobEnd::Stopped), at(5), 0.0), [Command::Start(Job::CleanUp)]);
+}

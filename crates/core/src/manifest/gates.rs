@@ -34,7 +34,7 @@ pub enum Gate {
 }
 
 impl Gate {
-    const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::ContainerRestartRules,
         Self::EnvFiles,
         Self::InPlacePodLevelResourcesVerticalScaling,

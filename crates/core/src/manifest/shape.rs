@@ -6,9 +6,9 @@
 use serde_json::{Map, Number, Value};
 
 use super::field::{FieldError, FieldReason, Path, Warning};
-use super::nearest::nearest;
 use super::quantity::{MILLI, Quantity};
 use super::schema::{Field, POD, RESOURCE_LIST, Schema, Struct, Type};
+use crate::config::nearest;
 
 #[cfg(test)]
 mod tests;

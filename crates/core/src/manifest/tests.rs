@@ -1,7 +1,7 @@
 //! What a person gets to read, what the gates change, and that the table of types fits the API types.
 
 use expect_test::{Expect, expect};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::schema::{POD, Type};
 use super::*;
@@ -177,4 +177,40 @@ fn the_table_and_the_api_types_know_the_same_fields() {
         value.as_object_mut().unwrap().retain(|name, _| name != "apiVersion" && name != "kind");
     }
     assert_eq!(back, shaped);
+}
+
+#[test]
+fn gates_are_named_and_set_as_in_the_table_of_all_gates() {
+    let all = crate::config::FeatureGates::default();
+    let table: std::collections::BTreeMap<_, _> = all.all().map(|(name, _, on)| (name, on)).collect();
+    for gate in Gate::ALL {
+        assert_eq!(table.get(gate.name()), Some(&gate.on_by_default()), "{gate:?}");
+    }
+}
+
+// SRC-06: an empty name refers to nothing.
+#[test]
+fn src_06_references_without_a_name_refer_to_nothing() {
+    let refers = |spec: Value| {
+        let pod = serde_json::from_value(json!({"spec": spec})).expect("a pod");
+        references::api_reference(&pod)
+    };
+    let env = |from: Value| json!({"containers": [{"name": "c", "env": [{"name": "A", "valueFrom": from}]}]});
+    let volume = |source: Value| json!({"containers": [], "volumes": [source]});
+    for (spec, kind) in [
+        (env(json!({"secretKeyRef": {"name": "", "key": "k"}})), None),
+        (env(json!({"secretKeyRef": {"name": "s", "key": "k"}})), Some("secrets")),
+        (env(json!({"configMapKeyRef": {"name": "", "key": "k"}})), None),
+        (env(json!({"configMapKeyRef": {"name": "m", "key": "k"}})), Some("configmaps")),
+        (json!({"containers": [], "resourceClaims": []}), None),
+        (volume(json!({"name": "v", "configMap": {"name": "m"}})), Some("configmaps")),
+        (volume(json!({"name": "v", "configMap": {"name": ""}})), Some("configmaps (via configmap volumes)")),
+        (json!({"containers": [], "resourceClaims": [{"name": "c"}]}), Some("resourceclaims")),
+        (volume(json!({"name": "v", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}})), Some("secrets")),
+        (volume(json!({"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}})), Some("secrets")),
+        (volume(json!({"name": "v", "projected": {"sources": [{"configMap": {"name": "m"}}]}})), Some("configmaps")),
+    ] {
+        let refused = refers(spec.clone()).map(|err| err.to_string());
+        assert_eq!(refused, kind.map(|kind| format!("static pods may not reference {kind}")), "{spec}");
+    }
 }

@@ -68,6 +68,7 @@ pub fn cgroup_limit(config: &KubeletConfiguration, setup: &NodeSetup) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resources::Amount;
 
     #[test]
     fn pods_per_core_lowers_the_number_of_pods() {
@@ -78,5 +79,50 @@ mod tests {
                 KubeletConfiguration { max_pods: max, pods_per_core: per_core, ..KubeletConfiguration::default() };
             assert_eq!(max_pods(&config, cpu_millis), pods, "{per_core} on {cpu_millis}");
         }
+    }
+
+    fn amounts(list: &[(&str, i64)]) -> Amounts {
+        list.iter().map(|(name, n)| ((*name).to_owned(), Amount::units(*n))).collect()
+    }
+
+    fn config(cpu: &str) -> KubeletConfiguration {
+        KubeletConfiguration {
+            system_reserved: BTreeMap::from([("cpu".to_owned(), cpu.to_owned())]),
+            kube_reserved: BTreeMap::from([("memory".to_owned(), "100Mi".to_owned())]),
+            eviction_hard: BTreeMap::from([("memory.available".to_owned(), "28Mi".to_owned())]),
+            enforce_node_allocatable: vec!["pods".to_owned()],
+            ..KubeletConfiguration::default()
+        }
+    }
+
+    const MIB: i64 = 1 << 20;
+
+    // CG-20, CG-23
+    #[test]
+    fn cg_23_all_that_the_node_has_may_be_reserved_but_no_more() {
+        let capacity = amounts(&[("cpu", 2), ("memory", 1024 * MIB)]);
+        let kept = |cpu: &str, ignore| reserved(&config(cpu), ignore, &capacity);
+        assert_eq!(kept("1", false), Ok(amounts(&[("cpu", 1), ("memory", 128 * MIB)])));
+        assert_eq!(kept("1", true), Ok(amounts(&[("cpu", 1), ("memory", 100 * MIB)])));
+        assert_eq!(kept("2", false), Ok(amounts(&[("cpu", 2), ("memory", 128 * MIB)])));
+        let too_much = vec!["3 of cpu is reserved, but the node has only 2".to_owned()];
+        assert_eq!(kept("3", false), Err(ReservedError::TooMuch(too_much)));
+    }
+
+    // CG-21
+    #[test]
+    fn cg_21_pods_may_use_all_that_is_not_reserved_if_pods_are_enforced() {
+        let machine = Machine { cpu_millis: 2000, memory_bytes: 1024 * MIB, ..Machine::default() };
+        let setup = NodeSetup { machine, pods: 110, ..NodeSetup::default() };
+        let limit = |enforced: &[&str]| {
+            let enforce_node_allocatable = enforced.iter().map(|what| (*what).to_owned()).collect();
+            let config = KubeletConfiguration { enforce_node_allocatable, ..config("1") };
+            let limit = cgroup_limit(&config, &setup).expect("quantities");
+            ["cpu", "memory"].map(|name| limit.get(name).copied())
+        };
+        let of = |cpu, memory| [Some(Amount::units(cpu)), Some(Amount::units(memory * MIB))];
+        assert_eq!(limit(&["pods"]), of(1, 924));
+        assert_eq!(limit(&["system-reserved", "pods"]), of(1, 924));
+        assert_eq!(limit(&["system-reserved"]), of(2, 1024));
     }
 }

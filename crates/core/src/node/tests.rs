@@ -398,3 +398,16 @@ fn node_14_features_are_declared_with_their_gates() {
     });
     assert_eq!(some, Some(vec!["RestartAllContainersOnContainerExits".to_owned()]));
 }
+
+#[test]
+fn the_pleg_is_well_for_three_minutes_after_its_last_list() {
+    let minutes = |n: u64| Duration::from_secs(n * 60);
+    for (state, well) in [
+        (PlegState::Never, false),
+        (PlegState::Listed(Duration::ZERO), true),
+        (PlegState::Listed(minutes(3)), true),
+        (PlegState::Listed(minutes(3) + Duration::from_nanos(1)), false),
+    ] {
+        assert_eq!(state.is_well(), well, "{state:?}");
+    }
+}

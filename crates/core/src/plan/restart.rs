@@ -112,7 +112,6 @@ pub(super) fn start_over(pod: &Pod, seen: &PodObservation, need: &SandboxNeed) -
         kill: if kill_pod { Vec::new() } else { doomed().filter(|c| c.state.exit().is_none()).map(kill).collect() },
         remove: doomed().map(|c| ContainerId::clone(&c.id)).collect(),
         sandbox,
-        start: Vec::new(),
         ..PodPlan::default()
     }
 }

@@ -489,3 +489,40 @@ fn hostile_answers_are_cut() {
         assert!(text.len() <= MAX_OUTPUT && text.len() > MAX_OUTPUT - 4, "{}", text.len());
     }
 }
+
+#[test]
+fn the_state_of_a_probe_can_be_read() {
+    let container = Container { readiness_probe: Some(probe(10, 0, 1, 2)), ..Container::default() };
+    assert!(has_probe(&container) && !has_probe(&Container::default()));
+    let mut rig = Rig::new(&container);
+    assert_eq!((rig.probes.instance(), rig.probes.is_running()), (None, false));
+    rig.runs(5, 5);
+    assert_eq!((rig.probes.instance(), rig.probes.is_running()), (Some(&id(0)), true));
+    let shown = |rig: &Rig| rig.probes.probe(ProbeKind::Readiness).map(|p| (p.verdict(), p.streak())).expect("a probe");
+    rig.answer(ProbeKind::Readiness, Answer::Pass, 5);
+    assert_eq!(shown(&rig), (Some(Verdict::Success), Some((Verdict::Success, 1))));
+    rig.answer(ProbeKind::Readiness, fail(), 15);
+    assert_eq!(shown(&rig), (Some(Verdict::Success), Some((Verdict::Failure, 1))), "one failure is not enough");
+    rig.answer(ProbeKind::Readiness, fail(), 25);
+    assert_eq!(shown(&rig), (Some(Verdict::Failure), Some((Verdict::Failure, 2))));
+    rig.see(None, false, false, 30);
+    assert!(!rig.probes.is_running());
+    assert!(!Answer::Pass.is_error() && !fail().is_error());
+}
+
+#[test]
+fn the_numbers_of_a_probe_must_be_positive_to_count_prb_01() {
+    for (given, seconds, times) in [(0, [0, 10, 1], [1, 3]), (-1, [0, 10, 1], [1, 3]), (7, [7, 7, 7], [7, 7])] {
+        let given = Some(given);
+        let timing = Timing::of(&Probe {
+            initial_delay_seconds: given,
+            period_seconds: given,
+            timeout_seconds: given,
+            success_threshold: given,
+            failure_threshold: given,
+            ..Probe::default()
+        });
+        let shown = [timing.initial_delay, timing.period, timing.timeout].map(|time| time.as_secs());
+        assert_eq!((shown, [timing.success_threshold, timing.failure_threshold]), (seconds, times), "{given:?}");
+    }
+}

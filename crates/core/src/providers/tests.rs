@@ -26,6 +26,9 @@ fn img_07_what_a_configuration_must_say() {
     let table = [
         (with("name", json!("a/b")), "name: must be"),
         (with("name", json!("..")), "name: must be"),
+        (with("name", json!(".")), "name: must be"),
+        (with("name", json!("")), "name: must be"),
+        (with("name", json!("a b")), "name: must be"),
         (with("apiVersion", json!("v2")), "apiVersion: \"v2\" is none of"),
         (with("matchImages", json!([])), "matchImages: at least one"),
         (with("defaultCacheDuration", json!(null)), "defaultCacheDuration: is required"),
@@ -41,6 +44,8 @@ fn img_07_what_a_configuration_must_say() {
         let err = read_providers(vec![("f".into(), value.clone())]).expect_err("refused").to_string();
         assert!(err.contains(expected), "{value}: {err}");
     }
+    let uncached = with("defaultCacheDuration", json!("0s"));
+    assert!(read_providers(vec![("f".into(), uncached)]).is_ok());
     let mut second = good();
     second["name"] = json!("other");
     second["args"] = json!(["get"]);

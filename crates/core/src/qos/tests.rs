@@ -274,3 +274,25 @@ fn cg_21_values_of_the_cgroup_of_all_pods() {
     expect!["shares 2048, memory 4294967296, pids 1000, 2MB 0"].assert_eq(&line(&node_values(&all, &[2 << 20])));
     expect!["shares 512"].assert_eq(&line(&node_values(&amounts(&[("cpu", "500m")]), &[])));
 }
+
+#[test]
+fn the_tree_knows_its_driver_and_whether_classes_have_a_level() {
+    for driver in [CgroupDriver::Cgroupfs, CgroupDriver::Systemd] {
+        for per_qos in [true, false] {
+            let tree = CgroupTree::new("/", driver, per_qos);
+            assert_eq!((tree.driver(), tree.per_qos()), (driver, per_qos));
+        }
+    }
+}
+
+#[test]
+fn pods_of_each_class_have_their_directory() {
+    let levels = |driver| {
+        let levels = CgroupTree::new("/", driver, true).levels();
+        levels.into_iter().map(|(class, path)| format!("{} {path}", class.as_str())).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        levels(CgroupDriver::Cgroupfs),
+        ["Guaranteed /kubepods", "Burstable /kubepods/burstable", "BestEffort /kubepods/besteffort"]
+    );
+}

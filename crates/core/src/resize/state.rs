@@ -126,3 +126,79 @@ fn condition(status: &PodStatus, name: &str) -> Option<ResizeCondition> {
     let conditions = status.conditions.as_deref().unwrap_or_default();
     conditions.iter().find(|c| c.type_ == name && c.status == "True").map(content)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(type_: &str, status: &str) -> PodStatus {
+        let condition = PodCondition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: Some("Deferred".into()),
+            message: Some("no room".into()),
+            observed_generation: Some(4),
+            ..PodCondition::default()
+        };
+        PodStatus { conditions: Some(vec![PodCondition::default(), condition]), ..PodStatus::default() }
+    }
+
+    fn condition(reason: &str, message: &str, generation: i64) -> ResizeCondition {
+        ResizeCondition { reason: reason.into(), message: message.into(), generation }
+    }
+
+    // RSZ-06; upstream: status_manager_test.go TestBackfillPodResizeConditions (v1.36)
+    #[test]
+    fn rsz_06_after_a_restart_the_status_shows_where_a_resize_stands() {
+        let deferred = condition("Deferred", "no room", 4);
+        for (type_, status, pending, progress) in [
+            (RESIZE_PENDING, "True", Some(&deferred), None),
+            (RESIZE_PENDING, "False", None, None),
+            (RESIZE_IN_PROGRESS, "True", None, Some(&deferred)),
+            (RESIZE_IN_PROGRESS, "False", None, None),
+            ("Ready", "True", None, None),
+        ] {
+            let status = shown(type_, status);
+            assert_eq!(ResizeDecision::of(&status).pending.as_ref(), pending, "{type_}");
+            assert_eq!(ResizeProgress::of(&status).condition(), progress, "{type_}");
+        }
+    }
+
+    // RSZ-06
+    #[test]
+    fn rsz_06_an_allocated_resize_is_shown_as_begun_before_a_job_begins_with_it() {
+        let mut decision = ResizeDecision::of(&shown(RESIZE_PENDING, "True"));
+        let mut progress = ResizeProgress::default();
+        assert_eq!(progress.shown(&decision), None);
+        decision.allocate(5);
+        assert_eq!(decision.pending, None, "what is allocated is not pending");
+        assert_eq!(progress.shown(&decision).as_deref(), Some(&condition("", "", 5)));
+        assert_eq!(progress.condition(), None);
+        progress.begin(&decision);
+        assert_eq!(progress.condition(), Some(&condition("", "", 5)));
+
+        assert!(progress.fail(5, "busy"), "the first error");
+        assert!(!progress.fail(5, "busy"), "the same error again");
+        assert!(progress.fail(5, "full"), "another error");
+        assert_eq!(progress.condition(), Some(&condition(ERROR, "full", 5)));
+        progress.begin(&decision);
+        progress.go_on(6);
+        assert_eq!(progress.shown(&decision).as_deref(), Some(&condition(ERROR, "full", 5)), "an error stays shown");
+
+        // The next resize, of the same generation: the error of the one before is over.
+        decision.allocate(5);
+        assert_eq!(progress.shown(&decision).as_deref(), Some(&condition("", "", 5)));
+        progress.begin(&decision);
+        assert_eq!(progress.complete(), Some(condition("", "", 5)));
+        assert_eq!((progress.complete(), progress.shown(&decision)), (None, None));
+        progress.go_on(6);
+        assert_eq!(progress.condition(), Some(&condition("", "", 6)));
+    }
+
+    #[test]
+    fn a_message_that_is_no_error_does_not_hide_the_first_error() {
+        let mut progress = ResizeProgress::of(&shown(RESIZE_IN_PROGRESS, "True"));
+        assert!(progress.fail(7, "no room"));
+        assert_eq!(progress.condition(), Some(&condition(ERROR, "no room", 7)));
+    }
+}

@@ -46,3 +46,30 @@ fn restarts_for_memory(container: &Container) -> bool {
     let policy = policies.iter().find(|policy| policy.resource_name == MEMORY);
     policy.is_some_and(|policy| policy.restart_policy == "RestartContainer")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_restarts_for_memory_if_its_policy_for_memory_says_so() {
+        for (policy, restarts) in [
+            (json!([]), false),
+            (json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]), true),
+            (json!([{"resourceName": "memory", "restartPolicy": "NotRequired"}]), false),
+            (json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]), false),
+            (
+                json!([
+                    {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+                    {"resourceName": "memory", "restartPolicy": "RestartContainer"},
+                ]),
+                true,
+            ),
+        ] {
+            let container = serde_json::from_value(json!({"name": "a", "resizePolicy": policy})).expect("a container");
+            assert_eq!(restarts_for_memory(&container), restarts, "{policy}");
+        }
+    }
+}

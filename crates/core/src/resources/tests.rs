@@ -225,3 +225,18 @@ fn a_pod_asks_for_its_greatest_moment() {
             limits   cpu=100m memory=99"#]],
     );
 }
+
+#[test]
+fn pod_level_resources_are_cpu_memory_and_huge_pages() {
+    for (resources, any, requests) in [
+        (json!(null), false, false),
+        (json!({}), false, false),
+        (json!({"requests": {"cpu": "1"}}), true, true),
+        (json!({"requests": {"hugepages-2Mi": "2Mi"}}), true, true),
+        (json!({"limits": {"memory": "1Gi"}}), true, false),
+        (json!({"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}), false, false),
+    ] {
+        let pod = pod(json!({"containers": [], "resources": resources}));
+        assert_eq!((has_pod_level_resources(&pod), has_pod_level_requests(&pod)), (any, requests), "{resources}");
+    }
+}

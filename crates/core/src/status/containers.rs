@@ -199,8 +199,8 @@ fn is_past(pod: &Pod, spec: &Container, seen: &PodObservation) -> bool {
 fn infer_end(status: &mut ContainerStatus) {
     if status.state.as_ref().is_some_and(|s| s.waiting.is_some()) {
         status.state = Some(ContainerState {
+            // The exit code is zero by default.
             terminated: Some(ContainerStateTerminated {
-                exit_code: 0,
                 reason: Some("Completed".to_owned()),
                 message: Some(TREATED_AS_DONE.to_owned()),
                 ..ContainerStateTerminated::default()

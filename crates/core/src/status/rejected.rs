@@ -33,3 +33,49 @@ pub fn rejected(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> PodSt
         ..PodStatus::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // LOOP-05
+    #[test]
+    fn loop_05_a_rejected_pod_has_failed_with_the_reason_of_its_rejection() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"generation": 3},
+            "spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]},
+        }))
+        .expect("a pod");
+        let status = rejected(&pod, "OutOfcpu", "too large", Timestamp::UNIX_EPOCH);
+        let expected = json!({
+            "phase": "Failed",
+            "reason": "OutOfcpu",
+            "message": "too large",
+            "qosClass": "Burstable",
+            "startTime": "1970-01-01T00:00:00Z",
+            "observedGeneration": 3,
+        });
+        assert_eq!(serde_json::to_value(status).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn a_status_is_settled_when_it_is_terminal_and_shows_no_running_container() {
+        let ended = json!([{"name": "a", "state": {"terminated": {"exitCode": 0}}}]);
+        let runs = json!([{"name": "a", "state": {"running": {}}}]);
+        for (status, settled) in [
+            (json!({"phase": "Running", "containerStatuses": ended}), false),
+            (json!({"phase": "Failed"}), true),
+            (json!({"phase": "Succeeded", "containerStatuses": ended}), true),
+            (json!({"phase": "Failed", "containerStatuses": runs}), false),
+            (json!({"phase": "Failed", "initContainerStatuses": runs}), false),
+            (json!({"phase": "Failed", "ephemeralContainerStatuses": runs}), false),
+            (json!({}), false),
+        ] {
+            let pod = Pod { status: serde_json::from_value(status.clone()).expect("a status"), ..Pod::default() };
+            assert_eq!(is_settled(&pod), settled, "{status}");
+        }
+        assert!(!is_settled(&Pod::default()));
+    }
+}

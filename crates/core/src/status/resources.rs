@@ -70,11 +70,11 @@ fn keep(list: &mut List, name: &str, old: Option<&List>) {
     }
 }
 
-/// Thousandths of a CPU that the quota allows.
+/// Thousandths of a CPU that the quota allows; without a quota (-1) there are none.
 #[doc(alias = "QuotaToMilliCPU")]
 fn cpu_limit(actual: &ObservedResources) -> Option<i64> {
     let period = actual.cpu_period.filter(|period| *period > 0)?;
-    let millis = actual.cpu_quota.filter(|quota| *quota > 0)?.saturating_mul(1000) / period;
+    let millis = actual.cpu_quota?.saturating_mul(1000) / period;
     (millis > 0).then_some(millis)
 }
 

@@ -24,6 +24,7 @@ use crate::plan::PlanGates;
 use crate::time::Instant;
 
 mod conditions;
+mod lists;
 
 fn at(secs: i64) -> Timestamp {
     Timestamp::from_second(secs).expect("in range")

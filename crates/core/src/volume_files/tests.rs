@@ -152,3 +152,22 @@ fn a_volume_that_shows_large_things_over_and_over_is_refused() {
     assert_eq!([of_secret(64), of_secret(65)], [Ok(64), too_much()]);
     assert_eq!([of_fields(200), of_fields(8000)], [Ok(200), too_much()]);
 }
+
+#[test]
+fn files_get_the_mode_and_the_path_that_the_writer_can_use() {
+    for (given, mode) in [(None, 0o644), (Some(0o400), 0o400), (Some(0), 0), (Some(-1), 0)] {
+        assert_eq!(default_mode(given), mode, "{given:?}");
+    }
+    let check = |path: &str| {
+        let files = Files::from([(path.to_owned(), file("x", 0o644))]);
+        checked(files).map(|files| files.into_keys().collect::<Vec<_>>().join(" ")).map_err(|err| err.to_string())
+    };
+    assert_eq!(check("a//./b"), Ok("a/b".to_owned()));
+    assert_eq!(check("a..b"), Ok("a..b".to_owned()));
+    let long = |len: usize| format!("{}{}", "a/".repeat((len - 1) / 2), "a".repeat(len - (len - 1) / 2 * 2));
+    assert!(check(&long(PATH_MAX)).is_ok() && check(&long(PATH_MAX + 1)).is_err());
+    assert!(check(&"a".repeat(NAME_MAX)).is_ok() && check(&"a".repeat(NAME_MAX + 1)).is_err());
+    for path in ["/a", "", ".", "a/../b", "..a", "a\0b"] {
+        assert!(check(path).is_err(), "{path:?}");
+    }
+}

@@ -251,3 +251,23 @@ async fn a_poll_is_long_when_it_takes_more_than_the_limit() {
     "##]]
     .assert_eq(&long());
 }
+
+#[test]
+fn series_of_starts_and_jobs_appear_with_their_first_count() {
+    let first = [
+        "kubelet_pod_start_sli_duration_seconds",
+        "kubelet_pod_start_total_duration_seconds",
+        "kubelet_pod_worker_duration_seconds",
+    ];
+    let shown = |metrics: &Metrics| {
+        let mut page = String::new();
+        metrics.write(&mut page);
+        first.map(|name| page.contains(name))
+    };
+    let metrics = Metrics::default();
+    assert_eq!(shown(&metrics), [false, false, false]);
+    metrics.job_ended(Operation::Sync, Duration::from_millis(1));
+    assert_eq!(shown(&metrics), [false, false, true]);
+    metrics.pod_shown_started(Duration::from_secs(3), Some(Duration::from_secs(1)));
+    assert_eq!(shown(&metrics), [true, true, true]);
+}

@@ -260,3 +260,6 @@ fn picture(pod: &Pod, node: &Node) -> Pod {
         status: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

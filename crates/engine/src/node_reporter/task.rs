@@ -273,3 +273,34 @@ fn newer(watched: Option<Arc<Node>>, known: Option<Arc<Node>>) -> Option<Arc<Nod
         (None, known) => known,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_object_with_the_greater_resource_version_counts() {
+        let node = |name: &str, version: &str| {
+            let mut node = Node::default();
+            node.metadata.name = Some(name.to_owned());
+            node.metadata.resource_version = Some(version.to_owned());
+            Arc::new(node)
+        };
+        for (watched, known, expected) in [
+            (Some("9"), Some("10"), "known"),
+            (Some("10"), Some("9"), "watched"),
+            (Some("9"), Some("9"), "watched"),
+            (Some("x"), Some("y"), "watched"),
+            (Some("9"), None, "watched"),
+            (None, Some("9"), "known"),
+        ] {
+            let newest =
+                newer(watched.map(|version| node("watched", version)), known.map(|version| node("known", version)));
+            assert_eq!(
+                newest.and_then(|node| node.metadata.name.clone()).as_deref(),
+                Some(expected),
+                "{watched:?} {known:?}"
+            );
+        }
+    }
+}

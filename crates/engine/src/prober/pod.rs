@@ -199,3 +199,6 @@ fn has_started(status: &PodStatus, name: &str, id: &ContainerId) -> bool {
     let mut all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     all.find(is_it).is_some_and(|at| at.started == Some(true))
 }
+
+#[cfg(test)]
+mod tests;

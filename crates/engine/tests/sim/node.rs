@@ -331,3 +331,33 @@ async fn a_clock_that_jumps_disturbs_no_report() {
         assert_eq!(ready(&api), "True");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_given_the_time_that_it_asks_for() {
+    let (sim, api) = started(|_, _| {}).await;
+    sim.pass(2).await;
+    api.refuse("patch_status", ApiErrorKind::Busy { retry_after: Some(Duration::from_secs(4)) });
+    api.forget();
+    sim.runtime.set_network(false, "gone");
+    sim.until(6, "a report", async |_| count(&api, "patch_status") == 1).await;
+    sim.pass(3).await;
+    assert_eq!(count(&api, "patch_status"), 1, "the server asked for four seconds");
+    sim.pass(2).await;
+    assert_eq!((count(&api, "patch_status"), ready(&api).as_str()), (2, "False"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_that_fails_is_tried_again_after_pauses_that_grow() {
+    let (sim, api) = started(|_, _| {}).await;
+    sim.pass(2).await;
+    (0..3).for_each(|_| api.refuse("patch_status", ApiErrorKind::Failed));
+    api.forget();
+    sim.runtime.set_network(false, "gone");
+    sim.until(6, "a report", async |_| count(&api, "patch_status") == 1).await;
+    // 0.1, 0.2 and 0.4 s.
+    for (millis, reports) in [(50, 1), (100, 2), (100, 2), (100, 3), (300, 3), (100, 4)] {
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        assert_eq!(count(&api, "patch_status"), reports, "after {millis} ms more");
+    }
+    assert_eq!(ready(&api), "False");
+}

@@ -77,3 +77,17 @@ async fn a_clock_that_is_set_back_does_not_look_like_silence() {
         last = now;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn node_30_a_busy_server_is_given_the_time_that_it_asks_for() {
+    let (sim, api) = started(|_, _| {}).await;
+    sim.pass(5).await;
+    let asked = Duration::from_secs(3);
+    api.refuse("lease update", ApiErrorKind::Busy { retry_after: Some(asked) });
+    api.forget();
+    sim.until(11, "a renewal", async |_| updates(&api) == 1).await;
+    sim.pass(2).await;
+    assert_eq!(updates(&api), 1, "the server asked for three seconds");
+    sim.pass(2).await;
+    assert_eq!(updates(&api), 2);
+}

@@ -39,7 +39,8 @@ pub fn actuated(rng: &mut Rng, pod: &Value) -> Value {
 /// Those of its spec: nothing is left to resize.
 pub fn settled(pod: &Value) -> Value {
     let spec = &pod["spec"];
-    let lists = ["initContainers", "containers"].map(|list| spec[list].as_array().map(Vec::as_slice).unwrap_or_default());
+    let lists =
+        ["initContainers", "containers"].map(|list| spec[list].as_array().map(Vec::as_slice).unwrap_or_default());
     let containers = lists.into_iter().flatten().map(|container| {
         let own = container.get("resources").cloned().unwrap_or_else(|| json!({}));
         (container["name"].as_str().unwrap_or_default().to_owned(), own)

@@ -7,7 +7,7 @@ use super::Findings;
 
 pub(super) fn check(config: &KubeletConfiguration, gates: &FeatureGates, found: &mut Findings) {
     numbers(config, found);
-    images(config, gates, found);
+    images(config, found);
     logs(config, gates, found);
     cpu_quota(config, gates, found);
     crash_loop(config, gates, found);
@@ -43,7 +43,7 @@ fn numbers(config: &KubeletConfiguration, found: &mut Findings) {
     }
 }
 
-fn images(config: &KubeletConfiguration, gates: &FeatureGates, found: &mut Findings) {
+fn images(config: &KubeletConfiguration, found: &mut Findings) {
     let (low, high) = (config.image_gc_low_threshold_percent, config.image_gc_high_threshold_percent);
     found.range("imageGCHighThresholdPercent (--image-gc-high-threshold)", high.into(), 0, 100);
     found.range("imageGCLowThresholdPercent (--image-gc-low-threshold)", low.into(), 0, 100);
@@ -64,9 +64,6 @@ fn images(config: &KubeletConfiguration, gates: &FeatureGates, found: &mut Findi
             oldest,
             format_args!("must be 0s or greater than imageMinimumGCAge {youngest}"),
         );
-    }
-    if !oldest.is_zero() && !gates.enabled(Gate::ImageMaximumGCAge) {
-        found.value("imageMaximumGCAge", oldest, "needs the feature gate ImageMaximumGCAge");
     }
     if let Some(most) = config.max_parallel_image_pulls {
         found.at_least("maxParallelImagePulls", most.into(), 1);

@@ -185,11 +185,6 @@ fn memory_qos(config: &KubeletConfiguration, gates: &FeatureGates, found: &mut F
     if !on && config.memory_reservation_policy == MemoryReservationPolicy::TieredReservation {
         found.value("memoryReservationPolicy", config.memory_reservation_policy, "needs the feature gate MemoryQoS");
     }
-    if !gates.enabled(Gate::NodeSwap)
-        && let Some(behavior) = config.memory_swap.swap_behavior
-    {
-        found.value("memorySwap.swapBehavior", behavior, "needs the feature gate NodeSwap");
-    }
 }
 
 fn single_fields(config: &KubeletConfiguration, gates: &FeatureGates, found: &mut Findings) {
@@ -203,9 +198,6 @@ fn single_fields(config: &KubeletConfiguration, gates: &FeatureGates, found: &mu
     if config.container_runtime_endpoint.is_empty() {
         let rule = "must name the runtime's socket, like unix:///run/containerd/containerd.sock";
         found.say("containerRuntimeEndpoint (--container-runtime-endpoint)", rule);
-    }
-    if config.enable_system_log_query && !gates.enabled(Gate::NodeLogQuery) {
-        found.value("enableSystemLogQuery", true, "needs the feature gate NodeLogQuery");
     }
     if config.enable_system_log_query && !config.enable_system_log_handler {
         found.value("enableSystemLogQuery", true, "needs enableSystemLogHandler to be true");

@@ -17,6 +17,79 @@ fn check(rows: &[(&str, &str)]) {
 }
 
 #[test]
+fn a_limit_itself_is_valid() {
+    check(&[
+        (r#"{"maxParallelImagePulls":1,"serializeImagePulls":true}"#, ""),
+        (
+            r#"{"maxParallelImagePulls":2,"serializeImagePulls":true}"#,
+            "maxParallelImagePulls 2: must be 1 or left out unless serializeImagePulls (--serialize-image-pulls) is false",
+        ),
+        (r#"{"maxParallelImagePulls":2,"serializeImagePulls":false}"#, ""),
+        (r#"{"containerLogMonitorInterval":"3s"}"#, ""),
+        (r#"{"containerLogMonitorInterval":"2.9s"}"#, "containerLogMonitorInterval 2.9s: must be 3s or more"),
+        (r#"{"userNamespaces":{"idsPerPod":65536}}"#, ""),
+        (r#"{"userNamespaces":{"idsPerPod":4294901760}}"#, ""),
+        (
+            r#"{"userNamespaces":{"idsPerPod":4294967296}}"#,
+            "userNamespaces.idsPerPod 4294967296: must be a multiple of 65536 between 65536 and 4294967295",
+        ),
+        (
+            r#"{"userNamespaces":{"idsPerPod":0}}"#,
+            "userNamespaces.idsPerPod 0: must be a multiple of 65536 between 65536 and 4294967295",
+        ),
+        (
+            r#"{"userNamespaces":{"idsPerPod":65537}}"#,
+            "userNamespaces.idsPerPod 65537: must be a multiple of 65536 between 65536 and 4294967295",
+        ),
+        (r#"{"qosReserved":{"memory":"100%"}}"#, ""),
+        (
+            r#"{"qosReserved":{"memory":"101%"}}"#,
+            "qosReserved (--qos-reserved) memory 101%: must be between 0% and 100%",
+        ),
+        (r#"{"evictionMinimumReclaim":{"memory.available":"0.5%"}}"#, ""),
+        (
+            r#"{"evictionMinimumReclaim":{"memory.available":"0%"}}"#,
+            r#"evictionMinimumReclaim (--eviction-minimum-reclaim) memory.available "0%": must be a quantity that is not negative, like 500Mi, or a share above 0%"#,
+        ),
+        (r#"{"imageMaximumGCAge":"3m"}"#, ""),
+        (r#"{"shutdownGracePeriod":"1s","shutdownGracePeriodCriticalPods":"1s"}"#, ""),
+        (r#"{"enableSystemLogQuery":true,"enableSystemLogHandler":true}"#, ""),
+        (
+            r#"{"enableSystemLogQuery":true,"enableSystemLogHandler":false}"#,
+            "enableSystemLogQuery true: needs enableSystemLogHandler to be true",
+        ),
+        (r#"{"serverTLSBootstrap":true,"featureGates":{"RotateKubeletServerCertificate":true}}"#, ""),
+        (r#"{"featureGates":{"MemoryQoS":true},"memoryThrottlingFactor":0.9}"#, ""),
+        (
+            r#"{"featureGates":{"MemoryQoS":true},"memoryThrottlingFactor":null}"#,
+            "memoryThrottlingFactor: must be set while the feature gate MemoryQoS is on",
+        ),
+        (r#"{"featureGates":{"MemoryQoS":false},"memoryThrottlingFactor":null}"#, ""),
+        (r#"{"memorySwap":{"swapBehavior":"LimitedSwap"}}"#, ""),
+        (
+            r#"{"featureGates":{"GracefulNodeShutdown":false,"GracefulNodeShutdownBasedOnPodPriority":false,"WindowsGracefulNodeShutdown":false}}"#,
+            "",
+        ),
+        (
+            r#"{"shutdownGracePeriodCriticalPods":"10s","featureGates":{"GracefulNodeShutdown":false,"GracefulNodeShutdownBasedOnPodPriority":false,"WindowsGracefulNodeShutdown":false}}"#,
+            "shutdownGracePeriod 0s: needs the feature gate GracefulNodeShutdown",
+        ),
+        (r#"{"logging":{"format":"json"}}"#, ""),
+        (r#"{"logging":{"format":"text","vmodule":[{"filePattern":"a","verbosity":1}]}}"#, ""),
+        (
+            r#"{"logging":{"format":"json","vmodule":[{"filePattern":"a","verbosity":1}]}}"#,
+            "logging.vmodule (--vmodule): works only with the log format text",
+        ),
+        (
+            r#"{"logging":{"options":{"text":{"infoBufferSize":"1"}}}}"#,
+            "logging.options.text.infoBufferSize: needs the feature gate LoggingAlphaOptions",
+        ),
+        (r#"{"logging":{"options":{"text":{"infoBufferSize":"1"}}},"featureGates":{"LoggingAlphaOptions":true}}"#, ""),
+        (r#"{"enforceNodeAllocatable":["pods"]}"#, ""),
+    ]);
+}
+
+#[test]
 fn the_defaults_are_valid() {
     assert_eq!(validate(&KubeletConfiguration::default(), CgroupVersion::V2), []);
     assert_eq!(validate(&KubeletConfiguration::legacy_defaults(), CgroupVersion::V2), []);

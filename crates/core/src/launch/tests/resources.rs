@@ -186,4 +186,18 @@ fn rt_94_swap_by_share_of_memory() {
     for (name, pod) in none {
         assert_eq!(value(&limited, &pod), ("0".to_owned(), 0), "{name}");
     }
+    let all = with(json!({"memory": "10Gi"}), json!({}));
+    assert_eq!(value(&limited, &all), ((5_i64 << 30).to_string(), 0), "all of the node's memory, all of its swap");
+    // RSZ-05: a resize asks the same.
+    let app = |pod: &Pod| pod.regular().first().cloned().expect("a container");
+    assert!(may_swap(&limited, &burstable, &app(&burstable)));
+    let unlimited = LaunchContext { swap: swap(false, true), ..node() };
+    assert!(!may_swap(&unlimited, &burstable, &app(&burstable)));
+}
+
+#[test]
+fn the_policy_for_cgroups_of_pods_is_that_of_the_node() {
+    let ctx = LaunchContext { pod_pids_limit: 77, hugepage_sizes: vec![2 << 20], ..node() };
+    let policy = ctx.pod_cgroup_policy();
+    assert_eq!((policy.cpu, policy.pids_limit, policy.hugepage_sizes), (ctx.cpu, 77, vec![2 << 20]));
 }

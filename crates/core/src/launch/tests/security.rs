@@ -122,6 +122,7 @@ fn rt_97_apparmor_fields_before_the_annotation_before_the_pod() {
     assert_eq!(apparmor(of("RuntimeDefault"), Some("unconfined"), json!({})), Ok(Some(RuntimeDefault)));
     assert_eq!(apparmor(json!({}), Some("unconfined"), of("RuntimeDefault")), Ok(Some(Unconfined)));
     assert_eq!(apparmor(json!({}), Some("localhost/p"), json!({})), Ok(Some(Localhost("p".to_owned()))));
+    assert_eq!(apparmor(json!({}), Some("runtime/default"), of("Unconfined")), Ok(Some(RuntimeDefault)));
     for unknown in ["nonsense", "", "localhos/p", "Unconfined"] {
         let refused = Err(LaunchError::AppArmorTypeUnknown(unknown.to_owned()));
         assert_eq!(apparmor(json!({}), Some(unknown), of("Unconfined")), refused, "{unknown:?}");

@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe};
 
-use crate::manifest::image;
+use crate::image::PullPolicy;
 
 pub(super) fn apply(container: &mut Container) {
     let image = container.image.as_deref().unwrap_or_default();
-    container.image_pull_policy.get_or_insert_with(|| image::default_pull_policy(image).to_owned());
+    container.image_pull_policy.get_or_insert_with(|| PullPolicy::by_default(image).as_str().to_owned());
     container.termination_message_path.get_or_insert_with(|| "/dev/termination-log".to_owned());
     container.termination_message_policy.get_or_insert_with(|| "File".to_owned());
     for port in container.ports.iter_mut().flatten() {

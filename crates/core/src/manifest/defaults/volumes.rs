@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, Volume};
 
-use crate::manifest::image;
+use crate::image::PullPolicy;
 
 /// Mode of files made from secrets, config maps, the downward API and projections.
 const FILE_MODE: i32 = 0o644;
@@ -14,7 +14,7 @@ pub(super) fn apply(volume: &mut Volume) {
     }
     if let Some(source) = &mut volume.image {
         let reference = source.reference.as_deref().unwrap_or_default();
-        source.pull_policy.get_or_insert_with(|| image::default_pull_policy(reference).to_owned());
+        source.pull_policy.get_or_insert_with(|| PullPolicy::by_default(reference).as_str().to_owned());
     }
     if let Some(source) = &mut volume.host_path {
         source.type_.get_or_insert_default();

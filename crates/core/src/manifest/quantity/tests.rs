@@ -37,6 +37,31 @@ fn quantities_print_in_canonical_form() {
         ("1n", "1n"),
         ("0.1n", "1n"),
         ("123456789012345678901", "123456789012345678901"),
+        // Every suffix, written with more digits than it needs.
+        ("1000n", "1u"),
+        ("1000u", "1m"),
+        ("1000m", "1"),
+        ("1000M", "1G"),
+        ("1000G", "1T"),
+        ("1000T", "1P"),
+        ("1000P", "1E"),
+        ("10P", "10P"),
+        ("0.001T", "1G"),
+        ("0.001P", "1T"),
+        ("0.001E", "1P"),
+        ("1024Mi", "1Gi"),
+        ("1024Gi", "1Ti"),
+        ("1024Ti", "1Pi"),
+        ("0.5Pi", "512Ti"),
+        ("0.5Ei", "512Pi"),
+        ("1e21", "1e21"),
+        ("1000e18", "1e21"),
+        ("10e-1", "1"),
+        // A binary quantity below one is written in decimal, one itself is not.
+        ("0.0009765625Ki", "1"),
+        ("0.0005Ki", "512m"),
+        ("-0.0005Ki", "-512m"),
+        ("0.0Ki", "0"),
     ] {
         assert_eq!(quantity(text).to_string(), canonical, "{text}");
     }

@@ -286,3 +286,32 @@ fn unmerged_label_keys(keys: &[String], selector: Option<&LabelSelector>, at: &P
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // upstream: apis/core/validation ValidateTolerations, validation.IsDecimalInteger (v1.36)
+    #[test]
+    fn an_integer_is_written_without_leading_zeros_and_plus() {
+        for (text, plain) in [
+            ("0", true),
+            ("7", true),
+            ("10", true),
+            ("-7", true),
+            ("-0", false),
+            ("00", false),
+            ("07", false),
+            ("-07", false),
+            ("+7", false),
+            ("-+7", false),
+            ("", false),
+            ("-", false),
+            ("x", false),
+            ("1.5", false),
+            ("99999999999999999999", false),
+        ] {
+            assert_eq!(is_plain_integer(text), plain, "{text:?}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod forms;
 mod words;
 
 /// A sound pod as defaulting leaves it, with more fields of its metadata, of its spec and of its only container.

@@ -76,3 +76,54 @@ fn the_pods_cgroup_has_room_for_both_sizes_and_no_limit_is_the_largest() {
     assert_eq!(lower_memory_limit(&small, &large), None);
     assert_eq!(lower_memory_limit(&small, &values(2, None, Some(-1))), None);
 }
+
+#[test]
+fn the_record_of_a_sandbox_has_the_values_of_the_pods_cgroup() {
+    let values = CgroupValues {
+        cpu_shares: Some(512),
+        cpu_quota: Some(50_000),
+        cpu_period: Some(100_000),
+        memory_limit: Some(1 << 20),
+        ..CgroupValues::default()
+    };
+    let expected = LinuxResources {
+        cpu_shares: 512,
+        cpu_quota: 50_000,
+        cpu_period: 100_000,
+        memory_limit_in_bytes: 1 << 20,
+        ..LinuxResources::default()
+    };
+    assert_eq!(LinuxResources::of_pod(&values), expected);
+    let unlimited = CgroupValues { memory_limit: Some(-1), ..CgroupValues::default() };
+    assert_eq!(LinuxResources::of_pod(&unlimited), LinuxResources::default());
+}
+
+#[test]
+fn no_limit_is_written_as_minus_one_whichever_size_has_none() {
+    let memory = |memory_limit| CgroupValues { memory_limit, ..CgroupValues::default() };
+    for (a, b, expected) in [
+        (Some(10), None, Some(-1)),
+        (None, Some(10), Some(-1)),
+        (Some(0), Some(10), Some(0)),
+        (Some(10), Some(20), Some(20)),
+        (Some(20), Some(10), Some(20)),
+        (None, None, Some(-1)),
+    ] {
+        assert_eq!(larger(&memory(a), &memory(b)).memory_limit, expected, "{a:?} {b:?}");
+    }
+    // Zero is no limit, and the same limit is no lower one.
+    for (old, new, lower) in
+        [(Some(10), Some(0), None), (Some(0), Some(10), Some(10)), (Some(10), Some(10), None), (None, None, None)]
+    {
+        assert_eq!(lower_memory_limit(&memory(old), &memory(new)), lower, "{old:?} {new:?}");
+    }
+}
+
+#[test]
+fn a_plan_is_empty_when_neither_containers_nor_the_pod_change() {
+    let plan = |memory: usize, cpu: usize, pod| {
+        ResizePlan { memory: vec![change("a"); memory], cpu: vec![change("a"); cpu], pod }.is_empty()
+    };
+    assert!(plan(0, 0, false));
+    assert!(!plan(1, 0, false) && !plan(0, 1, false) && !plan(0, 0, true) && !plan(1, 1, true));
+}

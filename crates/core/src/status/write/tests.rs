@@ -187,3 +187,98 @@ fn a_patch_without_effect_is_not_sent_again() {
     let inputs = WriteInputs { api: &api, status: &ours, end: EndProgress::MayRun, refused: Some(&patch), now: now() };
     assert_eq!(next_write(&inputs), Write::Nothing);
 }
+
+// TRAP-01, STAT-09
+#[test]
+fn stat_09_a_pod_is_deleted_from_the_api_once_it_is_deleted_terminal_and_nothing_is_left_of_it() {
+    let api = |phase: &str| {
+        let mut api = pod(json!({"phase": phase}));
+        api.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        api.metadata.deletion_grace_period_seconds = Some(30);
+        api
+    };
+    let with = |change: &dyn Fn(&mut Pod)| {
+        let mut api = api("Failed");
+        change(&mut api);
+        api
+    };
+    let finalizers = || Some(vec!["example.com/f".to_owned()]);
+    for (name, api, end, expected) in [
+        ("deleted and ended", api("Failed"), EndProgress::Finished, true),
+        ("not yet cleaned up", api("Failed"), EndProgress::Stopped, false),
+        ("the API shows it running", api("Running"), EndProgress::Finished, false),
+        ("not deleted", with(&|api| api.metadata.deletion_timestamp = None), EndProgress::Finished, false),
+        ("finalizers", with(&|api| api.metadata.finalizers = finalizers()), EndProgress::Finished, true),
+        (
+            "asked already, with finalizers",
+            with(&|api| {
+                api.metadata.finalizers = finalizers();
+                api.metadata.deletion_grace_period_seconds = Some(0);
+            }),
+            EndProgress::Finished,
+            false,
+        ),
+        (
+            "no grace, no finalizers",
+            with(&|api| api.metadata.deletion_grace_period_seconds = Some(0)),
+            EndProgress::Finished,
+            true,
+        ),
+    ] {
+        assert_eq!(can_be_deleted(&api, end), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_write_is_urgent_when_the_pod_ends_or_its_readiness_changes() {
+    let shows = |ready: &str| json!({"conditions": [{"type": "Ready", "status": ready}]});
+    let deleted = || {
+        let mut api = pod(shows("True"));
+        api.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        api
+    };
+    for (api, new, urgent) in [
+        (pod(shows("True")), shows("True"), false),
+        (pod(shows("True")), shows("False"), true),
+        (pod(shows("False")), shows("True"), true),
+        (pod(shows("False")), json!({}), false),
+        (pod(json!({})), json!({"conditions": [{"type": "Initialized", "status": "True"}]}), false),
+        (deleted(), shows("True"), true),
+        (pod(shows("False")), json!({"phase": "Failed"}), true),
+    ] {
+        assert_eq!(is_urgent(&api, &status(new.clone())), urgent, "{new}");
+    }
+}
+
+// STAT-08; upstream: status_manager_test.go TestMergePodStatus (v1.36)
+#[test]
+fn stat_08_an_ended_pod_is_not_ready_since_its_end_or_since_it_was_unready_before() {
+    for (phase, ready, containers_ready, expected) in [
+        ("Failed", true, true, Some(["PodFailed 2026-01-01T00:01:00Z", "PodFailed 2026-01-01T00:01:00Z"])),
+        ("Succeeded", true, true, Some(["PodCompleted 2026-01-01T00:01:00Z", "PodCompleted 2026-01-01T00:01:00Z"])),
+        // One of them was false already: since then.
+        ("Failed", false, true, Some(["PodFailed 2026-01-01T00:00:09Z", "PodFailed 2026-01-01T00:01:00Z"])),
+        ("Failed", false, false, None),
+        ("Running", true, true, None),
+    ] {
+        let conditions =
+            json!([condition("Ready", ready, LATER), condition("ContainersReady", containers_ready, LATER)]);
+        let ours = status(json!({"phase": phase, "conditions": conditions}));
+        let api = pod(json!({"phase": "Running"}));
+        let Write::Patch { patch, .. } = ask(&api, &ours, EndProgress::Stopped) else { panic!("{phase} is news") };
+        let patch: Value = serde_json::from_str(&patch.to_string()).expect("JSON");
+        let shown = ["Ready", "ContainersReady"].map(|kind| {
+            let all = patch["status"]["conditions"].as_array().expect("a list");
+            let one = all.iter().find(|c| c["type"] == kind).expect("it has changed");
+            (one["reason"].is_string()).then(|| {
+                format!(
+                    "{} {}",
+                    one["reason"].as_str().unwrap_or_default(),
+                    one["lastTransitionTime"].as_str().unwrap_or_default()
+                )
+            })
+        });
+        let expected = expected.map_or([None, None], |both| both.map(|text| Some(text.to_owned())));
+        assert_eq!(shown, expected, "{phase} {ready} {containers_ready}");
+    }
+}
