@@ -8,9 +8,6 @@ use k8s_openapi::api::core::v1::{HostAlias, Pod};
 use crate::hostname::Hostname;
 use crate::pod::PodExt;
 
-#[cfg(test)]
-mod tests;
-
 /// Entries of every pod's file: the loopback addresses and the IPv6 groups, as upstream's (HOST-02).
 const LOCAL: &str = "127.0.0.1\tlocalhost\n\
     ::1\tlocalhost ip6-localhost ip6-loopback\n\

@@ -10,9 +10,9 @@ use world::World as _;
 fn check(folder: &str) {
     let folder = golden::FOLDERS.iter().find(|f| f.name == folder).expect("a folder of golden cases");
     let all = functions::all();
-    let function = all.iter().find(|f| f.name() == folder.function).expect("the function is compared");
     let mut faults = Vec::new();
     for file in golden::load(folder).expect("the cases can be read") {
+        let function = all.iter().find(|f| f.name() == file.function).expect("the function is compared");
         let answers = golden::answers(&file).expect("upstream's answers can be read");
         faults.extend(golden::faults(folder, function.as_ref(), &file, &answers).expect("ours can be asked"));
     }
@@ -35,8 +35,13 @@ fn statuses() {
 }
 
 #[test]
+fn decisions() {
+    check("decision");
+}
+
+#[test]
 fn a_status_that_is_decided_again_is_the_same() {
-    for folder in golden::FOLDERS.iter().filter(|f| f.name != "plan") {
+    for folder in golden::FOLDERS.iter().filter(|f| ["phase", "status"].contains(&f.name)) {
         for file in golden::load(folder).expect("the cases can be read") {
             file.cases.iter().for_each(|case| drop(case.status()));
         }

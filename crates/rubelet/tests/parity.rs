@@ -12,8 +12,12 @@ use tree::{files, read, root};
 const ROWS: usize = 478;
 
 /// Which test function runs the golden cases of which folder.
-const GOLDEN: [(&str, &str); 3] =
-    [("core::golden::plans", "plan"), ("core::golden::phases", "phase"), ("core::golden::statuses", "status")];
+const GOLDEN: [(&str, &str); 4] = [
+    ("core::golden::plans", "plan"),
+    ("core::golden::phases", "phase"),
+    ("core::golden::statuses", "status"),
+    ("core::golden::decisions", "decision"),
+];
 
 /// Beginnings of names in code type that are metrics and not tests.
 const METRICS: [&str; 3] = ["kubelet_", "kubernetes_", "prober_"];

@@ -3,6 +3,8 @@
 //! `crates/core/tests/golden/FOLDER/NAME.yaml` holds cases, `NAME.upstream.yaml` beside it the answers. Only
 //! [`record`] writes answers, and it asks upstream. A difference that docs/parity states is applied to the answer and
 //! named with it. Where it changes the whole answer there is none, and the case says itself what ours is.
+//!
+//! Cases of the folder `decision` hold the question as the function reads it, and their file names the function.
 
 mod short;
 
@@ -26,19 +28,21 @@ const ANSWERS: &str = "upstream.yaml";
 pub struct Folder {
     /// Its name.
     pub name: &'static str,
-    /// The function of upstream that answers its cases.
-    pub function: &'static str,
+    /// The function of upstream that answers its cases, unless each file names its own.
+    function: Option<&'static str>,
     question: fn(&Case) -> anyhow::Result<Value>,
     /// What of an answer the folder shows, in a form for readers.
     view: fn(&Case, Value) -> Value,
 }
 
 /// All folders.
-pub const FOLDERS: [Folder; 3] = [
-    Folder { name: "plan", function: "computePodActions", question: Case::plan_question, view: plan_view },
-    Folder { name: "phase", function: "generateAPIPodStatus", question: Case::status_question, view: phase_view },
-    Folder { name: "status", function: "generateAPIPodStatus", question: Case::status_question, view: status_view },
+pub const FOLDERS: [Folder; 4] = [
+    Folder { name: "plan", function: Some("computePodActions"), question: Case::plan_question, view: plan_view },
+    Folder { name: "phase", function: Some(STATUS), question: Case::status_question, view: phase_view },
+    Folder { name: "status", function: Some(STATUS), question: Case::status_question, view: whole },
+    Folder { name: "decision", function: None, question: Case::own_question, view: whole },
 ];
+const STATUS: &str = "generateAPIPodStatus";
 
 /// A file of cases.
 #[derive(Deserialize)]
@@ -47,10 +51,16 @@ pub struct Golden {
     /// Where it is.
     #[serde(skip)]
     pub path: PathBuf,
+    /// The function of upstream that answers.
+    #[serde(default)]
+    pub function: String,
     /// Upstream's test or function that the cases come from.
     pub origin: String,
     /// Rows of docs/parity that they show.
     pub rows: Vec<String>,
+    /// What the questions have in common.
+    #[serde(default)]
+    common: Map<String, Value>,
     /// The cases.
     pub cases: Vec<Case>,
 }
@@ -97,6 +107,12 @@ pub fn load(folder: &Folder) -> anyhow::Result<Vec<Golden>> {
             let sandboxes = golden.cases.iter_mut().flat_map(|case| &mut case.sandboxes);
             sandboxes.filter(|sandbox| !sandbox.ready).for_each(|sandbox| sandbox.ips.clear());
             ensure!(!golden.origin.is_empty() && !golden.rows.is_empty(), "{} cites no origin", path.display());
+            let named = golden.function.is_empty() == folder.function.is_some();
+            ensure!(named, "{} names its function, and only in the folder of decisions", path.display());
+            if let Some(function) = folder.function {
+                golden.function = function.to_owned();
+            }
+            golden.cases.iter_mut().for_each(|case| complete(&mut case.question, &golden.common));
             Ok(Golden { path, ..golden })
         })
         .collect()
@@ -190,6 +206,17 @@ pub fn faults(
     Ok(faults)
 }
 
+/// Adds what a question has in common with others and does not say itself.
+fn complete(question: &mut Map<String, Value>, common: &Map<String, Value>) {
+    for (key, value) in common {
+        match (question.get_mut(key), value) {
+            (Some(Value::Object(own)), Value::Object(common)) => complete(own, common),
+            (Some(_), _) => {}
+            (None, _) => drop(question.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
 fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     serde_saphyr::from_str(&text).with_context(|| format!("read {}", path.display()))
@@ -238,6 +265,6 @@ fn phase_view(_: &Case, answer: Value) -> Value {
     Value::Object(view)
 }
 
-fn status_view(_: &Case, answer: Value) -> Value {
+fn whole(_: &Case, answer: Value) -> Value {
     answer
 }

@@ -131,8 +131,8 @@ fn goldens(program: &Path, chosen: &[&dyn Function], task: Goldens) -> anyhow::R
     let mut upstream = Upstream::start(program)?;
     let (mut good, mut count) = (true, 0);
     for folder in &golden::FOLDERS {
-        let Some(function) = chosen.iter().find(|f| f.name() == folder.function) else { continue };
         for file in golden::load(folder)? {
+            let Some(function) = chosen.iter().find(|f| f.name() == file.function) else { continue };
             let answers = golden::ask(folder, *function, &mut upstream, &file)?;
             count += answers.len();
             let mut faults = Vec::new();

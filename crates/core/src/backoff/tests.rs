@@ -1,7 +1,3 @@
-use std::fmt::Write as _;
-
-use expect_test::{Expect, expect};
-
 use super::*;
 
 fn at(secs: i64) -> Timestamp {
@@ -10,65 +6,6 @@ fn at(secs: i64) -> Timestamp {
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
-}
-
-/// Runs a container that ends `ran` seconds after each start, and returns how long it waits each time.
-fn check_crashes(policy: BackoffPolicy, ran: &[i64], expected: &Expect) {
-    let mut backoffs = Backoffs::new(policy);
-    let mut now = 0;
-    let mut out = String::new();
-    for &run in ran {
-        let ended = now + run;
-        let left = backoffs.wait_left("k", at(ended), at(ended));
-        now = ended + left.map_or(0, |left| i64::try_from(left.as_secs()).expect("small"));
-        assert_eq!(backoffs.wait_left("k", at(ended), at(now)), None, "the wait is over when it said");
-        let _ = writeln!(
-            out,
-            "ran {run}s, waits {}",
-            left.map_or("not".to_owned(), |left| GoDuration::from(left).to_string())
-        );
-        backoffs.next("k", at(ended), at(now));
-    }
-    expected.assert_eq(&out);
-}
-
-// RT-60: the first restart is immediate; then 10 s, doubling to 5 min.
-// upstream: kuberuntime_manager.go doBackOff, client-go flowcontrol backoff_test.go TestSlowBackoff (v1.36)
-#[test]
-fn a_crash_loop_waits_10s_doubling_to_5m() {
-    check_crashes(
-        BackoffPolicy::default(),
-        &[1; 8],
-        &expect![[r#"
-            ran 1s, waits not
-            ran 1s, waits 10s
-            ran 1s, waits 20s
-            ran 1s, waits 40s
-            ran 1s, waits 1m20s
-            ran 1s, waits 2m40s
-            ran 1s, waits 5m0s
-            ran 1s, waits 5m0s
-        "#]],
-    );
-}
-
-// RT-60: reset after 600 s, fixed, not twice the maximum; exactly 600 s does not reset.
-#[test]
-fn a_run_of_more_than_600s_forgets_the_crashes() {
-    check_crashes(
-        BackoffPolicy::crash(Some(secs(20)), false),
-        &[1, 1, 1, 1, 600, 601, 1, 1],
-        &expect![[r#"
-            ran 1s, waits not
-            ran 1s, waits 10s
-            ran 1s, waits 20s
-            ran 1s, waits 20s
-            ran 600s, waits 20s
-            ran 601s, waits not
-            ran 1s, waits 10s
-            ran 1s, waits 20s
-        "#]],
-    );
 }
 
 // RT-62; upstream: kubelet_test.go TestNewCrashLoopBackOff (v1.36)

@@ -1,12 +1,11 @@
-//! Section 10.1.
+//! Section 10.1: what `tests/golden/decision/env.yaml` cannot show.
 
-use expect_test::{Expect, expect};
-use k8s_openapi::api::core::v1::{EnvVar, ObjectFieldSelector};
+use expect_test::expect;
+use k8s_openapi::api::core::v1::EnvVar;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::resources::Amount;
 use crate::resources::tests::pod;
 
 fn ample() -> Room {
@@ -83,302 +82,39 @@ proptest! {
 }
 
 fn services() -> Vec<Service> {
-    serde_json::from_value(json!([
-        {"metadata": {"name": "kubernetes", "namespace": "default"},
-            "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "protocol": "TCP"}]}},
-        {"metadata": {"name": "my-db", "namespace": "prod"},
-            "spec": {"clusterIP": "fd00::2", "ports": [{"port": 53, "protocol": "UDP", "name": "dns-udp"}, {"port": 80}]}},
-        {"metadata": {"name": "headless", "namespace": "prod"}, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}},
-        {"metadata": {"name": "pending", "namespace": "prod"}, "spec": {"ports": [{"port": 1}]}}]))
+    serde_json::from_value(json!([{"metadata": {"name": "kubernetes", "namespace": "default"},
+        "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "protocol": "TCP"}]}}]))
     .expect("services")
 }
 
-fn sources() -> EnvSources {
-    let map = |rows: &[(&str, &str)]| rows.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let bytes = [("password".to_owned(), b"s3cret".to_vec()), ("A".to_owned(), b"from-secret".to_vec())].into();
-    EnvSources {
-        api: true,
-        config_maps: [
-            ("settings".to_owned(), Fetched::Found(map(&[("A", "from-map"), ("b.c", "$(A)")]))),
-            ("gone".to_owned(), Fetched::Absent),
-            ("broken".to_owned(), Fetched::Failed("failed to sync configmap cache: timed out".to_owned())),
-        ]
-        .into(),
-        secrets: [("keys".to_owned(), Fetched::Found(bytes))].into(),
-        files: [(("scratch".to_owned(), "env".to_owned()), Fetched::Found("K='v 1' # x\nE=''\n".to_owned()))].into(),
-    }
-}
-
-struct Case {
-    namespace: &'static str,
-    links: Option<bool>,
-    is_static: bool,
-}
-
-const API: Case = Case { namespace: "default", links: Some(true), is_static: false };
-
-fn env(case: &Case, container: Value, services: Services<'_>, sources: &EnvSources) -> String {
-    let mut pod = pod(json!({
-        "containers": [container], "enableServiceLinks": case.links, "nodeName": "n1", "serviceAccountName": "sa"}));
-    pod.metadata.namespace = Some(case.namespace.to_owned());
-    pod.metadata.labels = Some([("app".to_owned(), "web".to_owned()), ("x".to_owned(), "a\"b".to_owned())].into());
-    let source = if case.is_static { "file" } else { "api" };
-    pod.metadata.annotations = Some([("kubernetes.io/config.source".to_owned(), source.to_owned())].into());
-    let view = EnvView {
-        services,
-        host_ips: &["192.168.0.1".parse().expect("an address"), "fd00::1".parse().expect("an address")],
-        pod_ips: &["fd00::9".parse().expect("an address"), "10.1.1.9".parse().expect("an address")],
-        allocatable: &[("cpu", "2"), ("memory", "8Gi"), ("ephemeral-storage", "10Gi")]
-            .map(|(name, text)| (name.to_owned(), Amount::parse(text).expect("an amount")))
-            .into(),
-        sources,
-    };
+fn env(links: bool, container: Value, services: Services<'_>, sources: &EnvSources) -> String {
+    let pod = pod(json!({"containers": [container], "enableServiceLinks": links}));
+    let view = EnvView { services, host_ips: &[], pod_ips: &[], allocatable: &Amounts::default(), sources };
     match container_env(&pod, &pod.regular()[0], &view) {
         Ok(list) => list.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("\n"),
         Err(err) => err.to_string(),
     }
 }
 
-fn check(container: Value, expected: &Expect) {
-    let mut whole = json!({"name": "app"});
-    whole.as_object_mut().expect("an object").extend(container.as_object().expect("an object").clone());
-    expected.assert_eq(&env(&API, whole, Services::Standalone, &sources()));
-}
-
-/// ENV-01, ENV-02, TRAP-17; upstream: envvars/envvars_test.go, kubelet_pods_test.go (v1.36)
+/// ENV-05: the volumes of a pod are none of the oracle's business.
 #[test]
-fn env_01_services_of_the_namespace_and_always_kubernetes() {
-    let services = services();
-    let app = || json!({"name": "app"});
-    let prod = Case { namespace: "prod", ..API };
-    expect![[r#"
-        KUBERNETES_SERVICE_HOST=10.0.0.1
-        KUBERNETES_SERVICE_PORT=443
-        KUBERNETES_SERVICE_PORT_HTTPS=443
-        KUBERNETES_PORT=tcp://10.0.0.1:443
-        KUBERNETES_PORT_443_TCP=tcp://10.0.0.1:443
-        KUBERNETES_PORT_443_TCP_PROTO=tcp
-        KUBERNETES_PORT_443_TCP_PORT=443
-        KUBERNETES_PORT_443_TCP_ADDR=10.0.0.1
-        MY_DB_SERVICE_HOST=fd00::2
-        MY_DB_SERVICE_PORT=53
-        MY_DB_SERVICE_PORT_DNS_UDP=53
-        MY_DB_PORT=udp://[fd00::2]:53
-        MY_DB_PORT_53_UDP=udp://[fd00::2]:53
-        MY_DB_PORT_53_UDP_PROTO=udp
-        MY_DB_PORT_53_UDP_PORT=53
-        MY_DB_PORT_53_UDP_ADDR=fd00::2
-        MY_DB_PORT_80_TCP=tcp://[fd00::2]:80
-        MY_DB_PORT_80_TCP_PROTO=tcp
-        MY_DB_PORT_80_TCP_PORT=80
-        MY_DB_PORT_80_TCP_ADDR=fd00::2"#]]
-    .assert_eq(&env(&prod, app(), Services::Known(&services), &sources()));
-    let no_links = Case { namespace: "prod", links: Some(false), ..API };
-    let text = env(&no_links, app(), Services::Known(&services), &sources());
-    assert!(text.starts_with("KUBERNETES_SERVICE_HOST=10.0.0.1") && !text.contains("MY_DB"), "{text}");
-}
-
-#[test]
-fn env_02_env_03_when_no_environment_can_be_made() {
-    let app = || json!({"name": "app"});
-    let undefaulted = Case { links: None, ..API };
-    expect!["nil pod.spec.enableServiceLinks encountered, cannot construct envvars"].assert_eq(&env(
-        &undefaulted,
-        app(),
-        Services::Standalone,
-        &sources(),
-    ));
-    expect!["services have not yet been read at least once, cannot construct envvars"].assert_eq(&env(
-        &API,
-        app(),
-        Services::Unread,
-        &sources(),
-    ));
-    let of_file = Case { is_static: true, ..API };
-    assert_eq!(env(&of_file, app(), Services::Unread, &sources()), "");
-}
-
-#[test]
-fn env_04_later_layers_hide_earlier_ones() {
-    check(
-        json!({
-            "envFrom": [
-                {"configMapRef": {"name": "settings"}},
-                {"prefix": "P_", "configMapRef": {"name": "settings"}},
-                {"configMapRef": {"name": "gone", "optional": true}},
-                {"secretRef": {"name": "keys"}}],
-            "env": [{"name": "D", "value": "$(A) $(LATER) $(P_A)"}, {"name": "A", "value": "own"}, {"name": "EMPTY"},
-                {"name": "LATER", "value": "$(A)$(A)"}]}),
-        &expect![[r#"
-            A=own
-            b.c=$(A)
-            P_A=from-map
-            P_b.c=$(A)
-            password=s3cret
-            D=from-secret $(LATER) from-map
-            EMPTY=
-            LATER=ownown"#]],
-    );
-    // Service variables can be referred to, and give way to the container's own.
-    let services = services();
-    let container = json!({"name": "app", "env": [
-        {"name": "URL", "value": "https://$(KUBERNETES_SERVICE_HOST)"}, {"name": "KUBERNETES_SERVICE_PORT", "value": "1"}]});
-    let text = env(&API, container, Services::Known(&services), &sources());
-    assert!(
-        text.starts_with("URL=https://10.0.0.1\nKUBERNETES_SERVICE_PORT=1\nKUBERNETES_SERVICE_HOST=10.0.0.1\n"),
-        "{text}"
-    );
-    assert_eq!(text.matches("KUBERNETES_SERVICE_PORT=").count(), 1);
-}
-
-#[test]
-fn env_05_fields_of_the_pod() {
-    let field = |path: &str| json!({"name": path, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}});
-    let paths = [
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "metadata.labels['app']",
-        "metadata.labels['none']",
-        "metadata.annotations['kubernetes.io/config.source']",
-        "metadata.labels",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ];
-    check(
-        json!({"env": paths.map(field)}),
-        &expect![[r#"
-            metadata.name=web
-            metadata.namespace=default
-            metadata.uid=12345678-1234
-            metadata.labels['app']=web
-            metadata.labels['none']=
-            metadata.annotations['kubernetes.io/config.source']=api
-            metadata.labels=app="web"
-            x="a\"b"
-            spec.nodeName=n1
-            spec.serviceAccountName=sa
-            status.hostIP=192.168.0.1
-            status.hostIPs=192.168.0.1,fd00::1
-            status.podIP=10.1.1.9
-            status.podIPs=10.1.1.9,fd00::9"#]],
-    );
-    check(json!({"env": [field("status.phase")]}), &expect!["unsupported fieldPath: status.phase"]);
-    check(json!({"env": [field("spec.hostname")]}), &expect!["field label not supported: spec.hostname"]);
-    check(json!({"env": [field("spec.x['y']")]}), &expect!["field label does not support subscript: spec.x['y']"]);
-    check(
-        json!({"env": [{"name": "X", "valueFrom": {"fieldRef": {"apiVersion": "v2", "fieldPath": "metadata.name"}}}]}),
-        &expect!["unsupported pod version: v2"],
-    );
-}
-
-/// ENV-05; upstream: kubelet.go SyncPod, kubelet_pods.go podFieldSelectorRuntimeValue (v1.36)
-#[test]
-fn env_05_on_the_nodes_network_the_nodes_addresses_are_the_pods() {
-    let pod = pod(json!({"containers": [], "hostNetwork": true}));
-    let view = EnvView {
-        services: Services::Standalone,
-        host_ips: &["192.168.0.1".parse().expect("an address"), "fd00::1".parse().expect("an address")],
-        pod_ips: &[],
-        allocatable: &[].into(),
-        sources: &EnvSources::default(),
+fn env_05_keys_of_files() {
+    let text = "K='v 1' # x\nE=''\n".to_owned();
+    let sources = EnvSources {
+        api: true,
+        files: [(("scratch".to_owned(), "env".to_owned()), Fetched::Found(text))].into(),
+        ..EnvSources::default()
     };
-    for (path, expected) in [("status.podIP", "192.168.0.1"), ("status.podIPs", "192.168.0.1,fd00::1")] {
-        let field = ObjectFieldSelector { field_path: path.to_owned(), ..Default::default() };
-        assert_eq!(field_value(&pod, &view, &field).expect(path), expected);
+    for (volume, key, optional, expected) in [
+        ("scratch", "K", false, "X=v 1"),
+        ("scratch", "E", true, ""),
+        ("scratch", "Z", false, r#"environment variable key "Z" not found in file "env""#),
+        ("none", "K", false, r#"cannot find the volume "none" referenced by FileKeyRef"#),
+    ] {
+        let from = json!({"volumeName": volume, "path": "env", "key": key, "optional": optional});
+        let container = json!({"name": "app", "env": [{"name": "X", "valueFrom": {"fileKeyRef": from}}]});
+        assert_eq!(env(true, container, Services::Standalone, &sources), expected);
     }
-}
-
-/// upstream: pkg/api/v1/resource/helpers_test.go TestExtractResourceValue (v1.36)
-#[test]
-fn env_05_resources_in_units_of_the_divisor() {
-    let resource = |name: &str, divisor: &str| {
-        json!({"name": format!("{name}/{divisor}"),
-            "valueFrom": {"resourceFieldRef": {"resource": name, "divisor": divisor}}})
-    };
-    let rows = [
-        ("requests.cpu", "1"),
-        ("requests.cpu", "1m"),
-        ("requests.memory", "1Mi"),
-        ("requests.memory", "0"),
-        ("limits.memory", "1Gi"),
-        ("limits.cpu", "1"),
-        ("limits.ephemeral-storage", "1Gi"),
-        ("requests.hugepages-2Mi", "1Mi"),
-        ("limits.hugepages-1Gi", "1"),
-    ];
-    check(
-        json!({"env": rows.map(|(name, divisor)| resource(name, divisor)), "resources": {
-            "requests": {"cpu": "1100m", "memory": "100M", "hugepages-2Mi": "4Mi"}, "limits": {"memory": "1500Mi"}}}),
-        &expect![[r#"
-            requests.cpu/1=2
-            requests.cpu/1m=1100
-            requests.memory/1Mi=96
-            requests.memory/0=100000000
-            limits.memory/1Gi=2
-            limits.cpu/1=2
-            limits.ephemeral-storage/1Gi=10
-            requests.hugepages-2Mi/1Mi=4
-            limits.hugepages-1Gi/1=0"#]],
-    );
-    check(json!({"env": [resource("limits.gpu", "1")]}), &expect!["unsupported container resource : limits.gpu"]);
-    check(
-        json!({"env": [{"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "containerName": "y"}}}]}),
-        &expect!["container y not found"],
-    );
-}
-
-#[test]
-fn env_05_a_missing_limit_is_the_pods_or_the_nodes() {
-    let pod = pod(json!({"containers": [{"name": "app"}], "initContainers": [{"name": "init"}],
-        "resources": {"limits": {"cpu": "500m"}}}));
-    let offered =
-        [("cpu", "4"), ("memory", "8Gi")].map(|(n, t)| (n.to_owned(), Amount::parse(t).expect("an amount"))).into();
-    let value = |resource: &str, container: &str| {
-        let field = json!({"resource": resource, "containerName": container, "divisor": "1m"});
-        let field = serde_json::from_value(field).expect("a selector");
-        resource_value(&pod, &pod.regular()[0], &offered, &field)
-    };
-    assert_eq!(value("limits.cpu", ""), Ok("500".to_owned()));
-    assert_eq!(value("limits.memory", "app"), Ok((8_i64 << 30).to_string()));
-    assert_eq!(value("limits.cpu", "init"), Ok("0".to_owned()));
-}
-
-#[test]
-fn env_05_keys_of_objects_and_files() {
-    let from = |kind: &str, name: &str, key: &str, optional: bool| json!({"env": [{"name": "X", "valueFrom": {kind: {"name": name, "key": key, "optional": optional}}}]});
-    check(from("configMapKeyRef", "settings", "A", false), &expect!["X=from-map"]);
-    check(from("secretKeyRef", "keys", "password", false), &expect!["X=s3cret"]);
-    check(from("configMapKeyRef", "settings", "k", true), &expect![""]);
-    check(from("configMapKeyRef", "gone", "k", true), &expect![""]);
-    check(from("secretKeyRef", "keys", "k", false), &expect!["couldn't find key k in Secret default/keys"]);
-    check(
-        from("configMapKeyRef", "settings", "k", false),
-        &expect!["couldn't find key k in ConfigMap default/settings"],
-    );
-    check(from("configMapKeyRef", "gone", "k", false), &expect![[r#"configmap "gone" not found"#]]);
-    check(from("secretKeyRef", "unlisted", "k", false), &expect![[r#"secret "unlisted" not found"#]]);
-    check(from("configMapKeyRef", "broken", "k", true), &expect!["failed to sync configmap cache: timed out"]);
-    let alone = EnvSources::default();
-    let app = json!({"name": "app", "envFrom": [{"secretRef": {"name": "keys", "optional": true}}]});
-    expect!["couldn't get secret default/keys, no kubeClient defined"].assert_eq(&env(
-        &API,
-        app,
-        Services::Standalone,
-        &alone,
-    ));
-    let file = |volume: &str, key: &str, optional: bool| {
-        json!({"env": [{"name": "X", "valueFrom": {"fileKeyRef":
-            {"volumeName": volume, "path": "env", "key": key, "optional": optional}}}]})
-    };
-    check(file("scratch", "K", false), &expect!["X=v 1"]);
-    check(file("scratch", "E", true), &expect![""]);
-    check(file("scratch", "Z", false), &expect![[r#"environment variable key "Z" not found in file "env""#]]);
-    check(file("none", "K", false), &expect![[r#"cannot find the volume "none" referenced by FileKeyRef"#]]);
 }
 
 /// upstream: util/env/env_util_test.go TestParseEnv (v1.36)
@@ -437,7 +173,8 @@ fn ladder(levels: usize) -> Value {
 /// Without a limit the third level is 1 GB and the fourth 100 GB.
 #[test]
 fn levels_of_references_end_at_the_limit_and_not_in_the_nodes_memory() {
-    let made = |levels| env(&API, json!({"name": "app", "env": ladder(levels)}), Services::Standalone, &sources());
+    let none = EnvSources::default();
+    let made = |levels| env(true, json!({"name": "app", "env": ladder(levels)}), Services::Standalone, &none);
     assert_eq!(made(1).len(), "V0=".len() + 1024 + "\nV1=".len() + 102_400);
     for levels in [2, 3, 4, 20] {
         let made = made(levels);
@@ -476,7 +213,7 @@ fn every_way_to_a_value_draws_on_the_same_room() {
     ] {
         let mut whole = json!({"name": "app"});
         whole.as_object_mut().expect("an object").extend(container.as_object().expect("an object").clone());
-        let made = env(&API, whole, Services::Standalone, &sources);
+        let made = env(true, whole, Services::Standalone, &sources);
         assert!(made.starts_with("environment, command and arguments of container \"app\""), "{what}: {}", made.len());
     }
 }
@@ -490,10 +227,8 @@ fn variables_of_services_draw_on_the_room_too() {
     };
     let list =
         |n| serde_json::from_value::<Vec<Service>>(json!((0..n).map(service).collect::<Vec<_>>())).expect("services");
-    let made = |list: &[Service], links| {
-        let case = Case { links: Some(links), ..API };
-        env(&case, json!({"name": "app"}), Services::Known(list), &sources())
-    };
+    let made =
+        |list: &[Service], links| env(links, json!({"name": "app"}), Services::Known(list), &EnvSources::default());
     assert!(made(&list(4), true).starts_with("SERVICE_WITH"));
     assert!(made(&list(40), true).starts_with("environment, command and arguments of container"));
     assert_eq!(made(&list(40), false), "");
@@ -557,7 +292,8 @@ fn env_04_an_own_variable_comes_before_that_of_a_service() {
         {"name": "SEEN", "value": "$(KUBERNETES_SERVICE_HOST)"},
         {"name": "KUBERNETES_SERVICE_HOST", "value": "mine"},
         {"name": "SEEN_AFTER", "value": "$(KUBERNETES_SERVICE_HOST)"}]);
-    let made = env(&API, json!({"name": "app", "env": vars}), Services::Known(&services()), &sources());
+    let (container, services) = (json!({"name": "app", "env": vars}), services());
+    let made = env(true, container, Services::Known(&services), &EnvSources::default());
     let lines: Vec<&str> = made.lines().take(3).collect();
     assert_eq!(lines, ["SEEN=10.0.0.1", "KUBERNETES_SERVICE_HOST=mine", "SEEN_AFTER=mine"]);
     assert_eq!(made.matches("KUBERNETES_SERVICE_HOST=").count(), 1, "{made}");

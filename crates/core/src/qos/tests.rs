@@ -1,75 +1,15 @@
 //! Classes, the tree and its values.
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::id::PodUid;
+use crate::resources::Amount;
 use crate::resources::tests::pod;
-use crate::resources::{Amount, Amounts};
 
 fn container(requests: Value, limits: Value) -> Value {
     json!({"name": "c", "resources": {"requests": requests, "limits": limits}})
-}
-
-/// upstream: pkg/apis/core/v1/helper/qos/qos_test.go (v1.36)
-#[test]
-fn a_pods_class_follows_from_requests_and_limits() {
-    use QosClass::{BestEffort, Burstable, Guaranteed};
-    let both = json!({"cpu": "1", "memory": "1Gi"});
-    let rows = [
-        ("nothing", json!({"containers": [container(json!({}), json!({}))]}), BestEffort),
-        (
-            "only other resources",
-            json!({"containers": [container(json!({"a/b": "1"}), json!({"a/b": "1"}))]}),
-            BestEffort,
-        ),
-        ("zero", json!({"containers": [container(json!({"cpu": "0"}), json!({}))]}), BestEffort),
-        ("equal", json!({"containers": [container(both.clone(), both.clone())]}), Guaranteed),
-        (
-            "equal in other words",
-            json!({"containers":
-            [container(json!({"cpu": "1000m", "memory": "1024Mi"}), both.clone())]}),
-            Guaranteed,
-        ),
-        ("no requests", json!({"containers": [container(json!({}), both.clone())]}), Burstable),
-        ("no memory limit", json!({"containers": [container(json!({"cpu": "1"}), json!({"cpu": "1"}))]}), Burstable),
-        (
-            "one container without",
-            json!({"containers":
-            [container(both.clone(), both.clone()), container(json!({}), json!({}))]}),
-            Burstable,
-        ),
-        (
-            "init container without",
-            json!({"containers": [container(both.clone(), both.clone())],
-            "initContainers": [container(json!({}), json!({}))]}),
-            Burstable,
-        ),
-        (
-            "pod level decides alone",
-            json!({"containers": [container(json!({}), json!({}))],
-            "resources": {"requests": both, "limits": both}}),
-            Guaranteed,
-        ),
-        (
-            "pod level requests only",
-            json!({"containers": [container(both.clone(), both.clone())],
-            "resources": {"requests": {"cpu": "1"}}}),
-            Burstable,
-        ),
-    ];
-    for (name, spec, class) in rows {
-        assert_eq!(qos_class(&pod(spec)), class, "{name}");
-    }
-}
-
-#[test]
-fn a_stated_class_counts() {
-    let mut stated = pod(json!({"containers": []}));
-    stated.status = Some(serde_json::from_value(json!({"qosClass": "Guaranteed"})).expect("a status"));
-    assert_eq!(qos_class(&stated), QosClass::Guaranteed);
-    assert_eq!(computed_qos_class(&stated), QosClass::BestEffort);
 }
 
 #[test]
@@ -195,84 +135,21 @@ fn cg_05_cpu_in_the_kernels_units() {
     }
 }
 
-fn check(spec: Value, policy: &PodCgroupPolicy, expected: &Expect) {
-    expected.assert_eq(&line(&pod_values(&pod(spec), policy)));
-}
-
-fn line(values: &CgroupValues) -> String {
-    let CgroupValues { cpu_shares, cpu_quota, cpu_period, memory_limit, pids_limit, hugepages, unified } = values;
-    let mut text = Vec::new();
-    text.extend(cpu_shares.map(|v| format!("shares {v}")));
-    text.extend(cpu_quota.map(|v| format!("quota {v}")));
-    text.extend(cpu_period.map(|v| format!("period {v}")));
-    text.extend(memory_limit.map(|v| format!("memory {v}")));
-    text.extend(pids_limit.map(|v| format!("pids {v}")));
-    text.extend(hugepages.iter().map(|(size, limit)| format!("{size} {limit}")));
-    text.extend(unified.iter().map(|(file, value)| format!("{file} {value}")));
-    text.join(", ")
-}
-
-/// CG-11, CG-12; upstream: cm/helpers_linux_test.go TestResourceConfigForPod (v1.36)
+/// CG-12; upstream: cm/helpers_linux_test.go TestResourceConfigForPod (v1.36)
 #[test]
-fn cg_11_values_of_a_pods_cgroup() {
-    let usual = PodCgroupPolicy::default();
-    let one = json!({"cpu": "200m", "memory": "100Mi"});
-    let guaranteed = json!({"containers": [container(one.clone(), one.clone())]});
-    check(json!({"containers": [container(json!({}), json!({}))]}), &usual, &expect!["shares 2"]);
-    check(guaranteed.clone(), &usual, &expect!["shares 204, quota 20000, period 100000, memory 104857600"]);
-    let no_quota = PodCgroupPolicy { cpu: CpuPolicy { quota: false, period: 100_000 }, ..usual.clone() };
-    check(guaranteed.clone(), &no_quota, &expect!["shares 204, quota -1, period 100000, memory 104857600"]);
-    let long = PodCgroupPolicy { cpu: CpuPolicy { quota: true, period: 5000 }, pids_limit: 100, ..usual.clone() };
-    check(guaranteed, &long, &expect!["shares 204, quota 1000, period 5000, memory 104857600, pids 100"]);
-    check(json!({"containers": [container(one.clone(), json!({}))]}), &usual, &expect!["shares 204"]);
-    // One container without a limit leaves the pod without.
-    let partly = json!({"containers": [container(one.clone(), json!({"cpu": "1", "memory": "1"})),
-        container(one.clone(), json!({"memory": "2"}))]});
-    check(partly, &usual, &expect!["shares 409, memory 3"]);
-    // An init container before any sidecar counts as one, too.
-    let init = json!({"containers": [container(one.clone(), json!({"cpu": "1", "memory": "1"}))],
-        "initContainers": [container(json!({"cpu": "2"}), json!({}))]});
-    check(init, &usual, &expect!["shares 2048"]);
-    // Limits of the pod's own make up for it.
-    let level = json!({"containers": [container(json!({}), json!({}))],
-        "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "1", "memory": "5Gi"}}});
-    check(level, &usual, &expect!["shares 102, quota 100000, period 100000, memory 5368709120"]);
-    let huge = PodCgroupPolicy { hugepage_sizes: vec![2 << 20, 1 << 30], ..usual };
+fn cg_12_process_ids_and_huge_pages_are_the_nodes_to_limit() {
     let pages = json!({"cpu": "1", "hugepages-2Mi": "4Mi"});
-    check(
-        json!({"containers": [container(pages.clone(), pages)], "overhead": {"cpu": "500m"}}),
-        &huge,
-        &expect!["shares 1536, quota 150000, period 100000, 1GB 0, 2MB 4194304"],
-    );
-}
-
-/// CG-10; upstream: cm/qos_container_manager_linux.go (v1.36)
-#[test]
-fn cg_10_levels_follow_the_active_pods() {
-    let burstable = pod(json!({"containers": [container(json!({"cpu": "1500m"}), json!({}))]}));
-    let one = json!({"cpu": "4", "memory": "1"});
-    let guaranteed = pod(json!({"containers": [container(one.clone(), one)]}));
-    let values = qos_values([&burstable, &burstable, &guaranteed], &[2 << 20]);
-    expect!["shares 3072, 2MB 4611686018427387904"].assert_eq(&line(&values.burstable));
-    expect!["shares 2, 2MB 4611686018427387904"].assert_eq(&line(&values.best_effort));
-    expect!["shares 2"].assert_eq(&line(&qos_values([], &[]).burstable));
-}
-
-/// CG-21; upstream: cm/node_container_manager_linux_test.go (v1.36)
-#[test]
-fn cg_21_values_of_the_cgroup_of_all_pods() {
-    let amounts = |rows: &[(&str, &str)]| -> Amounts {
-        rows.iter().map(|(name, text)| ((*name).to_owned(), Amount::parse(text).expect("an amount"))).collect()
-    };
-    let all = amounts(&[
-        ("cpu", "2"),
-        ("memory", "4Gi"),
-        ("pid", "1000"),
-        ("hugepages-2Mi", "0"),
-        ("ephemeral-storage", "9"),
-    ]);
-    expect!["shares 2048, memory 4294967296, pids 1000, 2MB 0"].assert_eq(&line(&node_values(&all, &[2 << 20])));
-    expect!["shares 512"].assert_eq(&line(&node_values(&amounts(&[("cpu", "500m")]), &[])));
+    let pod = pod(json!({"containers": [container(pages.clone(), pages)]}));
+    let policy =
+        PodCgroupPolicy { hugepage_sizes: vec![2 << 20, 1 << 30], pids_limit: 100, ..PodCgroupPolicy::default() };
+    let values = pod_values(&pod, &policy);
+    assert_eq!(values.pids_limit, Some(100));
+    assert_eq!(values.hugepages, [("1GB".to_owned(), 0), ("2MB".to_owned(), 4 << 20)].into());
+    let levels = qos_values([&pod], &[2 << 20]);
+    let all = [("2MB".to_owned(), 1 << 62)].into();
+    assert_eq!((&levels.burstable.hugepages, &levels.best_effort.hugepages), (&all, &all));
+    let offered = [("hugepages-2Mi".to_owned(), Amount::units(0))].into();
+    assert_eq!(node_values(&offered, &[2 << 20]).hugepages, [("2MB".to_owned(), 0)].into());
 }
 
 #[test]

@@ -160,9 +160,6 @@ fn containers_ready(pod: &Pod, status: &PodStatus, phase: Option<Phase>) -> Verd
             Some(_) => {}
         }
     }
-    if status.container_statuses.iter().chain(&status.init_container_statuses).all(Vec::is_empty) {
-        return Verdict::because(false, "UnknownContainerStatuses");
-    }
     match phase {
         Some(Phase::Succeeded) if unknown.is_empty() => return Verdict::because(false, "PodCompleted"),
         Some(Phase::Failed) => return Verdict::because(false, "PodFailed"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -64,6 +64,8 @@ pub struct Case {
     pub actuated: Option<PodSpec>,
     /// Which resources are actuated is not known.
     pub actuated_unknown: bool,
+    /// The question itself, where the function's own words are short enough; then nothing else is said.
+    pub question: Map<String, Value>,
     /// Our answer, where a stated difference changes the whole of it. No other case has it.
     pub ours: Map<String, Value>,
 }
@@ -178,6 +180,15 @@ impl Case {
             question["previous"] = serde_json::to_value(previous)?;
         }
         Ok(question)
+    }
+
+    /// The question that the case holds.
+    ///
+    /// # Errors
+    /// If it holds none.
+    pub fn own_question(&self) -> anyhow::Result<Value> {
+        ensure!(!self.question.is_empty(), "it has no question");
+        Ok(self.question.clone().into())
     }
 
     fn question(&self, pod: &Pod) -> anyhow::Result<Value> {

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::{Given, configured, node, one, pod};
+use super::{Given, configured, node, one};
 use crate::pod::PodExt;
 use crate::qos::{CgroupVersion, CpuPolicy};
 
@@ -105,59 +105,6 @@ fn rt_91_pod_level_limits_and_huge_pages() {
             "shares 1024, quota 100000/100000, memory 1073741824, swap 0, oom 999, 2MB 2097152, 1GB 0, memory.oom.group=1"
         ],
     );
-}
-
-/// RT-92; upstream: qos/policy_test.go (v1.36)
-#[test]
-fn rt_92_oom_scores() {
-    let memory = |text: &str| json!({"name": "c", "resources": {"requests": {"memory": text}}});
-    let sidecar =
-        |text: &str| json!({"name": "s", "restartPolicy": "Always", "resources": {"requests": {"memory": text}}});
-    let total = 8_000_000_000;
-    let score = |pod: &Pod, sidecar: bool| {
-        let list = if sidecar { pod.init() } else { pod.regular() };
-        oom_score_adj(pod, &list[0], total)
-    };
-    let rows = [
-        ("best effort", pod(json!({"containers": [{"name": "c"}]})), false, 1000),
-        ("a little", pod(json!({"containers": [memory("1")]})), false, 999),
-        ("a quarter", pod(json!({"containers": [memory("2G")]})), false, 750),
-        ("all", pod(json!({"containers": [memory("8G")]})), false, 3),
-        ("more than all", pod(json!({"containers": [memory("9G")]})), false, 3),
-        (
-            "node critical",
-            pod(json!({"containers": [memory("1")], "priority": 2_000_001_000,
-            "priorityClassName": "system-node-critical"})),
-            false,
-            -997,
-        ),
-        (
-            "cluster critical",
-            pod(json!({"containers": [memory("1")], "priority": 2_000_000_000,
-            "priorityClassName": "system-cluster-critical"})),
-            false,
-            999,
-        ),
-        (
-            "sidecar below its pod",
-            pod(json!({"containers": [memory("2G"), memory("4G")],
-            "initContainers": [sidecar("1")]})),
-            true,
-            750,
-        ),
-        ("sidecar with more", pod(json!({"containers": [memory("2G")], "initContainers": [sidecar("4G")]})), true, 500),
-        // 4 G are the pod's, 2 G of them one container's: the rest is shared by two.
-        (
-            "pod level",
-            pod(json!({"containers": [memory("2G"), {"name": "d"}],
-            "resources": {"requests": {"memory": "4G"}}})),
-            false,
-            625,
-        ),
-    ];
-    for (name, pod, sidecar, expected) in rows {
-        assert_eq!(score(&pod, sidecar), expected, "{name}");
-    }
 }
 
 /// RT-94; upstream: kuberuntime_container_linux_test.go TestGenerateLinuxContainerResourcesWithSwap (v1.36)
