@@ -31,9 +31,14 @@ fn a_dead_container_of_exactly_the_minimum_age_goes() {
 
 #[test]
 fn a_plan_is_empty_when_it_removes_neither_containers_nor_sandboxes() {
-    let plan = |pods: &[PodSummary]| plan_gc(&pods.iter().collect::<Vec<_>>(), fate, &view(GcPolicy::default()));
-    assert!(plan(&[]).is_empty());
-    assert!(plan(&[pod("p", &["s ready 1"], &["a0 a running 1 s"])]).is_empty());
-    assert!(!plan(&[pod("p", &["s ready 1"], &["a0 a exited 1 s", "a1 a exited 2 s"])]).is_empty());
-    assert!(!plan(&[pod("gone", &["s notready 1"], &[])]).is_empty());
+    let container = GcContainer {
+        id: "a0".into(),
+        name: "a".into(),
+        pod: PodRef { namespace: "ns".into(), name: "p".into(), uid: "p".into() },
+        restart_count: 0,
+        stop_first: false,
+    };
+    assert!(GcPlan::default().is_empty());
+    assert!(!GcPlan { containers: vec![container], sandboxes: vec![] }.is_empty());
+    assert!(!GcPlan { containers: vec![], sandboxes: vec!["s".into()] }.is_empty());
 }
