@@ -28,11 +28,11 @@ pub(super) fn plan_regular(inputs: &PodInputs<'_>, seen: &PodObservation) -> Reg
             Some(running) if running.state.is_running() => {
                 let Some((reason, what)) = fault(container, running, inputs.probes) else {
                     match resize_running(inputs, container, running) {
-                        ResizeStep { kill: Some(kill), .. } => {
+                        RunningResize { kill: Some(kill), .. } => {
                             step.kill.push(kill);
                             step.start.push(index);
                         }
-                        ResizeStep { kill: None, in_place } => {
+                        RunningResize { kill: None, in_place } => {
                             step.keep += 1;
                             step.resize.extend(in_place);
                         }
@@ -77,7 +77,7 @@ fn fault(
 
 /// How a running container gets its allocated resources: by one of the two, or it has them.
 #[derive(Default)]
-pub(super) struct ResizeStep {
+pub(super) struct RunningResize {
     /// It is stopped, to start with them (RSZ-09).
     pub(super) kill: Option<KillContainer>,
     /// They change while it runs.
@@ -88,13 +88,13 @@ pub(super) fn resize_running(
     inputs: &PodInputs<'_>,
     container: &Container,
     running: &ContainerObservation,
-) -> ResizeStep {
+) -> RunningResize {
     match inputs.actuated.and_then(|actuated| resize(inputs.pod, container, running, actuated)) {
-        None => ResizeStep::default(),
-        Some(Resize::InPlace(change)) => ResizeStep { in_place: Some(change), kill: None },
+        None => RunningResize::default(),
+        Some(Resize::InPlace(change)) => RunningResize { in_place: Some(change), kill: None },
         Some(Resize::Restart) => {
             let message = format!("Container {} resize requires restart", container.name);
-            ResizeStep { kill: Some(kill(running, KillReason::Resized, message)), in_place: None }
+            RunningResize { kill: Some(kill(running, KillReason::Resized, message)), in_place: None }
         }
     }
 }

@@ -7,7 +7,8 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::containers::{
-    DEFINITION_CHANGED, FAILED_LIVENESS, FAILED_STARTUP, ResizeStep, is_changed, kill, kill_if_unknown, resize_running,
+    DEFINITION_CHANGED, FAILED_LIVENESS, FAILED_STARTUP, RunningResize, is_changed, kill, kill_if_unknown,
+    resize_running,
 };
 use super::restart::{restarts_while_running, should_start};
 use super::{KillContainer, KillReason, PodInputs, Verdict};
@@ -122,8 +123,8 @@ fn ordinary(inputs: &PodInputs<'_>, container: &Container, at: &ContainerObserva
     }
 }
 
-fn resized(step: ResizeStep) -> Finding {
-    let ResizeStep { kill, in_place } = step;
+fn resized(step: RunningResize) -> Finding {
+    let RunningResize { kill, in_place } = step;
     Finding { restart: kill.is_some(), kill, resize: in_place, ..Finding::default() }
 }
 

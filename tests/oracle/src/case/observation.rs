@@ -298,12 +298,12 @@ impl Instance {
 impl Resources {
     /// A number that the runtime leaves at 0 is one that it does not tell.
     fn view(self) -> ObservedResources {
-        let told = |number: i64| Some(number).filter(|number| *number != 0);
+        let known = |number: i64| Some(number).filter(|number| *number != 0);
         ObservedResources {
-            cpu_shares: told(self.shares),
-            cpu_quota: told(self.quota),
-            cpu_period: told(self.period),
-            memory_limit: told(self.memory),
+            cpu_shares: known(self.shares),
+            cpu_quota: known(self.quota),
+            cpu_period: known(self.period),
+            memory_limit: known(self.memory),
         }
     }
 }

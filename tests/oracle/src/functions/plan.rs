@@ -131,7 +131,7 @@ impl Function for ComputePodActions {
     }
 }
 
-/// The number of a new sandbox, and whether people are told that it takes the place of another.
+/// The number of a new sandbox, and whether an event says that it takes the place of another.
 fn renumber(sandbox: &mut Value, seen: &PodObservation) -> Option<&'static str> {
     let attempt = seen.sandboxes.iter().map(|s| s.attempt.saturating_add(1)).max().unwrap_or_default();
     let replaces = !seen.sandboxes.is_empty();
