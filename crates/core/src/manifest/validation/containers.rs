@@ -42,8 +42,11 @@ fn init(context: &Context<'_>, at: &Path, faults: &mut Faults) {
         let at = at.index(index);
         common(context, container, &at, faults);
         restart::init_policy(context, container, &at, faults);
-        if !seen.insert(&container.name) {
+        // Two init containers without a name lack a name each, and are no duplicates.
+        if seen.contains(container.name.as_str()) {
             faults.duplicate(&at.child("name"), &container.name);
+        } else if !container.name.is_empty() {
+            seen.insert(&container.name);
         }
         // Init containers run one after another, so only a container's own ports can clash.
         unique_host_ports(container, &mut BTreeSet::new(), &at.child("ports"), faults);
