@@ -12,6 +12,8 @@ mod table;
 mod value;
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};

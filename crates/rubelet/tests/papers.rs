@@ -1,13 +1,10 @@
-//! The documents say what is so: dependencies, decisions, links, and every command that the README shows.
+//! The documents say what is so: dependencies, decisions, links, the words of the glossary. Commands: `docs.rs`.
 
 mod tree;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rubelet::config_load::load;
-use rubelet::flags::{Command, parse};
-use rubelet_core::config::CgroupVersion;
 use tree::{files, read, root};
 
 /// Names in `[workspace.dependencies]` that others made.
@@ -66,7 +63,7 @@ fn decisions_are_numbered_and_complete() {
 fn links_lead_somewhere() {
     let mut pages = files("docs", &[".md"]);
     pages.extend(files("tests", &[".md"]));
-    pages.extend(["README.md".to_owned(), "ARCHITECTURE.md".to_owned()]);
+    pages.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(str::to_owned));
     for page in pages {
         let text = read(&page);
         let dir = root().join(Path::new(&page).parent().unwrap_or(Path::new("")));
@@ -76,73 +73,6 @@ fn links_lead_somewhere() {
             assert!(elsewhere || dir.join(file).exists(), "{page}: {target} leads nowhere");
         }
     }
-}
-
-/// Blocks of the README in this language.
-fn blocks(language: &str) -> Vec<String> {
-    let text = read("README.md");
-    let mut blocks: Vec<String> = Vec::new();
-    let mut inside = false;
-    for line in text.lines() {
-        match line.strip_prefix("```") {
-            Some(opening) if !inside && opening == language => {
-                inside = true;
-                blocks.push(String::new());
-            }
-            Some(_) => inside = false,
-            None if inside => blocks.last_mut().expect("opened").extend([line, "\n"]),
-            None => {}
-        }
-    }
-    blocks
-}
-
-/// Commands of the README: those to be typed, and those whose answer is shown.
-fn commands() -> Vec<Vec<String>> {
-    let (typed, shown) = (blocks("sh").concat(), blocks("console").concat());
-    let shown = shown.lines().filter_map(|line| line.strip_prefix("# "));
-    let words = |line: &str| -> Vec<String> {
-        let command = line.split(" #").next().unwrap_or_default();
-        command.split_whitespace().map(str::to_owned).collect()
-    };
-    typed.lines().chain(shown).map(words).filter(|words| !words.is_empty()).collect()
-}
-
-#[test]
-fn the_commands_of_the_readme_exist() {
-    let makefile = read("Makefile");
-    let commands = commands();
-    assert!(commands.len() >= 7, "{commands:?}");
-    for words in commands {
-        match words.first().map(String::as_str) {
-            Some("make") => {
-                let target = words.get(1).expect("a target");
-                assert!(makefile.contains(&format!("\n{target}: ##")), "make {target}");
-            }
-            Some("rubelet") => {
-                let parsed = parse(words.iter().skip(1).map(Into::into));
-                assert!(parsed.is_ok(), "{words:?}: {}", parsed.err().map(|err| err.to_string()).unwrap_or_default());
-            }
-            other => panic!("a command of whom? {other:?}"),
-        }
-    }
-}
-
-#[test]
-fn the_readmes_configuration_is_taken_without_a_warning() {
-    let [example] = &blocks("yaml")[..] else { panic!("one configuration is shown") };
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("rubelet.yaml");
-    std::fs::write(&path, example).expect("written");
-    let run = commands().into_iter().find(|words| words.get(1).is_some_and(|w| w == "--config")).expect("a start");
-    let args = run
-        .iter()
-        .skip(1)
-        .map(|word| if word == "/etc/rubelet.yaml" { path.clone().into_os_string() } else { word.clone().into() });
-    let Ok(Command::Run(options)) = parse(args) else { panic!("{run:?} starts nothing") };
-    let loaded = load(&options, CgroupVersion::V2).unwrap_or_else(|err| panic!("{err}"));
-    assert_eq!(loaded.warnings, Vec::<String>::new());
-    assert_eq!(loaded.config.static_pod_path, "/etc/kubernetes/manifests");
 }
 
 /// `struct Job`, `mod resize`, `fn finish`: whether `text` defines `name`.

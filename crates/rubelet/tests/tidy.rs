@@ -269,7 +269,8 @@ fn no_file_names_a_machine_or_a_package_registry() {
     all.extend(files("docs", &[""]));
     all.extend(files("tests", &[""]));
     all.extend(files("examples", &[""]));
-    all.extend(["README.md", "ARCHITECTURE.md", "Makefile", "Cargo.toml", "deny.toml", ".ci/run"].map(str::to_owned));
+    all.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(str::to_owned));
+    all.extend(["Makefile", "Cargo.toml", "deny.toml", ".ci/run"].map(str::to_owned));
     // The names of Go's modules are hosts, and these two files hold nothing else.
     let exempt = ["crates/rubelet/tests/tidy.rs", "tests/e2e/tools/go.mod", "tests/e2e/tools/go.sum"];
     for file in all.iter().filter(|file| !exempt.contains(&file.as_str())) {

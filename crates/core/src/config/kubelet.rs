@@ -257,7 +257,7 @@ pub struct KubeletConfiguration {
     pub iptables_masquerade_bit: i32,
     /// Accepted for old files; not used.
     pub iptables_drop_bit: i32,
-    /// Gates that were set; see [`super::FeatureGates`].
+    /// Feature gates that were set, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub feature_gates: BTreeMap<String, bool>,
     /// Refuse to start on a node with swap.

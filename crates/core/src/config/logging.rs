@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for FlushFrequency {
 pub struct VModule {
     /// File name without its ending; `*` and `?` match as in a shell.
     pub file_pattern: String,
-    /// The verbosity there.
+    /// The verbosity of these files.
     pub verbosity: u32,
 }
 

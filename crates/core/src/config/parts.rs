@@ -36,7 +36,7 @@ pub struct X509Authentication {
 pub struct WebhookAuthentication {
     /// Whether tokens are reviewed by the API server.
     pub enabled: bool,
-    /// How long an answer is remembered.
+    /// How long an answer about a token is remembered.
     #[serde(rename = "cacheTTL")]
     pub cache_ttl: GoDuration,
 }
@@ -51,7 +51,7 @@ impl Default for WebhookAuthentication {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AnonymousAuthentication {
-    /// Whether they are allowed, as `system:anonymous`.
+    /// Whether anonymous requests are allowed, as the user `system:anonymous`.
     pub enabled: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct AnonymousAuthentication {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[doc(alias = "KubeletAuthorization")]
 pub struct Authorization {
-    /// The authorizer.
+    /// How requests are authorized.
     pub mode: AuthorizationMode,
     /// How long decisions of the API server are remembered.
     pub webhook: WebhookAuthorization,
@@ -70,10 +70,10 @@ pub struct Authorization {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct WebhookAuthorization {
-    /// For "allowed".
+    /// How long the answer "allowed" is remembered.
     #[serde(rename = "cacheAuthorizedTTL")]
     pub cache_authorized_ttl: GoDuration,
-    /// For "not allowed".
+    /// How long the answer "not allowed" is remembered.
     #[serde(rename = "cacheUnauthorizedTTL")]
     pub cache_unauthorized_ttl: GoDuration,
 }
@@ -99,7 +99,7 @@ pub struct MemorySwap {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[doc(alias = "CrashLoopBackOffConfig")]
 pub struct CrashLoopBackOff {
-    /// The longest wait; none while the gate `KubeletCrashLoopBackOffMax` is off.
+    /// The longest wait of a crashing container; none while the gate `KubeletCrashLoopBackOffMax` is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_container_restart_period: Option<GoDuration>,
 }
@@ -114,7 +114,7 @@ impl Default for CrashLoopBackOff {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ShutdownGracePeriodByPodPriority {
-    /// The lowest priority it applies to.
+    /// The lowest priority that the grace applies to.
     pub priority: i32,
     /// The grace in seconds.
     pub shutdown_grace_period_seconds: i64,
