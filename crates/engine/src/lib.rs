@@ -19,6 +19,7 @@ pub mod node;
 pub mod node_lease;
 pub mod node_now;
 pub mod node_reporter;
+pub mod node_shutdown;
 pub mod pleg;
 pub mod pod_worker;
 pub mod ports;

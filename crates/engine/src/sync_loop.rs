@@ -498,9 +498,17 @@ impl SyncLoop {
             Request::Census(reply) => {
                 let _gone = reply.send(self.census());
             }
-            Request::Terminate { uid, ending, grace, reply } => {
+            Request::Terminate { uid, ending, grace, until, reply } => {
                 self.workers.terminate(&uid, ending, grace);
-                self.workers.when_stopped(&uid, reply);
+                self.workers.when_at(until, &uid, reply);
+            }
+            Request::Active(reply) => {
+                let active = self.workers.using_resources().filter(|(uid, _)| self.is_wanted(uid));
+                let _gone = reply.send(active.map(|(_, pod)| Arc::clone(pod)).collect());
+            }
+            Request::Resume(reply) => {
+                self.resume_static_pods();
+                let _gone = reply.send(());
             }
         }
     }

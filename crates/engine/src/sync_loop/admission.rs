@@ -10,6 +10,7 @@ use rubelet_core::admit::{Allocation, Rejection, admit, victims};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Ending, Stage};
 use rubelet_core::pod::{PodExt, Source};
+use rubelet_core::shutdown::NODE_SHUTDOWN;
 use rubelet_core::status::{EndReason, rejected};
 use rubelet_core::time::Instant;
 use tracing::{info, warn};
@@ -206,6 +207,21 @@ impl SyncLoop {
         self.release_unused(&uid);
         self.report_rejected(&uid, None);
         self.housekeeping.soon(self.node.clock.mono());
+    }
+
+    /// Adds static pods again that a shutdown of the machine ended or rejected, and that is off now.
+    pub(super) fn resume_static_pods(&mut self) {
+        let by_shutdown = |uid: &PodUid| match self.rejected.get(uid) {
+            Some(rejected) => rejected.status.reason.as_deref() == Some(NODE_SHUTDOWN),
+            None => self.workers.ended_by_shutdown(uid),
+        };
+        let pods = self.desired.pods().filter(|pod| pod.is_static() && by_shutdown(&PodRef::of(pod).uid));
+        let pods: Vec<Arc<Pod>> = pods.cloned().collect();
+        let mut batch = AdmissionBatch::default();
+        for pod in pods {
+            info!(pod = %PodRef::of(&pod), "The machine stays up: running the pod again");
+            self.add(pod, &mut batch);
+        }
     }
 
     /// Writes the status of a rejected pod. While one of its containers may run, the status is not final (TRAP-01).
