@@ -43,6 +43,11 @@ const RECONNECT: Duration = Duration::from_secs(1);
 /// Pause on a machine where nobody announces shutdowns: it may be installed, or come up late.
 const ABSENT: Duration = Duration::from_secs(60);
 
+/// How long the list of active pods waits for pod sources that have not been read.
+const SOURCES_PATIENCE: Duration = Duration::from_secs(3);
+/// How often they are looked for.
+const SOURCES_PAUSE: Duration = Duration::from_millis(100);
+
 /// What the machine's shutdown needs besides the engine; `None` in `Parts` on a node without a graceful shutdown.
 #[derive(Clone)]
 pub struct ShutdownParts {
@@ -240,10 +245,11 @@ impl NodeShutdown {
 
     /// Lists the active pods, once admission rejects new ones: no pod is admitted after the list was made.
     fn list(&mut self) {
-        let (sync_loop, mut now, round) = (self.world.sync_loop.clone(), self.world.now.clone(), self.round);
+        let World { sync_loop, now, clock, .. } = &self.world;
+        let (sync_loop, mut now, clock, round) = (sync_loop.clone(), now.clone(), clock.clone(), self.round);
         self.start(async move {
             drop(now.wait_for(|now| now.shutting_down).await);
-            let pods = sync_loop.active().await.unwrap_or_default();
+            let pods = active_pods(&sync_loop, &clock).await;
             Work::Step(round, ShutdownEvent::Active(pods))
         });
     }
@@ -299,4 +305,16 @@ impl NodeShutdown {
     fn start(&mut self, work: impl Future<Output = Work> + Send + 'static) {
         self.work.spawn(timed("node-shutdown-work", work));
     }
+}
+
+/// The active pods. A process that was just started waits a moment for its sources: the pods that run are theirs.
+async fn active_pods(sync_loop: &SyncLoopHandle, clock: &Clock) -> Vec<Arc<Pod>> {
+    let until = clock.mono() + SOURCES_PATIENCE;
+    while let Some(active) = sync_loop.active().await {
+        if active.all_sources_seen || clock.mono() >= until {
+            return active.pods;
+        }
+        tokio::time::sleep(SOURCES_PAUSE).await;
+    }
+    Vec::new()
 }

@@ -50,7 +50,11 @@ impl SyncLoop {
         } else {
             let node = batch.node.get_or_insert_with(|| self.node.now());
             let others = batch.others.get_or_insert_with(|| self.allocations_beside(&uid));
-            match admit(&self.node.admit_view(node), &pod, others) {
+            let mut view = self.node.admit_view(node);
+            // After a restart in the middle of a shutdown, pods that run are not new: they end like all others, and their
+            // status says why.
+            view.shutting_down &= !self.is_here(&uid);
+            match admit(&view, &pod, others) {
                 Ok(allocation) => Some(allocation),
                 Err(rejection) => {
                     let victims = victims(&pod, others, &rejection.shortages).unwrap_or_default();
@@ -130,6 +134,11 @@ impl SyncLoop {
 
     fn may_use_resources(&self, uid: &PodUid) -> bool {
         self.is_wanted(uid) || self.workers.knows(uid) || self.is_listed_as_running(uid)
+    }
+
+    /// The pod runs here, or was admitted before.
+    pub(super) fn is_here(&self, uid: &PodUid) -> bool {
+        self.is_listed_as_running(uid) || self.allocations.has(uid)
     }
 
     /// The last list of the runtime shows a running sandbox or container of this pod.

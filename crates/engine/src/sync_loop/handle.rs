@@ -22,7 +22,7 @@ pub(super) enum Request {
     Pod(PodKey, oneshot::Sender<Option<KnownPod>>),
     Census(oneshot::Sender<Census>),
     Terminate { uid: PodUid, ending: Ending, grace: Option<Duration>, until: EndProgress, reply: oneshot::Sender<()> },
-    Active(oneshot::Sender<Vec<Arc<Pod>>>),
+    Active(oneshot::Sender<ActivePods>),
     Resume(oneshot::Sender<()>),
 }
 
@@ -41,6 +41,15 @@ pub struct KnownPod {
     pub pod: Arc<Pod>,
     /// Its newest status.
     pub status: Arc<PodStatus>,
+}
+
+/// The desired pods that run or may run.
+#[derive(Clone, Debug)]
+pub struct ActivePods {
+    /// The pods.
+    pub pods: Vec<Arc<Pod>>,
+    /// Every source has been read: no pod is missing that ran before this process began.
+    pub all_sources_seen: bool,
 }
 
 /// A copy of all that the sync loop knows about its pods.
@@ -136,7 +145,7 @@ impl SyncLoopHandle {
 
     /// The desired pods that run or may run; `None` if the loop has ended.
     #[doc(alias = "GetActivePods")]
-    pub async fn active(&self) -> Option<Vec<Arc<Pod>>> {
+    pub async fn active(&self) -> Option<ActivePods> {
         let (reply, answer) = oneshot::channel();
         self.ask.send(Request::Active(reply)).await.ok()?;
         answer.await.ok()
