@@ -11,9 +11,11 @@ pub mod dbus;
 pub mod heap;
 pub mod host;
 mod kernel_mounts;
+pub mod logind;
 pub mod logs;
 pub mod pod_dirs;
 pub mod preflight;
+pub mod service;
 pub mod socket_holder;
 pub mod subpaths;
 #[cfg(test)]
