@@ -27,6 +27,7 @@ pub mod prober;
 mod removal;
 mod resources;
 mod runtime;
+pub mod service;
 mod slots;
 pub mod status;
 pub mod sync_loop;
