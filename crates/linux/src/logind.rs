@@ -172,4 +172,31 @@ mod tests {
         let connect = BusError::Connect { address: "a".to_owned(), source: std::io::ErrorKind::NotFound.into() };
         assert!(matches!(refused(connect), ShutdownError::Absent(_)));
     }
+
+    /// In a machine with systemd (`tests/machine`), with `RUBELET_LOGIND_TESTS=1`; `poweroff` instead of `1` shuts the
+    /// machine down at the end. Anywhere else there is nothing to test.
+    #[tokio::test]
+    async fn a_real_login_manager_obeys_the_contract() {
+        use rubelet_testkit::contract;
+        let Ok(wish) = std::env::var("RUBELET_LOGIND_TESTS") else { return };
+        let mut tasks = rubelet_engine::task::TaskGroup::new(&tokio_util::sync::CancellationToken::new());
+        let logind = Logind::new(Bus::start(crate::dbus::Endpoint::system_bus(None), &mut tasks));
+        contract::the_state_of_the_machine_comes_first(&logind).await;
+        contract::delays_are_independent(&logind).await;
+        contract::the_longest_delay_can_be_raised(&logind).await;
+        if wish == "poweroff" {
+            let mut states = logind.follow().await.expect("followed");
+            let delay = logind.delay().await.expect("a delay");
+            assert_eq!(states.next().await, Some(MachineState::Up));
+            let asked = std::process::Command::new("systemctl").arg("poweroff").status().expect("systemctl");
+            assert!(asked.success());
+            assert_eq!(states.next().await, Some(MachineState::GoingDown));
+            // Whoever starts now learns it at once, and comes too late for a delay.
+            let mut late = logind.follow().await.expect("followed");
+            assert_eq!(late.next().await, Some(MachineState::GoingDown));
+            assert_eq!(logind.delay().await.err(), Some(ShutdownError::Begun));
+            drop(delay);
+        }
+        tasks.stop().await;
+    }
 }
