@@ -38,6 +38,7 @@ pub mod reason;
 pub mod references;
 pub mod resize;
 pub mod resources;
+pub mod shutdown;
 pub mod status;
 pub mod time;
 pub mod timeline;

@@ -15,6 +15,7 @@ use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
 use crate::node_now;
 use crate::node_reporter::{self, NodeParts};
+use crate::node_shutdown::{NodeShutdown, ShutdownParts, World};
 use crate::pleg::Pleg;
 use crate::ports::{ClusterPorts, NodeFacts, PodSource, StatusObserver};
 use crate::prober::{Prober, ProberHandle};
@@ -56,6 +57,8 @@ pub struct Parts {
     pub sources: Vec<Arc<dyn PodSource>>,
     /// The node's object and lease, for a node in a cluster.
     pub node: Option<NodeParts>,
+    /// The shutdown of the machine; `None` on a node that does not end its pods before.
+    pub shutdown: Option<ShutdownParts>,
     /// Pods that use a config map, secret or the like that has changed; `None` on a node without an API server.
     pub object_changes: Option<mpsc::Receiver<PodUid>>,
 }
@@ -63,12 +66,13 @@ pub struct Parts {
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
-    let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, node: node_parts, object_changes } =
-        parts;
+    let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, .. } = parts;
+    let Parts { node: node_parts, object_changes, shutdown, .. } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
-    let now = node_now::start(&ports, &settings, ips, &clock, &mut tasks);
+    let (going_down, shutting_down) = watch::channel(false);
+    let now = node_now::start(&ports, &settings, (ips, shutting_down), &clock, &mut tasks);
 
     let (puller, puller_handle) = Puller::new(Arc::clone(&ports.images), clock.clone(), pulls);
     tasks.start("image-puller", puller.run(cancel.clone()));
@@ -93,6 +97,8 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let starts = StartSlots::new(settings.parallel_starts);
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::clone(&metrics);
+    let (events, checkpoints) = (Arc::clone(&ports.events), Arc::clone(&ports.checkpoints));
+    let seen_by_shutdown = shutdown.map(|parts| (parts, status.clone(), now.clone(), clock.clone()));
     let node = Arc::new(Node { ports, facts, settings, clock, status, puller: puller_handle, starts, metrics, now });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
@@ -105,7 +111,12 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         mirrors,
         object_changes,
     });
-    tasks.start("sync-loop", sync_loop.run(cancel));
+    tasks.start("sync-loop", sync_loop.run(cancel.clone()));
+    if let Some((parts, status, now, clock)) = seen_by_shutdown {
+        let metrics = Arc::clone(&counted);
+        let world = World { sync_loop: handle.clone(), status, events, checkpoints, metrics, now, clock };
+        tasks.start("node-shutdown", NodeShutdown::new(parts, going_down, world).run(cancel));
+    }
 
     let handle = EngineHandle { sync_loop: handle, node: reported, metrics: counted, prober: prober_handle };
     (tasks, handle)

@@ -15,11 +15,14 @@ mod probes;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rubelet_core::pod::Role;
 use rubelet_core::reason::WaitingReason;
 use rubelet_core::resize::{Change, Requested, Requirement, Resized};
+use rubelet_core::shutdown::ShutdownTimes;
 
 pub use census::{Census, Split, Working};
 pub(crate) use probes::Tally;
@@ -125,7 +128,17 @@ pub struct Metrics {
     http_fallbacks: Counter,
     sleeps_cut: Counter,
     resizes: ResizeMetrics,
+    shutdown: ShutdownMetrics,
     polls: Arc<Polls>,
+}
+
+/// When the last graceful shutdown of the machine began and ended, in seconds since the epoch.
+#[derive(Debug, Default)]
+struct ShutdownMetrics {
+    /// The series are there: graceful shutdown by priority is on.
+    shown: AtomicBool,
+    start: AtomicI64,
+    end: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -161,6 +174,7 @@ impl Default for Metrics {
                 infeasible: Counter::default(),
                 accepted: Default::default(),
             },
+            shutdown: ShutdownMetrics::default(),
             polls: Polls::here(),
         }
     }
@@ -264,6 +278,14 @@ impl Metrics {
         }
     }
 
+    /// A graceful shutdown of the machine began or ended.
+    pub(crate) fn set_shutdown_times(&self, times: ShutdownTimes) {
+        let seconds = |time: Option<Timestamp>| time.map_or(0, Timestamp::as_second);
+        self.shutdown.start.store(seconds(times.start), Ordering::Relaxed);
+        self.shutdown.end.store(seconds(times.end), Ordering::Relaxed);
+        self.shutdown.shown.store(true, Ordering::Relaxed);
+    }
+
     /// The poll times of tasks, on the thread that created these metrics.
     pub fn polls(&self) -> &Polls {
         &self.polls
@@ -274,7 +296,22 @@ impl Metrics {
         self.write_pods(out);
         self.write_containers(out);
         self.write_resizes(out);
+        self.write_shutdown(out);
         polls::write(&self.polls, out);
+    }
+
+    fn write_shutdown(&self, out: &mut String) {
+        if !self.shutdown.shown.load(Ordering::Relaxed) {
+            return;
+        }
+        let [start, end] = [&self.shutdown.start, &self.shutdown.end].map(|time| time.load(Ordering::Relaxed));
+        for (name, help, value) in [
+            ("kubelet_graceful_shutdown_end_time_seconds", "When the last graceful shutdown ended.", end),
+            ("kubelet_graceful_shutdown_start_time_seconds", "When the last graceful shutdown began.", start),
+        ] {
+            head(out, name, "gauge", help);
+            sample(out, name, "", u64::try_from(value).unwrap_or_default());
+        }
     }
 
     fn write_pods(&self, out: &mut String) {

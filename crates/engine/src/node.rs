@@ -143,6 +143,7 @@ impl Node {
             sysctls: &self.settings.admission.sysctls,
             apparmor: self.facts.apparmor,
             supplemental_groups_policy: now.runtime.status.supplemental_groups_policy,
+            shutting_down: now.shutting_down,
         }
     }
 }

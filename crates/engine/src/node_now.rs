@@ -37,6 +37,8 @@ pub struct NodeNow {
     pub taints: Vec<Taint>,
     /// The resources that the node offers to pods.
     pub allocatable: Amounts,
+    /// The machine is about to go down.
+    pub shutting_down: bool,
 }
 
 impl NodeNow {
@@ -50,6 +52,7 @@ impl NodeNow {
             labels: configured.labels.clone(),
             taints: configured.taints.clone(),
             allocatable: configured.allocatable.clone(),
+            shutting_down: false,
         };
         let Some(object) = object else { return now };
         if let Some(labels) = &object.metadata.labels {
@@ -70,11 +73,11 @@ impl NodeNow {
     }
 }
 
-/// Starts the tasks that follow the node. `ips` are its addresses at the start.
+/// Starts the tasks that follow the node. `ips` are its addresses at the start; `shutting_down` follows the machine.
 pub(crate) fn start(
     ports: &Ports,
     settings: &Settings,
-    ips: Vec<IpAddr>,
+    (ips, shutting_down): (Vec<IpAddr>, watch::Receiver<bool>),
     clock: &Clock,
     tasks: &mut TaskGroup,
 ) -> watch::Receiver<Arc<NodeNow>> {
@@ -91,7 +94,7 @@ pub(crate) fn start(
         Some(cluster) => cluster.view.node_changes(),
         None => watch::channel(None).1,
     };
-    let mut inputs = Inputs { configured: settings.admission.clone(), ips, runtime, object };
+    let mut inputs = Inputs { configured: settings.admission.clone(), ips, runtime, object, shutting_down };
     let (publish, now) = watch::channel(Arc::new(inputs.read()));
     tasks.start("node-now", inputs.run(publish, tasks.cancel_token()));
     now
@@ -103,6 +106,7 @@ struct Inputs {
     ips: watch::Receiver<Vec<IpAddr>>,
     runtime: watch::Receiver<RuntimeHealth>,
     object: watch::Receiver<Option<Arc<ApiNode>>>,
+    shutting_down: watch::Receiver<bool>,
 }
 
 impl Inputs {
@@ -119,6 +123,7 @@ impl Inputs {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return,
+                () = changed(&mut self.shutting_down) => {}
                 () = changed(&mut self.runtime) => {}
                 () = changed(&mut self.ips) => {}
                 () = changed(&mut self.object) => {}
@@ -127,9 +132,10 @@ impl Inputs {
     }
 
     fn read(&mut self) -> NodeNow {
-        let Self { configured, ips, runtime, object } = self;
+        let Self { configured, ips, runtime, object, shutting_down } = self;
         let (ips, runtime, object) = (ips.borrow_and_update(), runtime.borrow_and_update(), object.borrow_and_update());
-        NodeNow::of(configured, &ips, &runtime, object.as_deref())
+        let shutting_down = *shutting_down.borrow_and_update();
+        NodeNow { shutting_down, ..NodeNow::of(configured, &ips, &runtime, object.as_deref()) }
     }
 }
 

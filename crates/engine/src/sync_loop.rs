@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use handle::{KnownPod, NodeView, SyncLoopHandle};
+pub use handle::{ActivePods, KnownPod, NodeView, SyncLoopHandle};
 
 use crate::allocations::Allocations;
 use crate::job::{JobResult, Note};
@@ -312,8 +312,7 @@ impl SyncLoop {
     fn put_admitted_first(&self, deltas: &mut [Delta]) {
         deltas.sort_by_cached_key(|delta| {
             let uid = PodRef::of(&delta.pod).uid;
-            let is_here = self.is_listed_as_running(&uid) || self.allocations.has(&uid);
-            (delta.op, delta.op == DeltaOp::Add && !is_here)
+            (delta.op, delta.op == DeltaOp::Add && !self.is_here(&uid))
         });
     }
 
@@ -498,9 +497,18 @@ impl SyncLoop {
             Request::Census(reply) => {
                 let _gone = reply.send(self.census());
             }
-            Request::Terminate { uid, ending, grace, reply } => {
+            Request::Terminate { uid, ending, grace, until, reply } => {
                 self.workers.terminate(&uid, ending, grace);
-                self.workers.when_stopped(&uid, reply);
+                self.workers.when_at(until, &uid, reply);
+            }
+            Request::Active(reply) => {
+                let active = self.workers.using_resources().filter(|(uid, _)| self.is_wanted(uid));
+                let pods = active.map(|(_, pod)| Arc::clone(pod)).collect();
+                let _gone = reply.send(ActivePods { pods, all_sources_seen: self.desired.all_sources_seen() });
+            }
+            Request::Resume(reply) => {
+                self.resume_static_pods();
+                let _gone = reply.send(());
             }
         }
     }

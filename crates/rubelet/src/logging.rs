@@ -13,6 +13,8 @@
 //! JSON lines carry upstream's keys: `ts` in milliseconds since the epoch, `v` for info and finer, `msg`, then the
 //! fields of the enclosing spans and of the event; `level` and `caller` complete them.
 //!
+//! If stderr is the journal, each line begins with its priority, which the journal takes out: `journalctl -p warning` works.
+//!
 //! Logging never blocks the agent, and its memory is bounded: lines are cut (`bounded`), warnings are paced (`pace`), and a thread
 //! of its own writes them from a bounded queue (`queue`).
 
@@ -33,6 +35,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rubelet_core::config::{LogFormat, Logging};
+use rubelet_linux::service::stderr_is_the_journal;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
@@ -92,25 +95,29 @@ impl Log {
 /// [`LogSetupError`], among others the second time.
 pub fn init(logging: &Logging) -> Result<Log, LogSetupError> {
     let queue = Arc::new(Queue::default());
-    let lines = Lines { queue: Arc::clone(&queue), pace: Pace::default(), begin: now(), format: logging.format };
+    let priorities = if stderr_is_the_journal() { Priorities::Written } else { Priorities::None };
+    let lines =
+        Lines { queue: Arc::clone(&queue), pace: Pace::default(), begin: now(), format: logging.format, priorities };
     tracing::subscriber::set_global_default(subscriber(logging, lines)).map_err(LogSetupError::Twice)?;
-    start_writer(&queue, logging.format).map_err(LogSetupError::Thread)?;
+    start_writer(&queue, logging.format, priorities).map_err(LogSetupError::Thread)?;
     let of_panics = Arc::clone(&queue);
     std::panic::set_hook(Box::new(move |info| {
         // Not as an event: a panic inside an event would be lost.
-        of_panics.push(panic_message(info).as_bytes());
+        of_panics.push(priorities.each_line(&Level::ERROR, &panic_message(info)).as_bytes());
         of_panics.flush_unless_stuck(PANIC_LINES);
     }));
     Ok(Log { queue })
 }
 
-fn start_writer(queue: &Arc<Queue>, format: LogFormat) -> io::Result<()> {
+fn start_writer(queue: &Arc<Queue>, format: LogFormat, priorities: Priorities) -> io::Result<()> {
     let queue = Arc::clone(queue);
     // A descriptor of its own: a blocked write through `io::stderr` would hold its lock and block every other user.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let writer = std::thread::Builder::new().name("log-writer".to_owned()).stack_size(WRITER_STACK);
     // The thread ends with the process: `Log::finish` waits for the lines, not for the thread.
-    let _detached = writer.spawn(move || queue.write_to(stderr, |text| notice(format, text).into_bytes()))?;
+    let _detached = writer.spawn(move || {
+        queue.write_to(stderr, |text| priorities.each_line(&Level::WARN, &notice(format, text)).into_bytes())
+    })?;
     Ok(())
 }
 
@@ -158,47 +165,85 @@ struct Lines {
     pace: Pace,
     begin: Instant,
     format: LogFormat,
+    priorities: Priorities,
 }
 
 impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        Line(Some(&self.queue))
+        Line { queue: Some(&self.queue), priority: self.priorities.of(&Level::INFO) }
     }
 
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
+        let line = Line { queue: Some(&self.queue), priority: self.priorities.of(metadata.level()) };
         match self.pace.admit(metadata, now().saturating_duration_since(self.begin)) {
             Verdict::HoldBack => {
                 self.queue.hold_back();
-                Line(None)
+                Line { queue: None, ..line }
             }
-            Verdict::Write { held_back: 0 } => self.make_writer(),
+            Verdict::Write { held_back: 0 } => line,
             Verdict::Write { held_back } => {
                 let text = format!(
                     "{held_back} log lines like the next one were dropped because one place in the code may warn \
                      {PER_SECOND} times a second"
                 );
-                self.queue.push(notice(self.format, &text).as_bytes());
-                self.make_writer()
+                let notice = notice(self.format, &text);
+                self.queue.push(self.priorities.each_line(&Level::WARN, &notice).as_bytes());
+                line
             }
         }
     }
 }
 
 /// One line on its way.
-struct Line<'a>(Option<&'a Queue>);
+struct Line<'a> {
+    queue: Option<&'a Queue>,
+    priority: &'static str,
+}
 
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if let Some(queue) = self.0 {
-            queue.push(line);
+        if let Some(queue) = self.queue {
+            if self.priority.is_empty() {
+                queue.push(line);
+            } else {
+                queue.push(&[self.priority.as_bytes(), line].concat());
+            }
         }
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Whether lines begin with the journal's priorities. Anybody else would read them as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Priorities {
+    Written,
+    None,
+}
+
+impl Priorities {
+    /// The beginning of a line of this level. man: sd-daemon(3)
+    fn of(self, level: &Level) -> &'static str {
+        match (self, *level) {
+            (Self::None, _) => "",
+            (Self::Written, Level::ERROR) => "<3>",
+            (Self::Written, Level::WARN) => "<4>",
+            (Self::Written, Level::INFO) => "<6>",
+            (Self::Written, Level::DEBUG | Level::TRACE) => "<7>",
+        }
+    }
+
+    /// A text of several lines: the journal takes each of them for a message.
+    fn each_line(self, level: &Level, text: &str) -> String {
+        match self {
+            Self::None => text.to_owned(),
+            Self::Written => text.split_inclusive('\n').map(|line| format!("{}{line}", self.of(level))).collect(),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 mod ending;
 mod host;
 mod serve;
+mod service;
 mod volumes;
 
 use std::path::{Path, PathBuf};
@@ -11,23 +12,30 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use rubelet_cluster::logins::{DiskLogins, DockerFiles};
+use rubelet_core::config::Gate;
+use rubelet_core::shutdown::ShutdownPlan;
 use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node::{Ports, Settings};
+use rubelet_engine::node_shutdown::ShutdownParts;
 use rubelet_engine::ports::{Events, Rng, VolumePlugin};
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
+use rubelet_linux::dbus::{Bus, Endpoint};
 use rubelet_linux::heap::Heap;
 use rubelet_linux::host::lock_file::{LockFile, RootLock};
 use rubelet_linux::host::node_files::NodeFiles;
 use rubelet_linux::host::rng::KernelRng;
 use rubelet_linux::host::root_dir::{Sharing, prepare};
+use rubelet_linux::logind::Logind;
 use rubelet_linux::logs::{DiskLogs, LogDirs};
 use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::subpaths::RootSubpaths;
 use rubelet_probe::NetworkProbes;
+use rubelet_server::healthz::Health;
+use rubelet_server::{LiveNode, WatchedNode};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -42,6 +50,7 @@ use crate::standalone::LogEvents;
 use ending::Ending;
 use host::Host;
 use serve::{Served, serve};
+use service::Service;
 
 /// Where links to container logs are, for log shippers. Not configurable upstream either.
 const CONTAINER_LOGS: &str = "/var/log/containers";
@@ -69,6 +78,7 @@ struct Running {
     servers: TaskGroup,
     /// The connections to the API server: they end last, so that the last statuses and events can still be sent.
     cluster: TaskGroup,
+    service: Service,
     _root_lock: RootLock,
     _lock_file: Option<LockFile>,
 }
@@ -81,6 +91,7 @@ impl Running {
             () = ending.cancel.cancelled() => None,
             ended = self.tasks.next_end() => Some(ended),
         };
+        self.service.stopping();
         ending.begin();
         self.servers.stop().await;
         self.tasks.stop().await;
@@ -109,6 +120,8 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let config = &loaded.config;
     let root = PathBuf::from(&loaded.flags.root_dir);
     let base = Base { loaded, root, clock: Clock::real(), rng: Arc::new(KernelRng::default()) };
+    let mut connections = TaskGroup::new(&CancellationToken::new());
+    let service = Service::connect(&mut connections)?;
     let lock_file = ending.take_lock_file(loaded).await?;
     let logs = LogDirs { pods: (&config.pod_logs_dir).into(), containers: CONTAINER_LOGS.into() };
     prepare(&base.root, &logs, Sharing::Shared).await.map_err(into_anyhow)?;
@@ -116,12 +129,12 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let host = host::prepare(loaded).await?;
 
     let runtime = runtime::open(loaded, &base.clock, &ending.hand_over)?;
+    service.status(&format!("Waiting for the container runtime at {}", config.container_runtime_endpoint));
     let version = runtime::wait(runtime.runtime.as_ref(), &config.container_runtime_endpoint).await;
     let driver = runtime::cgroup_driver(runtime.runtime.as_ref(), config.cgroup_driver).await?;
     let settings = settings::settings(loaded, &host.facts, &host.setup, &version, driver)?;
     let cgroups = cgroups(loaded, &host, &settings).await?;
 
-    let mut connections = TaskGroup::new(&CancellationToken::new());
     let cluster = cluster::join(loaded, &host.setup, &base.clock, &base.rng, &mut connections).await?;
     let disk = Disk {
         cgroups,
@@ -158,10 +171,23 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         sources,
         node,
         object_changes,
+        shutdown: shutdown(loaded, &mut connections),
     };
     let (tasks, engine) = assemble::start(parts, &ending.cancel);
-    let servers = serve(loaded, &base.root, engine, served, &ending.cancel).await?;
-    Ok(Running { tasks, servers, cluster: connections, _root_lock: root_lock, _lock_file: lock_file })
+    let (sync_loop, clock) = (engine.sync_loop.clone(), served.clock.clone());
+    let mut servers = serve(loaded, &base.root, engine, served, &ending.cancel).await?;
+    let live: Arc<dyn WatchedNode> = Arc::new(LiveNode { sync_loop: sync_loop.clone(), clock });
+    service.ready(Health::new(live, config.sync_frequency.to_std()), sync_loop, &mut servers);
+    Ok(Running { tasks, servers, cluster: connections, service, _root_lock: root_lock, _lock_file: lock_file })
+}
+
+/// What ends the pods before the machine goes down, if that is configured (SHUT-01).
+fn shutdown(loaded: &Loaded, tasks: &mut TaskGroup) -> Option<ShutdownParts> {
+    let plan = ShutdownPlan::of(&loaded.config, &loaded.gates)?;
+    let address = std::env::var("DBUS_SYSTEM_BUS_ADDRESS").ok();
+    let bus = Bus::start(Endpoint::system_bus(address.as_deref()), tasks);
+    let recorded = loaded.gates.enabled(Gate::GracefulNodeShutdownBasedOnPodPriority);
+    Some(ShutdownParts { plan, machine: Arc::new(Logind::new(bus)), recorded })
 }
 
 /// The cgroups, logs and volume plugins of this machine, which several ports share.

@@ -63,6 +63,16 @@ impl Health {
         }
     }
 
+    /// The first check of the node's API that fails, and why; for the watchdog (WD-01).
+    pub async fn first_problem(&self) -> Option<(&'static str, &'static str)> {
+        for check in API_CHECKS {
+            if let Some(why) = self.problem(check).await {
+                return Some((check, why));
+            }
+        }
+        None
+    }
+
     pub(crate) async fn answer(&self, checks: &[&str], path: &str, query: Option<&str>) -> Answer {
         match path.strip_prefix("/healthz") {
             Some("") => self.all(checks, query).await,

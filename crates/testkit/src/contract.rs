@@ -6,6 +6,7 @@
 
 mod host;
 mod images;
+mod machine;
 mod marks;
 mod names;
 mod rig;
@@ -16,6 +17,7 @@ mod volumes;
 
 pub use host::*;
 pub use images::*;
+pub use machine::*;
 pub use marks::*;
 pub use names::*;
 pub use rig::*;

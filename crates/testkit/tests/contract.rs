@@ -7,7 +7,9 @@ use rubelet_core::launch::NamespaceMode;
 use rubelet_core::qos::CgroupPath;
 use rubelet_engine::ports::VolumeRequest;
 use rubelet_testkit::contract::{self, Rig};
-use rubelet_testkit::{DEFAULT_IMAGE, FakeCgroups, FakePodDirs, FakePodLogs, FakeRuntime, FakeVolumes, TestClock, pod};
+use rubelet_testkit::{
+    DEFAULT_IMAGE, FakeCgroups, FakeMachine, FakePodDirs, FakePodLogs, FakeRuntime, FakeVolumes, TestClock, pod,
+};
 
 fn rig() -> (Rig, FakeRuntime) {
     let runtime = FakeRuntime::new(TestClock::start());
@@ -44,4 +46,9 @@ async fn the_other_fakes_obey_their_laws() {
     let pod = pod("web").empty_dir("scratch", "/scratch").build();
     let volume = pod.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0].clone();
     contract::check_volume_plugin(&FakeVolumes::default(), &VolumeRequest { pod, volume, fs_group: None }).await;
+    let machine = FakeMachine::default();
+    contract::the_state_of_the_machine_comes_first(&machine).await;
+    contract::delays_are_independent(&machine).await;
+    contract::the_longest_delay_can_be_raised(&machine).await;
+    assert_eq!(machine.held(), 0);
 }

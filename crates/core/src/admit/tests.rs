@@ -38,6 +38,7 @@ impl Node {
             sysctls: &self.sysctls,
             apparmor: false,
             supplemental_groups_policy: false,
+            shutting_down: false,
         }
     }
 }

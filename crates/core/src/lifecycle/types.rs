@@ -124,6 +124,11 @@ impl Ending {
     pub fn preempted() -> Self {
         Self { cause: Cause::Evicted, reason: Some(Arc::new(EndReason::preempted())) }
     }
+
+    /// The machine is about to go down (SHUT-03).
+    pub fn node_shutdown() -> Self {
+        Self { cause: Cause::NodeShutdown, reason: Some(Arc::new(EndReason::node_shutdown())) }
+    }
 }
 
 impl From<Cause> for Ending {
@@ -143,6 +148,8 @@ pub enum Cause {
     Ended,
     /// The node needed its resources.
     Evicted,
+    /// The machine is about to go down. Logs and dead containers stay, as after an end by itself.
+    NodeShutdown,
     /// It ran here though no source wants it.
     Orphaned,
 }

@@ -28,6 +28,16 @@ impl EndReason {
         }
     }
 
+    /// The machine is about to go down (SHUT-03).
+    pub const fn node_shutdown() -> Self {
+        let message = "Pod was terminated in response to imminent node shutdown.";
+        Self {
+            reason: Cow::Borrowed("Terminated"),
+            message: Cow::Borrowed(message),
+            disruption: Some(Cow::Borrowed(message)),
+        }
+    }
+
     pub(super) fn condition(&self, generation: Option<i64>) -> Option<PodCondition> {
         self.disruption.as_ref().map(|message| PodCondition {
             type_: DISRUPTION_TARGET.to_owned(),

@@ -41,6 +41,10 @@ pub struct Census {
     pub desired: Split,
     /// Desired pods that may run.
     pub active: Split,
+    /// Pods whose phase is `Running`, and that are not ending.
+    pub running: u64,
+    /// Pods that are to run and do not yet.
+    pub waiting: u64,
     /// Mirror pods in the API.
     pub mirrors: u64,
     /// Pods that are syncing, terminating and terminated.

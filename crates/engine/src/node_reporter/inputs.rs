@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use rubelet_core::node::{NetworkState, NodeHealth, NodeObservation, NodeSetup, PlegState, Pressure, condition_text};
+use rubelet_core::shutdown::NODE_SHUTTING_DOWN;
 use rubelet_core::time::Instant;
 use tokio::sync::watch;
 
@@ -52,7 +53,9 @@ impl ReportInputs {
         let Self { now, pleg, inventory, watched, pressure } = self;
         // Labels and taints are no part of a report.
         let node = async {
-            let other = |now: &Arc<NodeNow>| now.runtime != before.runtime || now.ips != before.ips;
+            let other = |now: &Arc<NodeNow>| {
+                now.runtime != before.runtime || now.ips != before.ips || now.shutting_down != before.shutting_down
+            };
             if now.wait_for(other).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -92,7 +95,10 @@ impl ReportInputs {
         let runtime = &now.runtime;
         let inventory = self.inventory.borrow_and_update().clone();
         let pressure = *self.pressure.borrow_and_update();
-        let health = node_health(runtime, pleg_state(&self.pleg.borrow(), time.mono));
+        let health = NodeHealth {
+            shutdown: now.shutting_down.then(|| NODE_SHUTTING_DOWN.to_owned()),
+            ..node_health(runtime, pleg_state(&self.pleg.borrow(), time.mono))
+        };
         let version = inventory.version.as_ref();
         make(&NodeObservation {
             setup,

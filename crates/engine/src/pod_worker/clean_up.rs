@@ -43,7 +43,7 @@ async fn clean_up(node: &Node, subject: &Subject, cause: Cause, job: &JobContext
         job.note(Note::Released).await;
     }
     // A source still wants a pod that ended by itself: its logs and last states stay readable (TERM-21).
-    if cause != Cause::Ended && problems.is_empty() {
+    if !matches!(cause, Cause::Ended | Cause::NodeShutdown) && problems.is_empty() {
         job.step("its dead containers to be removed").await;
         let (failures, when) = remove_remains(node, job).await;
         problems.extend(failures);

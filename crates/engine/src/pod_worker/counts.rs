@@ -52,6 +52,10 @@ impl PodWorkers {
     /// Counts the workers into `census`; `wanted` says whether a source wants a pod.
     pub(crate) fn count(&self, census: &mut Census, wanted: impl Fn(&PodUid) -> bool) {
         for (uid, worker) in &self.workers {
+            if !worker.life.stage().is_past_syncing() {
+                let runs = worker.status.phase.as_deref() == Some("Running");
+                *(if runs { &mut census.running } else { &mut census.waiting }) += 1;
+            }
             let stage = match worker.life.stage() {
                 Stage::Waiting | Stage::Syncing { .. } => 0,
                 Stage::Terminating { .. } => 1,

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::{FullName, PodRef, PodUid};
-use rubelet_core::lifecycle::{Ending, Event, Stage};
+use rubelet_core::lifecycle::{Cause, Ending, Event, Stage};
 use rubelet_core::pod::PodExt;
-use rubelet_core::status::{adopt, foreign_conditions, is_settled, is_terminal, pod_status};
+use rubelet_core::status::{EndReason, adopt, foreign_conditions, is_settled, is_terminal, pod_status};
 use rubelet_core::time::Instant;
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -100,16 +100,36 @@ impl PodWorkers {
         self.write_status(uid);
     }
 
-    /// Sends `reply` when none of the pod's containers runs: at once if none does, or if there is no such pod.
-    pub(crate) fn when_stopped(&mut self, uid: &PodUid, reply: oneshot::Sender<()>) {
+    /// Sends `reply` when the end of the pod has come as far as `until`: at once if it has, or if there is no such pod.
+    pub(crate) fn when_at(&mut self, until: EndProgress, uid: &PodUid, reply: oneshot::Sender<()>) {
         match self.workers.get_mut(uid) {
-            Some(worker) if worker.end_progress() == EndProgress::MayRun => worker.waiting_for_stop.push(reply),
+            Some(worker) if worker.end_progress() < until => worker.waiting_for_end.push((until, reply)),
             Some(_) | None => _ = reply.send(()),
+        }
+    }
+
+    /// Whether a shutdown of the machine ends this pod, or has ended it.
+    pub(crate) fn ended_by_shutdown(&self, uid: &PodUid) -> bool {
+        let Some(worker) = self.workers.get(uid) else { return false };
+        match worker.life.stage() {
+            Stage::Terminating { ending, .. } | Stage::Terminated { ending, .. } => ending.cause == Cause::NodeShutdown,
+            Stage::Finished => worker.status.reason.as_deref() == Some(&EndReason::node_shutdown().reason),
+            Stage::Waiting | Stage::Syncing { .. } => false,
         }
     }
 }
 
 impl PodWorker {
+    /// Answers those who wait for what the pod's end has come to.
+    pub(super) fn answer_waiting(&mut self) {
+        let reached = self.end_progress();
+        let (over, rest) =
+            std::mem::take(&mut self.waiting_for_end).into_iter().partition(|(until, _)| *until <= reached);
+        self.waiting_for_end = rest;
+        let over: Vec<(EndProgress, oneshot::Sender<()>)> = over;
+        over.into_iter().for_each(|(_, reply)| _ = reply.send(()));
+    }
+
     /// A copy of the loop's state of the pod.
     pub(super) fn snapshot(&self, now: Instant) -> PodSnapshot {
         let stage = self.life.stage();

@@ -20,7 +20,7 @@ use super::counts::StartupTracker;
 use crate::job::{JobResult, Note, PodMemory};
 use crate::mirror::Mirrors;
 use crate::node::Node;
-use crate::ports::StatusReport;
+use crate::ports::{EndProgress, StatusReport};
 use crate::prober::{ProbeSender, ProbeTrouble};
 
 /// The workers of all pods on this node. Owned by the sync loop; no method but `next_end` and `stop` waits.
@@ -71,8 +71,8 @@ pub(super) struct PodWorker {
     /// Volumes are unmounted and the cgroup is removed: the pod may be deleted from the API before its dead containers,
     /// directory and logs are removed.
     pub(super) released: bool,
-    /// Callers of `terminate` that wait until none of the pod's containers runs.
-    pub(super) waiting_for_stop: Vec<oneshot::Sender<()>>,
+    /// Callers of `terminate`, and how far the pod's end has to come before they are answered.
+    pub(super) waiting_for_end: Vec<(EndProgress, oneshot::Sender<()>)>,
     /// The last status report; an equal one is not sent again.
     pub(super) reported: Option<StatusReport>,
     /// When the life cycle finished, if it has.
@@ -187,7 +187,7 @@ impl PodWorkers {
             timeline: Timeline::default(),
             problem: None,
             released: false,
-            waiting_for_stop: Vec::new(),
+            waiting_for_end: Vec::new(),
             reported: None,
             over_since: None,
             tracker: StartupTracker::default(),
@@ -276,10 +276,13 @@ impl PodWorkers {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         match stage {
             Stage::Terminated { .. } => {
-                worker.waiting_for_stop.drain(..).for_each(|reply| _ = reply.send(()));
+                worker.answer_waiting();
                 self.write_status(uid);
             }
-            Stage::Finished => self.write_status(uid),
+            Stage::Finished => {
+                worker.answer_waiting();
+                self.write_status(uid);
+            }
             Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => {}
         }
     }
@@ -373,6 +376,7 @@ impl PodWorkers {
             }
             Note::Released => {
                 worker.released = true;
+                worker.answer_waiting();
                 self.write_status(uid);
                 self.report(uid);
             }
@@ -440,6 +444,7 @@ fn cause_word(cause: Cause) -> &'static str {
         Cause::Removed => "its source no longer has it",
         Cause::Ended => "its containers have ended for good",
         Cause::Evicted => "evicted",
+        Cause::NodeShutdown => "the machine shuts down",
         Cause::Orphaned => "no source asks for it",
     }
 }

@@ -18,7 +18,11 @@ pub struct StatusMail {
 
 /// The writer's end. It holds at most one status of each pod, so it needs no bound of its own.
 #[derive(Clone)]
-pub(super) struct Inbox(Arc<watch::Sender<Mail>>);
+pub(super) struct Inbox {
+    mail: Arc<watch::Sender<Mail>>,
+    /// How many requests the writer has yet to make or waits for.
+    unwritten: Arc<watch::Sender<usize>>,
+}
 
 /// What has come in since the writer last looked.
 #[derive(Default)]
@@ -36,7 +40,7 @@ impl StatusMail {
 
     /// A mailbox and its writer's end.
     pub(super) fn new(observer: Option<Arc<dyn StatusObserver>>) -> (Self, Inbox) {
-        let inbox = Inbox(Arc::new(watch::Sender::new(Mail::default())));
+        let inbox = Inbox { mail: Arc::new(watch::Sender::new(Mail::default())), unwritten: Arc::default() };
         (Self { inbox: Some(inbox.clone()), observer }, inbox)
     }
 
@@ -45,7 +49,7 @@ impl StatusMail {
         if let Some(observer) = &self.observer {
             observer.observe(&report);
         }
-        if let Some(Inbox(mail)) = &self.inbox {
+        if let Some(Inbox { mail, .. }) = &self.inbox {
             mail.send_modify(|mail| {
                 mail.reports.insert(PodRef::of(&report.pod).uid, report);
             });
@@ -55,25 +59,46 @@ impl StatusMail {
     /// The pod is known no more: no source has it, and nothing of it is left.
     #[doc(alias = "RemoveOrphanedStatuses")]
     pub fn forget(&self, uid: &PodUid) {
-        if let Some(Inbox(mail)) = &self.inbox {
+        if let Some(Inbox { mail, .. }) = &self.inbox {
             mail.send_modify(|mail| {
                 mail.reports.remove(uid);
                 mail.forgotten.insert(uid.clone());
             });
         }
     }
+
+    /// Waits until the API shows every status that has come in so far. While the API server is away that takes as long as
+    /// it is away: the caller has to bound it. Cancel-safe.
+    pub async fn flushed(&self) {
+        let Some(Inbox { mail, unwritten }) = &self.inbox else { return };
+        let mut count = unwritten.subscribe();
+        loop {
+            if mail.borrow().reports.is_empty() && *count.borrow_and_update() == 0 {
+                return;
+            }
+            // The writer publishes the count after each event, so also after it has taken the mail.
+            if count.changed().await.is_err() {
+                return;
+            }
+        }
+    }
 }
 
 impl Inbox {
+    /// Publishes how many requests are yet to be made or answered.
+    pub(super) fn set_unwritten(&self, count: usize) {
+        self.unwritten.send_replace(count);
+    }
+
     /// Wakes when something has come in.
     pub(super) fn subscribe(&self) -> watch::Receiver<Mail> {
-        self.0.subscribe()
+        self.mail.subscribe()
     }
 
     /// Takes out all that has come in.
     pub(super) fn take(&self) -> Mail {
         let mut taken = Mail::default();
-        self.0.send_if_modified(|mail| {
+        self.mail.send_if_modified(|mail| {
             taken = std::mem::take(mail);
             false
         });

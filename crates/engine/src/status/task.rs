@@ -94,6 +94,7 @@ impl StatusWriter {
     pub async fn run(mut self, cancel: CancellationToken) {
         loop {
             self.dispatch();
+            self.inbox.set_unwritten(self.queue.len() + self.later.len() + self.in_flight.len());
             match self.next_event(&cancel).await {
                 Event::Stop => return,
                 Event::Mail => self.take_mail(),

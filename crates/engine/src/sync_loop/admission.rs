@@ -10,6 +10,7 @@ use rubelet_core::admit::{Allocation, Rejection, admit, victims};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Arrival, Ending, Stage};
 use rubelet_core::pod::{PodExt, Source};
+use rubelet_core::shutdown::NODE_SHUTDOWN;
 use rubelet_core::status::{EndReason, rejected};
 use rubelet_core::time::Instant;
 use tracing::{info, warn};
@@ -49,7 +50,11 @@ impl SyncLoop {
         } else {
             let node = batch.node.get_or_insert_with(|| self.node.now());
             let others = batch.others.get_or_insert_with(|| self.allocations_beside(&uid));
-            match admit(&self.node.admit_view(node), &pod, others) {
+            let mut view = self.node.admit_view(node);
+            // After a restart in the middle of a shutdown, pods that run are not new: they end like all others, and their
+            // status says why.
+            view.shutting_down &= !self.is_here(&uid);
+            match admit(&view, &pod, others) {
                 Ok(allocation) => Some(allocation),
                 Err(rejection) => {
                     let victims = victims(&pod, others, &rejection.shortages).unwrap_or_default();
@@ -131,6 +136,11 @@ impl SyncLoop {
         self.is_wanted(uid) || self.workers.knows(uid) || self.is_listed_as_running(uid)
     }
 
+    /// The pod runs here, or was admitted before.
+    pub(super) fn is_here(&self, uid: &PodUid) -> bool {
+        self.is_listed_as_running(uid) || self.allocations.has(uid)
+    }
+
     /// The last list of the runtime shows a running sandbox or container of this pod.
     pub(super) fn is_listed_as_running(&self, uid: &PodUid) -> bool {
         self.listing.as_ref().and_then(|listing| listing.get(uid)).is_some_and(|pod| pod.is_running())
@@ -206,6 +216,21 @@ impl SyncLoop {
         self.release_unused(&uid);
         self.report_rejected(&uid, None);
         self.housekeeping.soon(self.node.clock.mono());
+    }
+
+    /// Adds static pods again that a shutdown of the machine ended or rejected, and that is off now.
+    pub(super) fn resume_static_pods(&mut self) {
+        let by_shutdown = |uid: &PodUid| match self.rejected.get(uid) {
+            Some(rejected) => rejected.status.reason.as_deref() == Some(NODE_SHUTDOWN),
+            None => self.workers.ended_by_shutdown(uid),
+        };
+        let pods = self.desired.pods().filter(|pod| pod.is_static() && by_shutdown(&PodRef::of(pod).uid));
+        let pods: Vec<Arc<Pod>> = pods.cloned().collect();
+        let mut batch = AdmissionBatch::default();
+        for pod in pods {
+            info!(pod = %PodRef::of(&pod), "The machine stays up: running the pod again");
+            self.add(pod, &mut batch);
+        }
     }
 
     /// Writes the status of a rejected pod. While one of its containers may run, the status is not final (TRAP-01).

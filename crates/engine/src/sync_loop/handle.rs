@@ -14,14 +14,16 @@ use super::Rejected;
 use crate::health::RuntimeHealth;
 use crate::metrics::Census;
 use crate::pod_worker::WorkerView;
-use crate::ports::BadPod;
+use crate::ports::{BadPod, EndProgress};
 use crate::task::TaskPolls;
 
 pub(super) enum Request {
     View(oneshot::Sender<NodeView>),
     Pod(PodKey, oneshot::Sender<Option<KnownPod>>),
     Census(oneshot::Sender<Census>),
-    Terminate { uid: PodUid, ending: Ending, grace: Option<Duration>, reply: oneshot::Sender<()> },
+    Terminate { uid: PodUid, ending: Ending, grace: Option<Duration>, until: EndProgress, reply: oneshot::Sender<()> },
+    Active(oneshot::Sender<ActivePods>),
+    Resume(oneshot::Sender<()>),
 }
 
 /// By what a request names a pod.
@@ -39,6 +41,15 @@ pub struct KnownPod {
     pub pod: Arc<Pod>,
     /// Its newest status.
     pub status: Arc<PodStatus>,
+}
+
+/// The desired pods that run or may run.
+#[derive(Clone, Debug)]
+pub struct ActivePods {
+    /// The pods.
+    pub pods: Vec<Arc<Pod>>,
+    /// Every source has been read: no pod is missing that ran before this process began.
+    pub all_sources_seen: bool,
 }
 
 /// A copy of all that the sync loop knows about its pods.
@@ -111,9 +122,41 @@ impl SyncLoopHandle {
     /// pod, and `None` if the loop has ended.
     #[doc(alias = "killPodNow")]
     pub async fn terminate(&self, uid: PodUid, ending: Ending, grace: Option<Duration>) -> Option<()> {
-        let (reply, stopped) = oneshot::channel();
-        self.ask.send(Request::Terminate { uid, ending, grace, reply }).await.ok()?;
-        stopped.await.ok()
+        self.terminate_until(uid, ending, grace, EndProgress::Stopped).await
+    }
+
+    /// Ends a pod as [`Self::terminate`] does, and waits until its volumes are unmounted as well.
+    #[doc(alias = "WaitForAllPodsUnmount")]
+    pub async fn terminate_and_unmount(&self, uid: PodUid, ending: Ending, grace: Option<Duration>) -> Option<()> {
+        self.terminate_until(uid, ending, grace, EndProgress::Finished).await
+    }
+
+    async fn terminate_until(
+        &self,
+        uid: PodUid,
+        ending: Ending,
+        grace: Option<Duration>,
+        until: EndProgress,
+    ) -> Option<()> {
+        let (reply, over) = oneshot::channel();
+        self.ask.send(Request::Terminate { uid, ending, grace, until, reply }).await.ok()?;
+        over.await.ok()
+    }
+
+    /// The desired pods that run or may run; `None` if the loop has ended.
+    #[doc(alias = "GetActivePods")]
+    pub async fn active(&self) -> Option<ActivePods> {
+        let (reply, answer) = oneshot::channel();
+        self.ask.send(Request::Active(reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Runs the static pods again that a shutdown of the machine ended or rejected: nobody else replaces them. `None` if
+    /// the loop has ended.
+    pub async fn resume_static_pods(&self) -> Option<()> {
+        let (reply, answer) = oneshot::channel();
+        self.ask.send(Request::Resume(reply)).await.ok()?;
+        answer.await.ok()
     }
 
     /// When the loop last handled an event. `/healthz` fails if that is too long ago (LOOP-03).

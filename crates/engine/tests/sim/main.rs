@@ -26,6 +26,7 @@ mod refusals;
 mod resize;
 mod roles;
 mod rows;
+mod shutdown;
 mod sim;
 mod status_writer;
 mod trouble;

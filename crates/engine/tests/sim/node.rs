@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::sim::Sim;
 
-fn parts(api: &FakeNodeApi) -> NodeParts {
+pub(crate) fn parts(api: &FakeNodeApi) -> NodeParts {
     NodeParts {
         setup: NodeSetup {
             name: "node".into(),
@@ -61,7 +61,7 @@ pub(crate) async fn started(prepare: impl FnOnce(&FakeNodeApi, &Sim)) -> (Sim, F
 }
 
 /// Status, reason and message of a condition.
-fn condition(api: &FakeNodeApi, kind: &str) -> (String, String) {
+pub(crate) fn condition(api: &FakeNodeApi, kind: &str) -> (String, String) {
     let conditions = api.node().and_then(|node| node.status).and_then(|status| status.conditions).unwrap_or_default();
     let found = conditions.into_iter().find(|condition| condition.type_ == kind);
     found.map(|found| (found.status, found.message.unwrap_or_default())).unwrap_or_default()

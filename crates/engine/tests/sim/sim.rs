@@ -16,20 +16,22 @@ use rubelet_core::plan::PlanGates;
 use rubelet_core::pod::Source;
 use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion, CpuPolicy};
 use rubelet_core::resources::Amount;
+use rubelet_core::shutdown::ShutdownPlan;
 use rubelet_engine::assemble::{EngineHandle, Parts, start};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::metrics::write_probes;
 use rubelet_engine::node::{Admission, Ports, Settings};
 use rubelet_engine::node_reporter::NodeParts;
+use rubelet_engine::node_shutdown::ShutdownParts;
 use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
-    FakeAddresses, FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMemory, FakePodDirs, FakePodLogs,
-    FakeProbes, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus, SeededRng,
-    TestClock,
+    FakeAddresses, FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMachine, FakeMemory, FakePodDirs,
+    FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus,
+    SeededRng, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -65,6 +67,10 @@ pub(crate) struct Sim {
     pub(crate) swap: SwapPolicy,
     /// The node's object and lease, where a test wants them.
     pub(crate) node: Option<Box<dyn Fn() -> NodeParts>>,
+    /// The machine, which can go down.
+    pub(crate) machine: FakeMachine,
+    /// How pods end when it does, where a test wants that.
+    pub(crate) shutdown: Option<ShutdownPlan>,
     pub(crate) laws: Laws,
     /// The engine's wall clock, and by how much it is wrong: it is not the runtime's.
     wall: Clock,
@@ -124,6 +130,8 @@ impl Sim {
             api: None,
             swap: SwapPolicy::default(),
             node: None,
+            machine: FakeMachine::default(),
+            shutdown: None,
             laws: Laws::default(),
             wall: Clock::virtual_from(clock.now().wall),
             wrong: jiff::SignedDuration::ZERO,
@@ -160,6 +168,11 @@ impl Sim {
             sources,
             node: self.node.as_ref().map(|parts| parts()),
             object_changes: Some(changes),
+            shutdown: self.shutdown.clone().map(|plan| ShutdownParts {
+                plan,
+                machine: Arc::new(self.machine.clone()),
+                recorded: true,
+            }),
         };
         let (tasks, handle) = start(parts, &cancel);
         self.running = Some((tasks, handle, cancel));

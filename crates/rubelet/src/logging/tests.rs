@@ -145,7 +145,13 @@ fn a_flood_of_warnings_from_one_place_is_held_back_and_counted() {
     let queue = Arc::new(Queue::default());
     let begin = now() + Duration::from_secs(3600);
     // A clock that stands still: `begin` lies in the future.
-    let lines = Lines { queue: Arc::clone(&queue), pace: Pace::default(), begin, format: LogFormat::Text };
+    let lines = Lines {
+        queue: Arc::clone(&queue),
+        pace: Pace::default(),
+        begin,
+        format: LogFormat::Text,
+        priorities: Priorities::None,
+    };
     tracing::subscriber::with_default(subscriber(&with(0, &[]), lines), || {
         for _ in 0..1000 {
             tracing::warn!("from one place");
@@ -271,4 +277,36 @@ fn a_full_descriptor_in_non_blocking_mode_is_tried_again() {
     queue.push(b"one\n");
     let text = reader.read(&queue);
     assert_eq!((text.as_str(), queue.dropped(DropCause::Failed)), ("one\n", 0));
+}
+
+#[test]
+fn lines_for_the_journal_begin_with_their_priority() {
+    let written = |priorities: Priorities| {
+        let queue = Arc::new(Queue::default());
+        let lines = Lines {
+            queue: Arc::clone(&queue),
+            pace: Pace::default(),
+            begin: now(),
+            format: LogFormat::Text,
+            priorities,
+        };
+        tracing::subscriber::with_default(subscriber(&with(6, &[]), lines), || {
+            tracing::error!("e");
+            tracing::warn!("w");
+            tracing::info!("i");
+            tracing::debug!("d");
+        });
+        let captured = Captured::default();
+        let (reader, thread_queue) = (captured.clone(), Arc::clone(&queue));
+        std::thread::spawn(move || thread_queue.write_to(reader, |text| text.as_bytes().to_vec()));
+        queue.flush(Duration::from_secs(5));
+        let bytes = captured.0.lock().expect("not poisoned").clone();
+        let text = String::from_utf8(bytes).expect("text");
+        text.lines().map(|line| line.chars().take(3).collect()).collect::<Vec<String>>()
+    };
+    assert_eq!(written(Priorities::Written), ["<3>", "<4>", "<6>", "<7>"]);
+    assert!(written(Priorities::None).iter().all(|start| start.starts_with("20")));
+    let text = "a panic\nof two lines\n";
+    assert_eq!(Priorities::Written.each_line(&Level::ERROR, text), "<3>a panic\n<3>of two lines\n");
+    assert_eq!(Priorities::None.each_line(&Level::ERROR, text), text);
 }

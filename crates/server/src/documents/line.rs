@@ -135,6 +135,7 @@ fn cause_reason(cause: Cause) -> Option<&'static str> {
         Cause::Deleted => Some("Deleted"),
         Cause::Removed => Some("Removed"),
         Cause::Evicted => Some("Evicted"),
+        Cause::NodeShutdown => Some("NodeShutdown"),
         Cause::Orphaned => Some("Orphaned"),
         // The containers have the reason.
         Cause::Ended => None,

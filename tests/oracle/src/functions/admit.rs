@@ -62,6 +62,7 @@ impl Function for PredicateAdmit {
             sysctls: &SysctlAllowlist::default(),
             apparmor: true,
             supplemental_groups_policy: groups,
+            shutting_down: false,
         };
         let others: Vec<Allocation> = others.into_iter().map(|pod| Allocation::of(Arc::new(pod))).collect();
         let answer = |admit: bool, reason: &str, message: &str, gone: Vec<String>| json!({ "admit": admit, "reason": reason, "message": message, "victims": gone });
