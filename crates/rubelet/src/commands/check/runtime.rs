@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use rubelet_core::config::{self, KubeletConfiguration};
 use rubelet_cri::{Connection, ConnectionOptions, CriRuntime, Endpoint, ListMode, OperationMetrics};
+use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{CgroupDriver, ReadyCondition, RpcErrorKind, RuntimeInfo};
+use rubelet_engine::task::TaskGroup;
 use rubelet_linux::preflight::{Finding, Grade};
+use tokio_util::sync::CancellationToken;
+
+use crate::run::systemd::{MEND, reach};
 
 /// A user waits for the answer; a healthy runtime takes milliseconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -77,12 +82,22 @@ async fn cgroup_driver(runtime: &dyn RuntimeInfo, configured: config::CgroupDriv
     };
     match driver {
         CgroupDriver::Cgroupfs => ok(name, format!("cgroupfs, {by}")),
-        CgroupDriver::Systemd => fail(
-            name,
-            format!("systemd, {by}; rubelet cannot use it yet"),
-            "set SystemdCgroup = false for containerd's runc (cgroup_manager = \"cgroupfs\" for CRI-O) and cgroupDriver: \
-             cgroupfs",
-        ),
+        CgroupDriver::Systemd => systemd(name, by).await,
+    }
+}
+
+/// The systemd driver needs a systemd that answers.
+async fn systemd(name: &str, by: &str) -> Finding {
+    let mut tasks = TaskGroup::new(&CancellationToken::new());
+    let reached = match tokio::time::timeout(ANSWER_WITHIN, reach(&mut tasks)).await {
+        Ok(Ok((_, version))) => Ok(version),
+        Ok(Err(err)) => Err(Chain(&err).to_string()),
+        Err(_) => Err(format!("no answer within {ANSWER_WITHIN:?}")),
+    };
+    tasks.stop().await;
+    match reached {
+        Ok(version) => ok(name, format!("systemd {version}, {by}")),
+        Err(why) => fail(name, format!("systemd, {by}; systemd does not answer: {why}"), MEND),
     }
 }
 
