@@ -95,7 +95,6 @@ pub const MISSING: &[Missing] = &[
         ],
     ),
     by_default("events about memory that ran out on the node (SystemOOM)", "no such event is emitted", &[]),
-    asked("the systemd cgroup driver", "the agent refuses to start with it", &[]),
     asked(
         "node shutdown",
         "pods are not terminated gracefully when the machine shuts down",
