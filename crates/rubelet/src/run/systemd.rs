@@ -15,15 +15,19 @@ const ADDRESS: &str = "DBUS_SYSTEM_BUS_ADDRESS";
 
 /// systemd's units. Fails if systemd does not answer.
 pub(super) async fn units(tasks: &mut TaskGroup) -> anyhow::Result<Units> {
-    let (units, version) = reach(tasks).await.context(MEND)?;
+    let (units, version) = reach(endpoints(), tasks).await.context(MEND)?;
     info!(version, "systemd answers");
     Ok(units)
 }
 
+/// Where systemd can be reached.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    Endpoint::systemd(std::env::var(ADDRESS).ok().as_deref())
+}
+
 /// systemd's units and its version.
-pub(crate) async fn reach(tasks: &mut TaskGroup) -> Result<(Units, u32), UnitError> {
-    let address = std::env::var(ADDRESS).ok();
-    let units = Units::new(Bus::start(Endpoint::systemd(address.as_deref()), tasks));
+pub(crate) async fn reach(endpoints: Vec<Endpoint>, tasks: &mut TaskGroup) -> Result<(Units, u32), UnitError> {
+    let units = Units::new(Bus::start(endpoints, tasks));
     let version = units.version().await?;
     Ok((units, version))
 }
