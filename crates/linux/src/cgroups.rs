@@ -1,10 +1,13 @@
-//! The cgroup trees: one per controller (v1) or one for all (v2), written directly (the cgroupfs driver).
+//! The cgroup trees: one per controller (v1) or one for all (v2), written directly (the cgroupfs driver) or through
+//! systemd's units (the systemd driver).
 //!
 //! A [`CgroupPath`] counts from the root of a tree, below the node's `cgroupRoot` if it has one. `core::qos` decides
 //! the values of a cgroup; this module knows the names and scales of the files (CG-05).
 
 mod destroy;
 mod layout;
+mod seen;
+mod units;
 mod values;
 
 use std::io;
@@ -13,11 +16,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rubelet_core::id::{ContainerId, PodUid};
-use rubelet_core::qos::{CgroupDriver, CgroupPath, CgroupTree, CgroupValues, QosClass};
+use rubelet_core::qos::{CgroupDriver, CgroupPath, CgroupTree, CgroupValues, QosClass, rounded};
 use rubelet_engine::blocking::{CGROUPS, SURVEYS};
 use rubelet_engine::ports::{CgroupError, CgroupVersion, Cgroups};
 
 pub use self::layout::{Hierarchy, Layout};
+pub use self::units::{UnitError, Units};
 use crate::beneath;
 
 /// Controllers that pods need on v2 (CG-04). `hugetlb` is used where it exists.
@@ -37,13 +41,19 @@ pub struct KernelCgroups {
 struct Inner {
     layout: Layout,
     tree: CgroupTree,
+    /// Of the systemd driver.
+    units: Option<Units>,
 }
 
 impl KernelCgroups {
-    /// Cgroups in `layout`, named as the driver of `tree` names them. Cgroups of the systemd driver can be found and
-    /// removed; systemd makes them.
+    /// Cgroups in `layout`, named as the driver of `tree` names them, and written directly.
     pub fn new(layout: Layout, tree: CgroupTree) -> Self {
-        Self { inner: Arc::new(Inner { layout, tree }) }
+        Self { inner: Arc::new(Inner { layout, tree, units: None }) }
+    }
+
+    /// Cgroups in `layout`, as slices of the systemd that `units` reaches.
+    pub fn with_systemd(layout: Layout, tree: CgroupTree, units: Units) -> Self {
+        Self { inner: Arc::new(Inner { layout, tree, units: Some(units) }) }
     }
 
     /// Fails with the first controller that pods need and the host lacks (CG-04).
@@ -63,22 +73,27 @@ impl KernelCgroups {
 impl Cgroups for KernelCgroups {
     async fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
         let (inner, at, values) = (Arc::clone(&self.inner), path.clone(), values.clone());
-        CGROUPS.run(&path.cgroupfs(), move || inner.ensure(&at, &values)).await
+        match (&self.inner.units, self.inner.tree.driver()) {
+            (Some(units), CgroupDriver::Systemd) => self.ensure_slice(units, path, &values).await,
+            (None, CgroupDriver::Systemd) => {
+                let unsupported = io::Error::new(io::ErrorKind::Unsupported, "there is no connection to systemd");
+                Err(error("make", path.cgroupfs())(unsupported))
+            }
+            (_, CgroupDriver::Cgroupfs) => CGROUPS.run(&path.cgroupfs(), move || inner.ensure(&at, &values)).await,
+        }
     }
 
     async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError> {
         let rel_path = self.inner.rel_path(path)?;
-        destroy::destroy(Arc::clone(&self.inner), rel_path).await
+        destroy::destroy(Arc::clone(&self.inner), path, rel_path).await
     }
 
     async fn memory_used(&self, path: &CgroupPath, container: Option<&ContainerId>) -> Result<u64, CgroupError> {
         let rel_path = self.inner.rel_path(path)?;
-        let rel_path = match container.map(|id| beneath::name(id.as_str())).transpose() {
-            Ok(child) => child.map_or_else(|| rel_path.clone(), |name| rel_path.join(name)),
-            Err(err) => return Err(error("read", path.cgroupfs())(err)),
-        };
+        let child = container.map(|id| beneath::name(id.as_str()).map(str::to_owned)).transpose();
+        let child = child.map_err(error("read", path.cgroupfs()))?;
         let inner = Arc::clone(&self.inner);
-        CGROUPS.run(&path.cgroupfs(), move || inner.memory_used(&rel_path)).await
+        CGROUPS.run(&path.cgroupfs(), move || inner.memory_used(&rel_path, child.as_deref())).await
     }
 
     async fn pods(&self) -> Result<Vec<(PodUid, CgroupPath)>, CgroupError> {
@@ -87,8 +102,28 @@ impl Cgroups for KernelCgroups {
     }
 }
 
+impl KernelCgroups {
+    /// Asks systemd only for what is not so already: a node at rest sends nothing to the bus.
+    async fn ensure_slice(&self, units: &Units, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
+        let (inner, values) = (Arc::clone(&self.inner), rounded(values));
+        let rel_path = inner.rel_path(path)?;
+        let (at, wanted) = (rel_path.clone(), values.clone());
+        let look = move || seen::look(&inner.layout, &at, &wanted);
+        let seen = CGROUPS.run(&path.cgroupfs(), look).await;
+        if !seen.exists {
+            units.start(path, self.inner.layout.version()).await?;
+        }
+        if !seen.has_values {
+            units.set(path, &values, self.inner.layout.version()).await?;
+        }
+        // The trees that systemd does not make, and the values that it has no property for.
+        let (inner, at) = (Arc::clone(&self.inner), path.clone());
+        CGROUPS.run(&path.cgroupfs(), move || inner.ensure(&at, &values)).await
+    }
+}
+
 impl Inner {
-    fn memory_used(&self, rel_path: &Path) -> Result<u64, CgroupError> {
+    fn memory_used(&self, rel_path: &Path, container: Option<&str>) -> Result<u64, CgroupError> {
         let (tree, file) = match self.layout.version() {
             CgroupVersion::V1 => {
                 let tree = self.layout.own_trees().find(|tree| tree.controllers.contains("memory"));
@@ -96,17 +131,18 @@ impl Inner {
             }
             CgroupVersion::V2 => (self.layout.unified(), "memory.current"),
         };
-        let path = tree.ok_or_else(|| missing("memory"))?.root.join(rel_path).join(file);
+        let pod = tree.ok_or_else(|| missing("memory"))?.root.join(rel_path);
+        let path = match (container, self.tree.driver()) {
+            (None, _) => pod.join(file),
+            (Some(id), CgroupDriver::Cgroupfs) => pod.join(id).join(file),
+            (Some(id), CgroupDriver::Systemd) => pod.join(scope_name(&pod, id)).join(file),
+        };
         let number = |text: String| text.trim().parse().map_err(|err| io::Error::new(io::ErrorKind::InvalidData, err));
         let read = std::fs::read_to_string(&path).and_then(number);
         read.map_err(error("read", path.display().to_string()))
     }
 
     fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
-        if self.tree.driver() == CgroupDriver::Systemd {
-            let unsupported = io::Error::new(io::ErrorKind::Unsupported, "the systemd driver is not there yet");
-            return Err(error("make", path.cgroupfs())(unsupported));
-        }
         let rel_path = self.rel_path(path)?;
         match self.layout.version() {
             CgroupVersion::V1 => {
@@ -181,6 +217,14 @@ impl Inner {
         path.names().iter().try_for_each(|name| beneath::name(name).map(drop)).map_err(refuse)?;
         Ok(self.tree.literal(path).trim_start_matches('/').into())
     }
+}
+
+/// The scope of a container, which each runtime gives a prefix of its own: `cri-containerd-ID.scope`.
+fn scope_name(pod: &Path, id: &str) -> String {
+    let suffix = format!("{id}.scope");
+    let is_scope =
+        |name: &String| name.strip_suffix(&suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('-'));
+    dir_names(pod).unwrap_or_default().into_iter().find(is_scope).unwrap_or(suffix)
 }
 
 /// A new v1 cpuset has no CPUs and no memory nodes, and no process can enter it: it inherits its parent's, from the top

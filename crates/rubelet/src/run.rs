@@ -5,6 +5,7 @@ mod ending;
 mod host;
 mod serve;
 mod service;
+pub(crate) mod systemd;
 mod volumes;
 
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node::{Ports, Settings};
 use rubelet_engine::node_shutdown::ShutdownParts;
-use rubelet_engine::ports::{Events, Rng, VolumePlugin};
+use rubelet_engine::ports::{CgroupDriver, Events, Rng, VolumePlugin};
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
@@ -133,7 +134,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let version = runtime::wait(runtime.runtime.as_ref(), &config.container_runtime_endpoint).await;
     let driver = runtime::cgroup_driver(runtime.runtime.as_ref(), config.cgroup_driver).await?;
     let settings = settings::settings(loaded, &host.facts, &host.setup, &version, driver)?;
-    let cgroups = cgroups(loaded, &host, &settings).await?;
+    let cgroups = cgroups(loaded, &host, &settings, &mut connections).await?;
 
     let cluster = cluster::join(loaded, &host.setup, &base.clock, &base.rng, &mut connections).await?;
     let disk = Disk {
@@ -231,9 +232,18 @@ fn ports(
 }
 
 /// The cgroup tree, with the cgroups that hold all pods.
-async fn cgroups(loaded: &Loaded, host: &Host, settings: &Settings) -> anyhow::Result<KernelCgroups> {
+async fn cgroups(
+    loaded: &Loaded,
+    host: &Host,
+    settings: &Settings,
+    connections: &mut TaskGroup,
+) -> anyhow::Result<KernelCgroups> {
     let layout = Layout::discover(&host.files.proc).context("read the cgroup mounts")?;
-    let cgroups = KernelCgroups::new(layout, settings.launch.tree.clone());
+    let tree = settings.launch.tree.clone();
+    let cgroups = match tree.driver() {
+        CgroupDriver::Cgroupfs => KernelCgroups::new(layout, tree),
+        CgroupDriver::Systemd => KernelCgroups::with_systemd(layout, tree, systemd::units(connections).await?),
+    };
     cgroups.check().await.map_err(into_anyhow)?;
     settings::prepare_cgroups(&cgroups, &loaded.config, settings, &host.setup).await.map_err(into_anyhow)?;
     Ok(cgroups)

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rubelet_core::backoff::Doubling;
 use rubelet_core::config::{CgroupDriver as Configured, Gate};
 use rubelet_core::qos::CgroupDriver;
@@ -124,11 +124,5 @@ pub(crate) async fn cgroup_driver(runtime: &dyn RuntimeInfo, configured: Configu
     let asked = runtime.cgroup_driver().await.map_err(into_anyhow)?;
     let driver = asked.unwrap_or(configured);
     info!(?driver, from_runtime = asked.is_some(), "The cgroup driver is known");
-    if driver == CgroupDriver::Systemd {
-        bail!(
-            "the cgroup driver is systemd, which rubelet does not have yet: set SystemdCgroup = false in containerd's \
-             configuration and cgroupDriver: cgroupfs here"
-        );
-    }
     Ok(driver)
 }

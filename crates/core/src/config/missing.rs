@@ -95,7 +95,6 @@ pub const MISSING: &[Missing] = &[
         ],
     ),
     by_default("events about memory that ran out on the node (SystemOOM)", "no such event is emitted", &[]),
-    asked("the systemd cgroup driver", "the agent refuses to start with it", &[]),
     asked(
         "CPU, memory and topology managers",
         "no container has exclusive CPUs or memory",

@@ -24,6 +24,17 @@ pub enum CgroupError {
         #[source]
         source: std::io::Error,
     },
+    /// systemd could not make, set or stop the unit of a cgroup.
+    #[error("{action} systemd unit {unit}")]
+    Unit {
+        /// What was tried.
+        action: &'static str,
+        /// The unit's name.
+        unit: String,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Processes are left in it that cannot be killed.
     #[error("cgroup {path} still holds {left} processes after SIGKILL")]
     Busy {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_core::backoff::Doubling;
+use rubelet_core::qos::CgroupPath;
 use rubelet_engine::blocking::CGROUPS;
 use rubelet_engine::ports::{CgroupError, CgroupVersion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,8 +33,9 @@ const WAIT_SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const REMOVE_TRIES: u32 = 6;
 const PAUSES: Doubling = Doubling::new(Duration::from_millis(10), Duration::MAX);
 
-/// Kills all processes below `rel_path` in every tree, then removes it.
-pub(super) async fn destroy(inner: Arc<Inner>, rel_path: PathBuf) -> Result<(), CgroupError> {
+/// Kills all processes below `rel_path` in every tree, then removes it. systemd forgets its unit first, or else it would
+/// make the cgroup again.
+pub(super) async fn destroy(inner: Arc<Inner>, at: &CgroupPath, rel_path: PathBuf) -> Result<(), CgroupError> {
     let path = format!("/{}", rel_path.display());
     let dirs: Vec<PathBuf> = inner.layout.trees().map(|tree| tree.root.join(&rel_path)).collect();
     let dirs = Arc::new(dirs);
@@ -43,6 +45,12 @@ pub(super) async fn destroy(inner: Arc<Inner>, rel_path: PathBuf) -> Result<(), 
         CGROUPS.run(&path, move || kill(&killing, kill_all)).await.map_err(error("kill processes in", &*path))?;
     if left > 0 {
         return Err(CgroupError::Busy { path, left });
+    }
+    let there = Arc::clone(&dirs);
+    if let Some(units) = &inner.units
+        && CGROUPS.run(&path, move || there.iter().any(|dir| dir.is_dir())).await
+    {
+        units.stop(at).await?;
     }
     let mut result = Ok(());
     for attempt in 0..REMOVE_TRIES {

@@ -6,6 +6,7 @@ use crate::kernel_mounts::parse_mountinfo;
 use crate::testing::{TempDir, temp_dir};
 
 mod node;
+mod systemd;
 
 fn tree(root: &Path, controllers: &[&str]) -> Hierarchy {
     let root = root.join(controllers.join(","));

@@ -39,7 +39,7 @@ fn a_body_is_written_and_read_to_the_byte() {
     let mut bytes = Vec::new();
     write::values(&mut bytes, &[Value::str("a.slice"), properties.clone()]).unwrap();
     let mut expected = b"\x07\0\0\0a.slice\0".to_vec();
-    expected.extend(b"\x20\0\0\0\x09\0\0\0CPUShares\0\x01t\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
+    expected.extend(b"\x20\0\0\0\x09\0\0\0CPUShares\0\x01t\0\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
     assert_eq!(bytes, expected);
     let types = types::parse("sa(sv)").unwrap();
     assert_eq!(Cursor::new(&bytes, Order::Little).whole(&types), Some(vec![Value::str("a.slice"), properties]));

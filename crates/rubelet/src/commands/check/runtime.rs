@@ -5,9 +5,15 @@ use std::time::Duration;
 
 use rubelet_core::config::{self, KubeletConfiguration};
 use rubelet_cri::{Connection, ConnectionOptions, CriRuntime, Endpoint, ListMode, OperationMetrics};
+use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{CgroupDriver, ReadyCondition, RpcErrorKind, RuntimeInfo};
+use rubelet_engine::task::TaskGroup;
+use rubelet_linux::dbus;
 use rubelet_linux::preflight::{Finding, Grade};
+use tokio_util::sync::CancellationToken;
+
+use crate::run::systemd::{MEND, endpoints, reach};
 
 /// A user waits for the answer; a healthy runtime takes milliseconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -27,10 +33,15 @@ pub(super) async fn findings(config: &KubeletConfiguration) -> Vec<Finding> {
         kept: None,
     };
     let runtime = CriRuntime::new(Connection::lazy(&endpoint, options));
-    ask(&runtime, &endpoint.to_string(), config.cgroup_driver).await
+    ask(&runtime, &endpoint.to_string(), config.cgroup_driver, endpoints()).await
 }
 
-pub(super) async fn ask(runtime: &dyn RuntimeInfo, endpoint: &str, driver: config::CgroupDriver) -> Vec<Finding> {
+pub(super) async fn ask(
+    runtime: &dyn RuntimeInfo,
+    endpoint: &str,
+    driver: config::CgroupDriver,
+    systemd: Vec<dbus::Endpoint>,
+) -> Vec<Finding> {
     let version = match runtime.version().await {
         Ok(version) => version,
         Err(err) => {
@@ -58,13 +69,17 @@ pub(super) async fn ask(runtime: &dyn RuntimeInfo, endpoint: &str, driver: confi
         }
         Err(err) => found.push(fail("runtime-ready", err.to_string(), "see the runtime's log")),
     }
-    found.push(cgroup_driver(runtime, driver).await);
+    found.push(cgroup_driver(runtime, driver, systemd).await);
     found
 }
 
 /// The runtime's cgroup driver takes precedence; the configured one is used only if the runtime does not report one
 /// (BOOT-05).
-async fn cgroup_driver(runtime: &dyn RuntimeInfo, configured: config::CgroupDriver) -> Finding {
+async fn cgroup_driver(
+    runtime: &dyn RuntimeInfo,
+    configured: config::CgroupDriver,
+    endpoints: Vec<dbus::Endpoint>,
+) -> Finding {
     let name = "cgroup-driver";
     let configured = match configured {
         config::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
@@ -77,12 +92,22 @@ async fn cgroup_driver(runtime: &dyn RuntimeInfo, configured: config::CgroupDriv
     };
     match driver {
         CgroupDriver::Cgroupfs => ok(name, format!("cgroupfs, {by}")),
-        CgroupDriver::Systemd => fail(
-            name,
-            format!("systemd, {by}; rubelet cannot use it yet"),
-            "set SystemdCgroup = false for containerd's runc (cgroup_manager = \"cgroupfs\" for CRI-O) and cgroupDriver: \
-             cgroupfs",
-        ),
+        CgroupDriver::Systemd => systemd(name, by, endpoints).await,
+    }
+}
+
+/// The systemd driver needs a systemd that answers.
+async fn systemd(name: &str, by: &str, endpoints: Vec<dbus::Endpoint>) -> Finding {
+    let mut tasks = TaskGroup::new(&CancellationToken::new());
+    let reached = match tokio::time::timeout(ANSWER_WITHIN, reach(endpoints, &mut tasks)).await {
+        Ok(Ok((_, version))) => Ok(version),
+        Ok(Err(err)) => Err(Chain(&err).to_string()),
+        Err(_) => Err(format!("no answer within {ANSWER_WITHIN:?}")),
+    };
+    tasks.stop().await;
+    match reached {
+        Ok(version) => ok(name, format!("systemd {version}, {by}")),
+        Err(why) => fail(name, format!("systemd, {by}; systemd does not answer: {why}"), MEND),
     }
 }
 

@@ -44,7 +44,8 @@ impl RuntimeInfo for Fake {
 }
 
 async fn check(fake: Fake, expected: Expect) {
-    let found = runtime::ask(&fake, "unix:///run/c.sock", config::CgroupDriver::Cgroupfs).await;
+    let nowhere = vec![rubelet_linux::dbus::Endpoint::Bus("/nonexistent/bus".into())];
+    let found = runtime::ask(&fake, "unix:///run/c.sock", config::CgroupDriver::Cgroupfs, nowhere).await;
     expected.assert_eq(&render(&found, Style::Plain));
 }
 
@@ -96,8 +97,8 @@ async fn what_does_not_fit_is_reported_with_a_fix() {
         ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
         ok   runtime-ready  ready
         ok   pod-network    ready
-        FAIL cgroup-driver  systemd, as reported by the runtime; rubelet cannot use it yet
-                            fix: set SystemdCgroup = false for containerd's runc (cgroup_manager = "cgroupfs" for CRI-O) and cgroupDriver: cgroupfs
+        FAIL cgroup-driver  systemd, as reported by the runtime; systemd does not answer: connect to D-Bus at /nonexistent/bus: No such file or directory (os error 2)
+                            fix: the systemd cgroup driver needs systemd as PID 1, and D-Bus (`systemctl start dbus`) or root; on a host without systemd set SystemdCgroup = false for containerd's runc (cgroup_manager = "cgroupfs" for CRI-O) and cgroupDriver: cgroupfs
 
         This machine is not ready: 1 check failed.
     "#]]).await;
