@@ -40,7 +40,10 @@ pub(super) fn validate(volume: &Volume, kind: &str, at: &Path, faults: &mut Faul
             mode(source.default_mode, &at.child("defaultMode"), faults);
             let mut paths = BTreeSet::new();
             for (index, part) in source.sources.iter().flatten().enumerate() {
-                projection(part, &mut paths, &at.child("sources").index(index), faults);
+                let conflicts = projection(part, &mut paths, &at.child("sources").index(index), faults);
+                for name in conflicts {
+                    faults.invalid(at, name, "another file has the same path");
+                }
             }
         }
     }
@@ -73,7 +76,42 @@ fn downward_file(file: &DownwardAPIVolumeFile, at: &Path, faults: &mut Faults) {
     mode(file.mode, &at.child("mode"), faults);
 }
 
-fn projection<'a>(part: &'a VolumeProjection, paths: &mut BTreeSet<&'a str>, at: &Path, faults: &mut Faults) {
+/// Checks one source of a projected volume. Answers whose files have the path of an earlier file: the source's
+/// name, or the path where the source has no name. That fault is the volume's.
+fn projection<'a>(
+    part: &'a VolumeProjection,
+    paths: &mut BTreeSet<&'a str>,
+    at: &Path,
+    faults: &mut Faults,
+) -> Vec<&'a str> {
+    one_kind(part, at, faults);
+    let mut conflicts = Vec::new();
+    let maps = [
+        part.secret.as_ref().map(|source| ("secret", &source.name, &source.items)),
+        part.config_map.as_ref().map(|source| ("configMap", &source.name, &source.items)),
+    ];
+    for (kind, name, items) in maps.into_iter().flatten() {
+        let at = at.child(kind);
+        faults.required_text(&at.child("name"), name);
+        keys(items.as_deref(), &at, faults);
+        let taken = items.iter().flatten().filter(|item| !item.path.is_empty() && !paths.insert(&item.path));
+        conflicts.extend(taken.map(|_| name.as_str()));
+    }
+    if let Some(source) = &part.downward_api {
+        files(source.items.as_deref(), &at.child("downwardAPI"), faults);
+        let written = source.items.iter().flatten().map(|file| file.path.as_str());
+        conflicts.extend(written.filter(|path| !path.is_empty() && !paths.insert(path)));
+    }
+    if let Some(token) = &part.service_account_token {
+        let at = at.child("serviceAccountToken");
+        let seconds = token.expiration_seconds.unwrap_or_default();
+        faults.range(&at.child("expirationSeconds"), seconds, MIN_TOKEN_SECONDS, MAX_TOKEN_SECONDS);
+        faults.required_rule(&at.child("path"), &token.path, names::volume_file_path);
+    }
+    conflicts
+}
+
+fn one_kind(part: &VolumeProjection, at: &Path, faults: &mut Faults) {
     let kinds = [
         part.secret.is_some(),
         part.config_map.is_some(),
@@ -85,35 +123,5 @@ fn projection<'a>(part: &'a VolumeProjection, paths: &mut BTreeSet<&'a str>, at:
     // A source of no kind at all is valid in upstream, and makes no file.
     if kinds.iter().filter(|is_set| **is_set).count() > 1 {
         faults.forbidden(at, "a source has only one kind");
-    }
-    let mut unique = |path: &'a str, at: &Path, faults: &mut Faults| {
-        if !path.is_empty() && !paths.insert(path) {
-            faults.invalid(&at.child("path"), path, "another file has the same path");
-        }
-    };
-    let maps = [
-        part.secret.as_ref().map(|source| ("secret", &source.name, &source.items)),
-        part.config_map.as_ref().map(|source| ("configMap", &source.name, &source.items)),
-    ];
-    for (kind, name, items) in maps.into_iter().flatten() {
-        let at = at.child(kind);
-        faults.required_text(&at.child("name"), name);
-        keys(items.as_deref(), &at, faults);
-        for (index, item) in items.iter().flatten().enumerate() {
-            unique(&item.path, &at.child("items").index(index), faults);
-        }
-    }
-    if let Some(source) = &part.downward_api {
-        let at = at.child("downwardAPI");
-        files(source.items.as_deref(), &at, faults);
-        for (index, file) in source.items.iter().flatten().enumerate() {
-            unique(&file.path, &at.child("items").index(index), faults);
-        }
-    }
-    if let Some(token) = &part.service_account_token {
-        let at = at.child("serviceAccountToken");
-        let seconds = token.expiration_seconds.unwrap_or_default();
-        faults.range(&at.child("expirationSeconds"), seconds, MIN_TOKEN_SECONDS, MAX_TOKEN_SECONDS);
-        faults.required_rule(&at.child("path"), &token.path, names::volume_file_path);
     }
 }
