@@ -5,6 +5,8 @@
 
 mod destroy;
 mod layout;
+mod look;
+mod processes;
 mod values;
 
 use std::io;
@@ -15,9 +17,10 @@ use async_trait::async_trait;
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::qos::{CgroupDriver, CgroupPath, CgroupTree, CgroupValues, QosClass};
 use rubelet_engine::blocking::{CGROUPS, SURVEYS};
-use rubelet_engine::ports::{CgroupError, CgroupVersion, Cgroups};
+use rubelet_engine::ports::{CgroupError, CgroupState, CgroupVersion, Cgroups};
 
 pub use self::layout::{Hierarchy, Layout};
+pub use self::processes::KernelProcesses;
 use crate::beneath;
 
 /// Controllers that pods need on v2 (CG-04). `hugetlb` is used where it exists.
@@ -64,6 +67,11 @@ impl Cgroups for KernelCgroups {
     async fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
         let (inner, at, values) = (Arc::clone(&self.inner), path.clone(), values.clone());
         CGROUPS.run(&path.cgroupfs(), move || inner.ensure(&at, &values)).await
+    }
+
+    async fn look(&self, path: &CgroupPath, values: &CgroupValues) -> Result<CgroupState, CgroupError> {
+        let (inner, at, values) = (Arc::clone(&self.inner), path.clone(), values.clone());
+        CGROUPS.run(&path.cgroupfs(), move || look::look(&inner, &at, &values)).await
     }
 
     async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError> {

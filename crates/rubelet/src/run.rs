@@ -15,9 +15,10 @@ use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node::{Ports, Settings};
+use rubelet_engine::node_cgroups;
 use rubelet_engine::ports::{Events, Rng, VolumePlugin};
 use rubelet_engine::task::TaskGroup;
-use rubelet_linux::cgroups::{KernelCgroups, Layout};
+use rubelet_linux::cgroups::{KernelCgroups, KernelProcesses, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
 use rubelet_linux::heap::Heap;
 use rubelet_linux::host::lock_file::{LockFile, RootLock};
@@ -119,12 +120,13 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let version = runtime::wait(runtime.runtime.as_ref(), &config.container_runtime_endpoint).await;
     let driver = runtime::cgroup_driver(runtime.runtime.as_ref(), config.cgroup_driver).await?;
     let settings = settings::settings(loaded, &host.facts, &host.setup, &version, driver)?;
-    let cgroups = cgroups(loaded, &host, &settings).await?;
+    let (cgroups, processes) = cgroups(loaded, &host, &settings).await?;
 
     let mut connections = TaskGroup::new(&CancellationToken::new());
     let cluster = cluster::join(loaded, &host.setup, &base.clock, &base.rng, &mut connections).await?;
     let disk = Disk {
         cgroups,
+        processes,
         logs: Arc::new(DiskLogs::new(logs)),
         volumes: volumes::plugins(&base, &host.facts, &settings, cluster.as_ref()),
     };
@@ -167,6 +169,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
 /// The cgroups, logs and volume plugins of this machine, which several ports share.
 struct Disk {
     cgroups: KernelCgroups,
+    processes: KernelProcesses,
     logs: Arc<DiskLogs>,
     volumes: Vec<Arc<dyn VolumePlugin>>,
 }
@@ -188,6 +191,7 @@ fn ports(
         images: runtime.images,
         logins: Arc::new(logins(base)?),
         cgroups: Arc::new(disk.cgroups),
+        processes: Arc::new(disk.processes),
         dirs: Arc::new(RootPods::new(root())),
         logs: Arc::clone(&disk.logs) as _,
         log_cleaner: disk.logs,
@@ -204,13 +208,18 @@ fn ports(
     })
 }
 
-/// The cgroup tree, with the cgroups that hold all pods.
-async fn cgroups(loaded: &Loaded, host: &Host, settings: &Settings) -> anyhow::Result<KernelCgroups> {
+/// The cgroup tree, with the cgroups that hold all pods, and the processes of the node.
+async fn cgroups(
+    loaded: &Loaded,
+    host: &Host,
+    settings: &Settings,
+) -> anyhow::Result<(KernelCgroups, KernelProcesses)> {
     let layout = Layout::discover(&host.files.proc).context("read the cgroup mounts")?;
-    let cgroups = KernelCgroups::new(layout, settings.launch.tree.clone());
+    let cgroups = KernelCgroups::new(layout.clone(), settings.launch.tree.clone());
     cgroups.check().await.map_err(into_anyhow)?;
-    settings::prepare_cgroups(&cgroups, &loaded.config, settings, &host.setup).await.map_err(into_anyhow)?;
-    Ok(cgroups)
+    node_cgroups::prepare(&cgroups, settings).await.map_err(into_anyhow)?;
+    let score = loaded.config.oom_score_adj;
+    Ok((cgroups, KernelProcesses::new(layout, host.files.proc.clone(), score)))
 }
 
 /// Logins for registries that this node has: of files, and of programs where flags name them (IMG-06, IMG-07).
