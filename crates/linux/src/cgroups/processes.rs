@@ -76,13 +76,13 @@ impl Inner {
         };
         let scored = scored.map_err(error("set the OOM score of the agent in", score.display().to_string()));
         match cgroup {
-            Some(cgroup) => self.move_agent(cgroup).and(scored),
+            Some(cgroup) => self.keep_process(cgroup, std::process::id()).and(scored),
             None => scored,
         }
     }
 
-    fn move_agent(&self, cgroup: &str) -> Result<(), CgroupError> {
-        let pid = std::process::id();
+    /// Moves a process into the cgroup in each tree where it is elsewhere.
+    fn keep_process(&self, cgroup: &str, pid: u32) -> Result<(), CgroupError> {
         let rel_path = rel_path(cgroup)?;
         for dir in self.layout.own_trees().map(|tree| tree.root.join(&rel_path)) {
             let there = pids(&dir).unwrap_or_default();

@@ -3,7 +3,7 @@ use std::process::{Child, Command};
 use rubelet_core::qos::{CgroupDriver, CgroupPath, CgroupTree};
 use rubelet_engine::ports::Cgroups;
 
-use super::super::{Hierarchy, KernelCgroups};
+use super::super::KernelCgroups;
 use super::*;
 use crate::testing::{needs_node_tests, temp_dir};
 
@@ -70,36 +70,23 @@ async fn cg_24_node_processes_of_the_root_are_moved_in_every_tree() {
     cgroups.destroy(&CgroupPath::parse_cgroupfs(root.to_str().unwrap())).await.unwrap();
 }
 
-/// nextest runs each test in a process of its own, which this test moves; it goes back in the end.
+/// A child stands in for the agent: the test's own process stays in the cgroup that it was started in.
 #[tokio::test]
-async fn cg_24_node_the_agent_is_moved_once_and_its_oom_score_kept() {
+async fn cg_24_node_a_process_is_moved_once_into_a_cgroup_that_is_made() {
     needs_node_tests();
     let layout = Layout::discover(Path::new("/proc")).unwrap();
-    let name = format!("rubelet-agent-{}", std::process::id());
-    let before = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    let score: i32 = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap();
-    let processes = KernelProcesses::new(layout.clone(), "/proc".into(), score + 1);
+    let name = format!("/rubelet-agent-{}", std::process::id());
+    let processes = KernelProcesses::new(layout.clone(), "/proc".into(), 0);
+    let agent = Sleeper(Command::new("sleep").arg("300").spawn().unwrap());
+    let pid = agent.0.id();
     for _ in 0..2 {
-        processes.keep_agent(Some(&format!("/{name}"))).await.unwrap();
-        let me = i32::try_from(std::process::id()).unwrap();
+        processes.inner.keep_process(&name, pid).unwrap();
         for tree in layout.own_trees() {
-            assert!(pids(&tree.root.join(&name)).unwrap().contains(&me), "{}", tree.root.display());
-        }
-        assert_eq!(std::fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim(), (score + 1).to_string());
-    }
-    let me = std::process::id().to_string();
-    for line in before.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next().unwrap(), parts.next().unwrap().trim_start_matches('/'));
-        let named = |tree: &&Hierarchy| {
-            controllers.split(',').any(|one| tree.controllers.contains(one.trim_start_matches("name=")))
-        };
-        let tree = layout.own_trees().find(named).or(layout.unified().filter(|_| controllers.is_empty()));
-        if let Some(tree) = tree {
-            enter(&tree.root.join(path), &me).unwrap();
+            let there = pids(&tree.root.join(rel_path(&name).unwrap())).unwrap();
+            assert_eq!(there, [i32::try_from(pid).unwrap()], "{}", tree.root.display());
         }
     }
-    for tree in layout.own_trees() {
-        std::fs::remove_dir(tree.root.join(&name)).unwrap();
-    }
+    drop(agent);
+    let cgroups = KernelCgroups::new(layout, CgroupTree::new("/", CgroupDriver::Cgroupfs, true));
+    cgroups.destroy(&CgroupPath::parse_cgroupfs(&name)).await.unwrap();
 }
