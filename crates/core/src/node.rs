@@ -5,6 +5,7 @@
 //! kubelet owns, and [`node_patch`] holds the difference.
 
 mod conditions;
+mod enforce;
 mod health;
 mod lease;
 mod pace;
@@ -19,6 +20,10 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub use enforce::{
+    ENFORCED, EnforceError, NOT_ENFORCED, NodeCgroups, PODS_ENFORCED, ReservedCgroup, ReservedKind, node_cgroups,
+    pods_not_enforced,
+};
 pub use health::{NetworkState, NodeHealth, PLEG_THRESHOLD, PlegState, RuntimeContact, condition_text};
 pub use lease::{LEASE_NAMESPACE, node_lease, renewed_lease};
 pub use pace::ReportPace;

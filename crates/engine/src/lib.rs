@@ -16,6 +16,7 @@ mod look;
 pub mod metrics;
 pub mod mirror;
 pub mod node;
+pub mod node_cgroups;
 pub mod node_lease;
 pub mod node_now;
 pub mod node_reporter;

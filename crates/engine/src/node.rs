@@ -11,6 +11,7 @@ use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::LaunchContext;
 use rubelet_core::lifecycle::Pace;
+use rubelet_core::node::NodeCgroups;
 use rubelet_core::plan::PlanGates;
 use rubelet_core::resources::Amounts;
 use tokio::sync::watch;
@@ -21,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::node_now::NodeNow;
 use crate::ports::{
     Cgroups, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeAddresses, NodeFacts, NodeLogins,
-    OwnMemory, PodDirs, PodLogs, Probes, Rng, Runtime, Subpaths, VolumePlugin,
+    NodeProcesses, OwnMemory, PodDirs, PodLogs, Probes, Rng, Runtime, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
 use crate::status::StatusMail;
@@ -37,6 +38,8 @@ pub struct Ports {
     pub logins: Arc<dyn NodeLogins>,
     /// The cgroup tree.
     pub cgroups: Arc<dyn Cgroups>,
+    /// Processes of the node.
+    pub processes: Arc<dyn NodeProcesses>,
     /// Pod directories.
     pub dirs: Arc<dyn PodDirs>,
     /// Container logs.
@@ -76,6 +79,8 @@ pub struct Settings {
     pub crash_backoff: BackoffPolicy,
     /// How sandboxes and containers are configured.
     pub launch: LaunchContext,
+    /// The cgroups of the node itself.
+    pub node_cgroups: NodeCgroups,
     /// `clusterDNS`.
     pub cluster_dns: Vec<IpAddr>,
     /// Gates that change plans.

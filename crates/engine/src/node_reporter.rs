@@ -43,8 +43,6 @@ pub struct NodeParts {
     pub watched: watch::Receiver<Option<Arc<Node>>>,
     /// What the node is short of.
     pub pressure: watch::Receiver<Pressure>,
-    /// The limits on all pods together are set: an event says so (CG-22).
-    pub allocatable_enforced: bool,
 }
 
 /// When to report.
@@ -101,7 +99,7 @@ pub(crate) fn start(
         },
     );
     let node = reporter.known();
-    reporter.announce(parts.allocatable_enforced);
+    reporter.announce();
     tasks.start("node-reporter", reporter.run(cancel.clone()));
     let (seconds, rng) = (parts.timing.lease_seconds, Arc::clone(&ports.rng));
     let keeper = LeaseKeeper::new(name, seconds, parts.lease, node.clone(), clock.clone(), rng);

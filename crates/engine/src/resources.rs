@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::PodUid;
-use rubelet_core::qos::{QosClass, QosValues, pod_values};
+use rubelet_core::qos::{CgroupPath, CgroupValues, MIN_SHARES, QosClass, QosValues, pod_values};
 
 use crate::node::Node;
-use crate::ports::CgroupError;
+use crate::node_cgroups::settle;
+use crate::ports::{CgroupError, CgroupState};
 
 /// Deadline for setting the QoS levels, which is a few writes to cgroupfs. They are set again later.
 const LEVELS_WITHIN: Duration = Duration::from_secs(30);
@@ -22,15 +23,25 @@ pub(crate) async fn ensure_pod(node: &Node, pod: &Pod) -> Result<(), CgroupError
     node.ports.cgroups.ensure(&launch.tree.of_pod(pod), &pod_values(pod, &launch.pod_cgroup_policy())).await
 }
 
-/// Sets the values of the QoS levels (CG-10).
-pub(crate) async fn ensure_levels(node: &Node, values: &QosValues) -> Result<(), CgroupError> {
+/// Sets the values of the QoS levels, where they differ (CG-10). Returns what differed.
+pub(crate) async fn ensure_levels(node: &Node, values: &QosValues) -> Result<Vec<String>, CgroupError> {
     let tree = &node.settings.launch.tree;
     if !tree.per_qos() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let set = async {
-        node.ports.cgroups.ensure(&tree.level(QosClass::Burstable), &values.burstable).await?;
-        node.ports.cgroups.ensure(&tree.level(QosClass::BestEffort), &values.best_effort).await
+        let cgroups = node.ports.cgroups.as_ref();
+        let mut found = Vec::new();
+        for (class, values) in [(QosClass::Burstable, &values.burstable), (QosClass::BestEffort, &values.best_effort)] {
+            match settle(cgroups, &tree.level(class), values).await? {
+                CgroupState::AsWanted => {}
+                CgroupState::Differs(values) => found.extend(values),
+                CgroupState::Missing(places) => {
+                    found.extend(places.into_iter().map(|place| format!("{place} is gone")))
+                }
+            }
+        }
+        Ok(found)
     };
     match tokio::time::timeout(LEVELS_WITHIN, set).await {
         Ok(done) => done,
@@ -41,18 +52,34 @@ pub(crate) async fn ensure_levels(node: &Node, values: &QosValues) -> Result<(),
     }
 }
 
-/// Removes the pod's cgroup (CG-13). If only the UID is known, the cgroup of every QoS class is removed.
+/// Removes the pod's cgroup (CG-13).
 pub(crate) async fn remove_pod(node: &Node, pod: Option<&Pod>, uid: &PodUid) -> Result<(), CgroupError> {
-    let tree = &node.settings.launch.tree;
-    if !tree.per_qos() {
-        return Ok(());
-    }
-    let paths = match pod {
-        Some(pod) => vec![tree.of_pod(pod)],
-        None => [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort].map(|c| tree.pod(c, uid)).into(),
-    };
-    for path in paths {
+    for path in pod_paths(node, pod, uid) {
         node.ports.cgroups.destroy(&path).await?;
     }
     Ok(())
+}
+
+/// Lowers the CPU shares of the pod's cgroup, if it has one, to the least there is. The cgroup of a pod whose volumes are
+/// still mounted stays, or the pages of a tmpfs would be charged to all pods; until then what is left in it gets little
+/// CPU time (HK-11).
+#[doc(alias = "ReduceCPULimits")]
+pub(crate) async fn lower_pod(node: &Node, pod: Option<&Pod>, uid: &PodUid) -> Result<(), CgroupError> {
+    let least = CgroupValues { cpu_shares: Some(MIN_SHARES), ..CgroupValues::default() };
+    for path in pod_paths(node, pod, uid) {
+        if let CgroupState::Differs(_) = node.ports.cgroups.look(&path, &least).await? {
+            node.ports.cgroups.ensure(&path, &least).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The pod's cgroup. If only the UID is known, the cgroup of every QoS class; none without cgroups per class.
+fn pod_paths(node: &Node, pod: Option<&Pod>, uid: &PodUid) -> Vec<CgroupPath> {
+    let tree = &node.settings.launch.tree;
+    match pod {
+        _ if !tree.per_qos() => Vec::new(),
+        Some(pod) => vec![tree.of_pod(pod)],
+        None => [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort].map(|c| tree.pod(c, uid)).into(),
+    }
 }

@@ -6,6 +6,7 @@
 //! (LOOP-02), but it still answers requests and handles the results of jobs.
 
 mod admission;
+mod enforcement;
 mod handle;
 mod housekeeping;
 mod mirrors;
@@ -399,6 +400,7 @@ impl SyncLoop {
         }
         // Until every source has been read, a source may yet want a pod that none has delivered (SRC-10, TRAP-03).
         if self.housekeeping.is_due(now) {
+            self.housekeeping.look_at_node_cgroups(&self.node);
             if self.desired.all_sources_seen() {
                 self.end_unwanted();
                 // Both are computed anew from all pods: this repairs what a missed change left behind.
@@ -426,6 +428,7 @@ impl SyncLoop {
         match end {
             ChoreEnd::Surveyed(survey) => self.surveyed(&survey),
             ChoreEnd::LevelsSet(values) => self.housekeeping.levels_set(values, &self.node),
+            ChoreEnd::LookedAtNode(look) => self.housekeeping.looked_at_node(&look, &self.node),
             ChoreEnd::Collected => self.housekeeping.collected(),
             ChoreEnd::Done => {}
         }

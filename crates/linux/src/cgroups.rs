@@ -6,7 +6,8 @@
 
 mod destroy;
 mod layout;
-mod seen;
+mod look;
+mod processes;
 mod units;
 mod values;
 
@@ -18,9 +19,10 @@ use async_trait::async_trait;
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::qos::{CgroupDriver, CgroupPath, CgroupTree, CgroupValues, QosClass, rounded};
 use rubelet_engine::blocking::{CGROUPS, SURVEYS};
-use rubelet_engine::ports::{CgroupError, CgroupVersion, Cgroups};
+use rubelet_engine::ports::{CgroupError, CgroupState, CgroupVersion, Cgroups};
 
 pub use self::layout::{Hierarchy, Layout};
+pub use self::processes::KernelProcesses;
 pub use self::units::{UnitError, Units};
 use crate::beneath;
 
@@ -83,6 +85,15 @@ impl Cgroups for KernelCgroups {
         }
     }
 
+    async fn look(&self, path: &CgroupPath, values: &CgroupValues) -> Result<CgroupState, CgroupError> {
+        let (inner, at) = (Arc::clone(&self.inner), path.clone());
+        let values = match self.inner.tree.driver() {
+            CgroupDriver::Cgroupfs => values.clone(),
+            CgroupDriver::Systemd => rounded(values),
+        };
+        CGROUPS.run(&path.cgroupfs(), move || look::look(&inner, &at, &values)).await
+    }
+
     async fn destroy(&self, path: &CgroupPath) -> Result<(), CgroupError> {
         let rel_path = self.inner.rel_path(path)?;
         destroy::destroy(Arc::clone(&self.inner), path, rel_path).await
@@ -105,16 +116,14 @@ impl Cgroups for KernelCgroups {
 impl KernelCgroups {
     /// Asks systemd only for what is not so already: a node at rest sends nothing to the bus.
     async fn ensure_slice(&self, units: &Units, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
-        let (inner, values) = (Arc::clone(&self.inner), rounded(values));
-        let rel_path = inner.rel_path(path)?;
-        let (at, wanted) = (rel_path.clone(), values.clone());
-        let look = move || seen::look(&inner.layout, &at, &wanted);
-        let seen = CGROUPS.run(&path.cgroupfs(), look).await;
-        if !seen.exists {
-            units.start(path, self.inner.layout.version()).await?;
+        let version = self.inner.layout.version();
+        let state = self.look(path, values).await?;
+        let values = rounded(values);
+        if let CgroupState::Missing(_) = state {
+            units.start(path, version).await?;
         }
-        if !seen.has_values {
-            units.set(path, &values, self.inner.layout.version()).await?;
+        if !matches!(state, CgroupState::AsWanted) {
+            units.set(path, &values, version).await?;
         }
         // The trees that systemd does not make, and the values that it has no property for.
         let (inner, at) = (Arc::clone(&self.inner), path.clone());

@@ -19,10 +19,11 @@ use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node::{Ports, Settings};
+use rubelet_engine::node_cgroups;
 use rubelet_engine::node_shutdown::ShutdownParts;
 use rubelet_engine::ports::{CgroupDriver, Events, Rng, VolumePlugin};
 use rubelet_engine::task::TaskGroup;
-use rubelet_linux::cgroups::{KernelCgroups, Layout};
+use rubelet_linux::cgroups::{KernelCgroups, KernelProcesses, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
 use rubelet_linux::dbus::{Bus, Endpoint};
 use rubelet_linux::heap::Heap;
@@ -134,11 +135,12 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let version = runtime::wait(runtime.runtime.as_ref(), &config.container_runtime_endpoint).await;
     let driver = runtime::cgroup_driver(runtime.runtime.as_ref(), config.cgroup_driver).await?;
     let settings = settings::settings(loaded, &host.facts, &host.setup, &version, driver)?;
-    let cgroups = cgroups(loaded, &host, &settings, &mut connections).await?;
+    let (cgroups, processes) = cgroups(loaded, &host, &settings, &mut connections).await?;
 
     let cluster = cluster::join(loaded, &host.setup, &base.clock, &base.rng, &mut connections).await?;
     let disk = Disk {
         cgroups,
+        processes,
         logs: Arc::new(DiskLogs::new(logs)),
         volumes: volumes::plugins(&base, &host.facts, &settings, cluster.as_ref()),
     };
@@ -194,6 +196,7 @@ fn shutdown(loaded: &Loaded, tasks: &mut TaskGroup) -> Option<ShutdownParts> {
 /// The cgroups, logs and volume plugins of this machine, which several ports share.
 struct Disk {
     cgroups: KernelCgroups,
+    processes: KernelProcesses,
     logs: Arc<DiskLogs>,
     volumes: Vec<Arc<dyn VolumePlugin>>,
 }
@@ -215,6 +218,7 @@ fn ports(
         images: runtime.images,
         logins: Arc::new(logins(base)?),
         cgroups: Arc::new(disk.cgroups),
+        processes: Arc::new(disk.processes),
         dirs: Arc::new(RootPods::new(root())),
         logs: Arc::clone(&disk.logs) as _,
         log_cleaner: disk.logs,
@@ -231,22 +235,23 @@ fn ports(
     })
 }
 
-/// The cgroup tree, with the cgroups that hold all pods.
+/// The cgroup tree, with the cgroups that hold all pods, and the processes of the node.
 async fn cgroups(
     loaded: &Loaded,
     host: &Host,
     settings: &Settings,
     connections: &mut TaskGroup,
-) -> anyhow::Result<KernelCgroups> {
+) -> anyhow::Result<(KernelCgroups, KernelProcesses)> {
     let layout = Layout::discover(&host.files.proc).context("read the cgroup mounts")?;
     let tree = settings.launch.tree.clone();
     let cgroups = match tree.driver() {
-        CgroupDriver::Cgroupfs => KernelCgroups::new(layout, tree),
-        CgroupDriver::Systemd => KernelCgroups::with_systemd(layout, tree, systemd::units(connections).await?),
+        CgroupDriver::Cgroupfs => KernelCgroups::new(layout.clone(), tree),
+        CgroupDriver::Systemd => KernelCgroups::with_systemd(layout.clone(), tree, systemd::units(connections).await?),
     };
     cgroups.check().await.map_err(into_anyhow)?;
-    settings::prepare_cgroups(&cgroups, &loaded.config, settings, &host.setup).await.map_err(into_anyhow)?;
-    Ok(cgroups)
+    node_cgroups::prepare(&cgroups, settings).await.map_err(into_anyhow)?;
+    let score = loaded.config.oom_score_adj;
+    Ok((cgroups, KernelProcesses::new(layout, host.files.proc.clone(), score)))
 }
 
 /// Logins for registries that this node has: of files, and of programs where flags name them (IMG-06, IMG-07).

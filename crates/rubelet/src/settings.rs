@@ -15,12 +15,12 @@ use rubelet_core::config::{Gate, KubeletConfiguration, SwapBehavior};
 use rubelet_core::gc::GcPolicy;
 use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::Pace;
-use rubelet_core::node::{NodeSetup, Unserved, cgroup_limit, first_labels, node_allocatable, node_capacity};
+use rubelet_core::node::{NodeSetup, Unserved, first_labels, node_allocatable, node_capacity, node_cgroups};
 use rubelet_core::plan::PlanGates;
-use rubelet_core::qos::{CgroupDriver, CgroupTree, CpuPolicy, QosClass, node_values, qos_values};
+use rubelet_core::qos::{CgroupDriver, CgroupTree, CpuPolicy};
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Settings};
-use rubelet_engine::ports::{CgroupError, Cgroups, NodeFacts, RuntimeVersion};
+use rubelet_engine::ports::{NodeFacts, RuntimeVersion};
 
 use crate::config_load::Loaded;
 
@@ -40,11 +40,13 @@ pub(crate) fn settings(
     let longest = config.crash_loop_back_off.max_container_restart_period.map(Into::into);
     let longest = longest.filter(|_| gate(Gate::KubeletCrashLoopBackOffMax));
     let cluster_dns: Result<Vec<IpAddr>, _> = config.cluster_dns.iter().map(|ip| ip.parse()).collect();
+    let launch = launch_context(loaded, facts, driver)?;
     Ok(Settings {
         runtime_name: version.name.clone(),
         pace: Pace::new(config.sync_frequency.to_std()),
         crash_backoff: BackoffPolicy::crash(longest, gate(Gate::ReduceDefaultCrashLoopBackOffDecay)),
-        launch: launch_context(loaded, facts, driver)?,
+        node_cgroups: node_cgroups(config, node, &launch.tree, &launch.hugepage_sizes)?,
+        launch,
         cluster_dns: cluster_dns.context("clusterDNS")?,
         plan_gates: PlanGates {
             container_restart_rules: gate(Gate::ContainerRestartRules),
@@ -101,25 +103,6 @@ fn launch_context(loaded: &Loaded, facts: &NodeFacts, driver: CgroupDriver) -> a
             runtime_class_in_images: loaded.gates.enabled(Gate::RuntimeClassInImageCriApi),
         },
     })
-}
-
-/// Makes the cgroups that hold all pods (CG-10, CG-21).
-pub(crate) async fn prepare_cgroups(
-    cgroups: &dyn Cgroups,
-    config: &KubeletConfiguration,
-    settings: &Settings,
-    setup: &NodeSetup,
-) -> Result<(), CgroupError> {
-    let (tree, hugepage_sizes) = (&settings.launch.tree, &settings.launch.hugepage_sizes);
-    if !tree.per_qos() {
-        return Ok(());
-    }
-    // A quantity that cannot be read was refused with the setup.
-    let limit = cgroup_limit(config, setup).unwrap_or_else(|_| settings.admission.allocatable.clone());
-    cgroups.ensure(&tree.root(), &node_values(&limit, hugepage_sizes)).await?;
-    let levels = qos_values([], hugepage_sizes);
-    cgroups.ensure(&tree.level(QosClass::Burstable), &levels.burstable).await?;
-    cgroups.ensure(&tree.level(QosClass::BestEffort), &levels.best_effort).await
 }
 
 /// How images are pulled (IMG-05).

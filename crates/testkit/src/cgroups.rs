@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::qos::{CgroupPath, CgroupValues};
-use rubelet_engine::ports::{CgroupError, Cgroups};
+use rubelet_engine::ports::{CgroupError, CgroupState, Cgroups};
 
 use crate::runtime::FakeRuntime;
 
@@ -19,6 +19,8 @@ struct Tree {
     groups: BTreeMap<CgroupPath, CgroupValues>,
     stuck: BTreeSet<CgroupPath>,
     full: bool,
+    refused: BTreeSet<CgroupPath>,
+    writes: usize,
     memory: u64,
     /// The runtime whose containers are in the cgroups of pods.
     processes: Option<FakeRuntime>,
@@ -55,6 +57,27 @@ impl FakeCgroups {
         self.tree().full = full;
     }
 
+    /// Makes every further `ensure` of this cgroup fail, as the kernel does for a limit below what is in use, or succeed
+    /// again.
+    pub fn set_refused(&self, path: &CgroupPath, refused: bool) {
+        let mut tree = self.tree();
+        if refused {
+            tree.refused.insert(path.clone())
+        } else {
+            tree.refused.remove(path)
+        };
+    }
+
+    /// Changes a cgroup as somebody else would, and makes it if it is missing.
+    pub fn tamper(&self, path: &CgroupPath, values: CgroupValues) {
+        self.tree().groups.insert(path.clone(), values);
+    }
+
+    /// How often a cgroup was made or set.
+    pub fn writes(&self) -> usize {
+        self.tree().writes
+    }
+
     /// Puts the containers of `runtime` into the cgroups of their pods: destroying a cgroup kills them.
     pub fn hold_processes_of(&self, runtime: &FakeRuntime) {
         self.tree().processes = Some(runtime.clone());
@@ -78,6 +101,11 @@ impl Cgroups for FakeCgroups {
             let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
             return Err(CgroupError::Io { action: "make", path: path.cgroupfs(), source });
         }
+        if tree.refused.contains(path) {
+            let source = std::io::Error::from(std::io::ErrorKind::ResourceBusy);
+            return Err(CgroupError::Io { action: "write", path: path.cgroupfs(), source });
+        }
+        tree.writes += 1;
         let mut above = CgroupPath::default();
         for name in path.names() {
             above = above.child(name);
@@ -85,6 +113,15 @@ impl Cgroups for FakeCgroups {
         }
         merge(tree.groups.entry(path.clone()).or_default(), values);
         Ok(())
+    }
+
+    async fn look(&self, path: &CgroupPath, values: &CgroupValues) -> Result<CgroupState, CgroupError> {
+        let tree = self.tree();
+        let Some(has) = tree.groups.get(path) else { return Ok(CgroupState::Missing(vec![path.cgroupfs()])) };
+        let mut wanted = has.clone();
+        merge(&mut wanted, values);
+        let differs = || CgroupState::Differs(vec![format!("{} is {has:?}", path.cgroupfs())]);
+        Ok(if wanted == *has { CgroupState::AsWanted } else { differs() })
     }
 
     async fn memory_used(&self, _path: &CgroupPath, _container: Option<&ContainerId>) -> Result<u64, CgroupError> {

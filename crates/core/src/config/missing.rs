@@ -111,11 +111,6 @@ pub const MISSING: &[Missing] = &[
         ],
     ),
     asked(
-        "cgroups of the node's own processes",
-        "they stay where the machine started them, and what is reserved is only subtracted",
-        &["kubeletCgroups", "systemCgroups", "systemReservedCgroup", "kubeReservedCgroup"],
-    ),
-    asked(
         "protection of memory by cgroup v2 (MemoryQoS)",
         "requests of memory do not protect it",
         &["memoryThrottlingFactor", "memoryReservationPolicy", "qosReserved"],

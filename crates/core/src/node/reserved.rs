@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::resources::{Reservations, ThresholdError, node_capacity, pods_limit, quantity};
 use super::view::{Machine, NodeSetup};
 use crate::config::KubeletConfiguration;
-use crate::resources::Amounts;
+use crate::resources::{Amount, Amounts, PIDS};
 
 /// Why a configuration cannot keep what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +56,9 @@ pub fn reserved(
 /// upstream: cm/node_container_manager_linux.go createNodeAllocatableCgroups (v1.36)
 pub fn cgroup_limit(config: &KubeletConfiguration, setup: &NodeSetup) -> Result<Amounts, ThresholdError> {
     let machine = Machine { storage_bytes: None, ..setup.machine.clone() };
-    let capacity = node_capacity(&machine, setup.pods);
+    let mut capacity = node_capacity(&machine, setup.pods);
+    // The API shows no process IDs: they are counted for cgroups alone.
+    capacity.extend(machine.process_ids.map(|ids| (PIDS.to_owned(), Amount::units(ids))));
     let none = BTreeMap::new();
     let reservations =
         Reservations { system: &config.system_reserved, kube: &config.kube_reserved, eviction_hard: &none };
@@ -68,7 +70,6 @@ pub fn cgroup_limit(config: &KubeletConfiguration, setup: &NodeSetup) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resources::Amount;
 
     #[test]
     fn pods_per_core_lowers_the_number_of_pods() {

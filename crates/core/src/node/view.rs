@@ -34,6 +34,9 @@ pub struct Machine {
     pub swap_bytes: i64,
     /// How many huge pages are set aside, by their size in bytes.
     pub hugepages: BTreeMap<u64, u64>,
+    /// How many processes and threads the kernel can have; `None` if it is unknown.
+    #[doc(alias = "MaxPID")]
+    pub process_ids: Option<i64>,
     /// Size of the file system that holds the root directory; `None` if it is unknown, or is not counted
     /// (`localStorageCapacityIsolation`).
     pub storage_bytes: Option<i64>,

@@ -150,6 +150,16 @@ impl CgroupTree {
         self.pod(qos_class(pod), &uid)
     }
 
+    /// The cgroup that a field of the configuration names, in the driver's spelling. systemd names a slice by all its
+    /// levels, so only the last name counts there.
+    #[doc(alias = "CgroupName")]
+    pub fn named(&self, name: &str) -> CgroupPath {
+        match self.driver {
+            CgroupDriver::Cgroupfs => CgroupPath::parse_cgroupfs(name),
+            CgroupDriver::Systemd => CgroupPath::parse_systemd(name),
+        }
+    }
+
     /// The path of a cgroup below the mount point of the hierarchy, in the driver's spelling.
     pub fn literal(&self, path: &CgroupPath) -> String {
         match self.driver {

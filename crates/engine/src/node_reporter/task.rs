@@ -80,13 +80,10 @@ impl NodeReporter {
         self.known.subscribe()
     }
 
-    /// Emits the events of a start (NODE-21, CG-22).
+    /// Emits the event of a start (NODE-21).
     #[doc(alias = "BirthCry")]
-    pub(crate) fn announce(&self, allocatable_enforced: bool) {
+    pub(crate) fn announce(&self) {
         self.record("Starting", "Starting kubelet.".to_owned());
-        if allocatable_enforced {
-            self.record("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods".to_owned());
-        }
     }
 
     fn record(&self, reason: &'static str, message: String) {

@@ -1,4 +1,4 @@
-//! The clean-up job: unmounts the volumes of a stopped pod and removes its cgroup; once no source wants the pod, also its
+//! The clean-up job: unmounts the volumes of a stopped pod, then removes its cgroup; once no source wants the pod, also its
 //! directory, logs and dead containers (6.4).
 
 use rubelet_core::lifecycle::{Cause, JobEnd, Retry, Subject};
@@ -33,10 +33,14 @@ async fn clean_up(node: &Node, subject: &Subject, cause: Cause, job: &JobContext
         cluster.objects.release(uid);
         cluster.tokens.forget(uid);
     }
-    job.step("its cgroup to be removed").await;
-    if let Err(err) = resources::remove_pod(node, subject.pod().map(AsRef::as_ref), uid).await {
-        problems.push(Chain(&err).to_string());
-    }
+    let pod = subject.pod().map(AsRef::as_ref);
+    let done = if problems.is_empty() {
+        job.step("its cgroup to be removed").await;
+        resources::remove_pod(node, pod, uid).await
+    } else {
+        resources::lower_pod(node, pod, uid).await
+    };
+    problems.extend(done.err().map(|err| Chain(&err).to_string()));
     if problems.is_empty() {
         // From here on the pod may be deleted from the API: a client that deleted it need not wait for the rest.
         // upstream: kubelet.go SyncTerminatedPod leaves dead containers to garbage collection (v1.36)

@@ -19,8 +19,10 @@ use rubelet_core::time::Instant;
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
 
+use super::enforcement::Enforcement;
 use crate::chain::Chain;
 use crate::node::Node;
+use crate::node_cgroups::{self, NodeLook};
 use crate::pod_worker::PodWorkers;
 use crate::removal::{DeadContainer, remove_container};
 use crate::resources;
@@ -52,6 +54,7 @@ pub(super) struct Housekeeping {
     /// Parts of the last survey that did not answer in time.
     hung: BTreeSet<&'static str>,
     levels: Levels,
+    enforcement: Enforcement,
     /// Jobs that ended since the last trim.
     jobs: u32,
 }
@@ -61,6 +64,8 @@ pub(super) struct Housekeeping {
 struct Levels {
     wanted: Option<QosValues>,
     applied: Option<QosValues>,
+    /// Somebody may have changed the applied values since the last look.
+    check: bool,
     setting: bool,
 }
 
@@ -81,6 +86,8 @@ pub(super) enum ChoreEnd {
     Collected,
     /// These are the values of the QoS cgroups now; `None` if they could not be set.
     LevelsSet(Option<QosValues>),
+    /// The cgroups of the node were looked at.
+    LookedAtNode(NodeLook),
     Done,
 }
 
@@ -149,7 +156,8 @@ impl Survey {
 impl Housekeeping {
     pub(super) fn new(now: Instant) -> Self {
         let (chores, hung, levels) = (JoinSet::new(), BTreeSet::new(), Levels::default());
-        Self { due: now, chores, surveying: false, collecting: false, hung, levels, jobs: 0 }
+        let enforcement = Enforcement::new(now);
+        Self { due: now, chores, surveying: false, collecting: false, hung, levels, enforcement, jobs: 0 }
     }
 
     /// When the next survey is due; `None` while one is under way or the runtime is down.
@@ -232,17 +240,44 @@ impl Housekeeping {
         self.set_levels(node);
     }
 
+    /// Looks at the cgroups of the node, QoS levels included, unless the last look was just before. What somebody changed
+    /// is set right.
+    pub(super) fn look_at_node_cgroups(&mut self, node: &Arc<Node>) {
+        if !self.enforcement.begin(node.clock.mono()) {
+            return;
+        }
+        self.levels.check = true;
+        self.set_levels(node);
+        let node = Arc::clone(node);
+        self.chores
+            .spawn(timed("node-cgroups", async move { ChoreEnd::LookedAtNode(node_cgroups::look(&node).await) }));
+    }
+
+    pub(super) fn looked_at_node(&mut self, look: &NodeLook, node: &Arc<Node>) {
+        let settings = &node.settings;
+        for event in self.enforcement.looked(look, &settings.launch.tree.root(), &settings.node_cgroups) {
+            node.ports.events.record_node(event);
+        }
+    }
+
     /// Sets the wanted values, unless they are applied or being applied. A failure is retried after the next survey.
     fn set_levels(&mut self, node: &Arc<Node>) {
         let levels = &mut self.levels;
-        let Some(values) = levels.wanted.clone().filter(|_| !levels.setting && levels.wanted != levels.applied) else {
+        let changed = levels.wanted != levels.applied;
+        let Some(values) = levels.wanted.clone().filter(|_| !levels.setting && (changed || levels.check)) else {
             return;
         };
         levels.setting = true;
+        levels.check = false;
         let node = Arc::clone(node);
         self.chores.spawn(timed("qos-levels", async move {
             match resources::ensure_levels(&node, &values).await {
-                Ok(()) => ChoreEnd::LevelsSet(Some(values)),
+                Ok(found) => {
+                    for others in found.iter().filter(|_| !changed) {
+                        warn!(changed = others, "Somebody changed the QoS cgroups: they are set again");
+                    }
+                    ChoreEnd::LevelsSet(Some(values))
+                }
                 Err(err) => {
                     warn!(err = %Chain(&err), "Could not set the QoS cgroups");
                     ChoreEnd::LevelsSet(None)
@@ -268,6 +303,7 @@ impl Housekeeping {
                 self.surveying = false;
                 self.collecting = false;
                 self.levels.setting = false;
+                self.enforcement.lost();
                 ChoreEnd::Done
             }
             None => std::future::pending().await,

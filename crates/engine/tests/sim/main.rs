@@ -3,6 +3,7 @@
 //! A failure prints the seed and the log of everything that was asked of the runtime; `SIM_SEED=n` replays it.
 
 mod admission;
+mod allocatable;
 mod allocations;
 mod api;
 mod api_days;

@@ -44,7 +44,6 @@ pub(crate) fn parts(api: &FakeNodeApi) -> NodeParts {
         lease: Arc::new(api.clone()),
         watched: api.watched(),
         pressure: watch::channel(Pressure::default()).1,
-        allocatable_enforced: true,
     }
 }
 

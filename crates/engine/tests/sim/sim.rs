@@ -12,6 +12,7 @@ use rubelet_core::gc::GcPolicy;
 use rubelet_core::id::PodUid;
 use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::{Pace, Stage};
+use rubelet_core::node::NodeCgroups;
 use rubelet_core::plan::PlanGates;
 use rubelet_core::pod::Source;
 use rubelet_core::qos::{CgroupDriver, CgroupTree, CgroupVersion, CpuPolicy};
@@ -30,8 +31,8 @@ use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::{
     FakeAddresses, FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMachine, FakeMemory, FakePodDirs,
-    FakePodLogs, FakeProbes, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents, RecordingStatus,
-    SeededRng, TestClock,
+    FakePodLogs, FakeProbes, FakeProcesses, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents,
+    RecordingStatus, SeededRng, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +48,9 @@ pub(crate) struct Sim {
     pub(crate) runtime: FakeRuntime,
     pub(crate) files: FakeSource,
     pub(crate) cgroups: FakeCgroups,
+    pub(crate) processes: FakeProcesses,
+    /// The cgroups of the node itself.
+    pub(crate) node_cgroups: NodeCgroups,
     pub(crate) dirs: FakePodDirs,
     pub(crate) logs: FakePodLogs,
     pub(crate) volumes: FakeVolumes,
@@ -116,6 +120,8 @@ impl Sim {
             runtime,
             files: FakeSource::new(Source::File),
             cgroups,
+            processes: FakeProcesses::default(),
+            node_cgroups: NodeCgroups::default(),
             dirs: FakePodDirs::default(),
             logs: FakePodLogs::default(),
             volumes: FakeVolumes::default(),
@@ -157,6 +163,7 @@ impl Sim {
         }
         let mut settings = settings();
         settings.launch.swap = self.swap;
+        settings.node_cgroups = self.node_cgroups.clone();
         let parts = Parts {
             ports: self.ports(),
             facts: facts(),
@@ -184,6 +191,7 @@ impl Sim {
             images: Arc::new(self.runtime.clone()),
             logins: Arc::new(NoLogins),
             cgroups: Arc::new(self.cgroups.clone()),
+            processes: Arc::new(self.processes.clone()),
             dirs: Arc::new(self.dirs.clone()),
             logs: Arc::new(self.logs.clone()),
             log_cleaner: Arc::new(self.logs.clone()),
@@ -418,6 +426,7 @@ pub(crate) fn settings() -> Settings {
             cluster_domain: String::new(),
             gates: LaunchGates::default(),
         },
+        node_cgroups: NodeCgroups::default(),
         cluster_dns: Vec::new(),
         plan_gates: PlanGates::default(),
         parallel_starts: 4,

@@ -25,7 +25,7 @@ pub(super) fn write_v1(layout: &Layout, rel_path: &Path, values: &CgroupValues) 
         write(&dir("memory")?, "memory.limit_in_bytes", &limit.to_string())?;
     }
     if let Some(limit) = values.pids_limit {
-        write(&dir("pids")?, "pids.max", &or_max(limit))?;
+        write(&dir("pids")?, "pids.max", &pids_max(limit))?;
     }
     // A host without the controller has no huge pages to limit. upstream: cgroup_manager_linux.go maybeSetHugetlb
     // (v1.36)
@@ -62,7 +62,7 @@ pub(super) fn write_v2(dir: &Path, values: &CgroupValues) -> Result<(), CgroupEr
         write(dir, "memory.max", &or_max(limit))?;
     }
     if let Some(limit) = values.pids_limit {
-        write(dir, "pids.max", &or_max(limit))?;
+        write(dir, "pids.max", &pids_max(limit))?;
     }
     write_hugepages(dir, values, "max")?;
     for (file, value) in &values.unified {
@@ -73,7 +73,7 @@ pub(super) fn write_v2(dir: &Path, values: &CgroupValues) -> Result<(), CgroupEr
 }
 
 /// `quota period`. The part that is not set keeps its value.
-fn cpu_max(dir: &Path, quota: Option<i64>, period: Option<u64>) -> String {
+pub(super) fn cpu_max(dir: &Path, quota: Option<i64>, period: Option<u64>) -> String {
     let now = std::fs::read_to_string(dir.join("cpu.max")).unwrap_or_default();
     let mut now = now.split_whitespace();
     let (old_quota, old_period) = (now.next().unwrap_or("max"), now.next());
@@ -112,8 +112,14 @@ pub(super) fn write(dir: &Path, file: &str, value: &str) -> Result<(), CgroupErr
 
 /// A zero is never written: no CPU time or no memory at all is not a useful limit.
 /// upstream: opencontainers/cgroups writes no zero, as of v1.36
-fn nonzero(limit: Option<i64>) -> Option<i64> {
+pub(super) fn nonzero(limit: Option<i64>) -> Option<i64> {
     limit.filter(|limit| *limit != 0)
+}
+
+/// systemd accepts no limit of zero, so that one process is allowed under either driver.
+/// upstream: opencontainers/cgroups fs/pids.go Set, as of v1.36
+pub(super) fn pids_max(limit: i64) -> String {
+    or_max(if limit == 0 { 1 } else { limit })
 }
 
 /// The kernel's spelling of "no limit".

@@ -40,8 +40,16 @@ pub fn machine(files: &MachineFiles, facts: &NodeFacts) -> Machine {
         memory_bytes: facts.memory_bytes,
         swap_bytes: facts.swap_bytes,
         hugepages: hugepages(&host.join("sys/kernel/mm/hugepages")),
+        process_ids: process_ids(&host.join("proc/sys/kernel")),
         storage_bytes: storage(&files.root_dir),
     }
+}
+
+/// The least of the two kernel settings that bound processes and threads (CG-23).
+/// upstream: stats/pidlimit/pidlimit_linux.go Stats (v1.36)
+fn process_ids(settings: &Path) -> Option<i64> {
+    let number = |name: &str| text(&settings.join(name))?.parse().ok();
+    ["pid_max", "threads-max"].into_iter().filter_map(number).min()
 }
 
 /// What upstream's device manager noted under the root directory, if one ever ran here.
@@ -154,7 +162,10 @@ mod tests {
         write(host, "proc/sys/kernel/random/boot_id", "boot-1\n");
         write(host, "usr/lib/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n");
         write(host, "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "3\n");
+        write(host, "proc/sys/kernel/pid_max", "4194304\n");
+        write(host, "proc/sys/kernel/threads-max", "63000\n");
         let seen = machine(&files, &facts());
+        assert_eq!((bare.process_ids, seen.process_ids), (None, Some(63_000)), "CG-23");
         assert_eq!(seen.machine_id, "older");
         assert_eq!(seen.system_uuid, "4C4C4544-0000");
         assert_eq!(seen.boot_id, "boot-1");

@@ -22,7 +22,6 @@ pub(crate) struct NodeSettings {
     setup: NodeSetup,
     timing: NodeTiming,
     registration: Registration,
-    allocatable_enforced: bool,
 }
 
 impl NodeSettings {
@@ -41,7 +40,6 @@ impl NodeSettings {
                 (true, false) => Registration::Ours,
                 (true, true) => Registration::OursOrNone,
             },
-            allocatable_enforced: config.cgroups_per_qos,
         }
     }
 
@@ -67,7 +65,6 @@ impl NodeSettings {
             watched,
             // Nothing measures the node's pressure yet.
             pressure: watch::channel(Pressure::default()).1,
-            allocatable_enforced: self.allocatable_enforced,
         }
     }
 }

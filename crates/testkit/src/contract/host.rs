@@ -2,7 +2,7 @@
 
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::qos::{CgroupPath, CgroupValues};
-use rubelet_engine::ports::{Cgroups, LogCleaner, PodDirs, PodLogs};
+use rubelet_engine::ports::{CgroupState, Cgroups, LogCleaner, PodDirs, PodLogs};
 
 /// Cgroups below `root` are made, found and removed with their descendants; repetition is harmless.
 pub async fn check_cgroups(cgroups: &dyn Cgroups, root: &CgroupPath) {
@@ -14,13 +14,22 @@ pub async fn check_cgroups(cgroups: &dyn Cgroups, root: &CgroupPath) {
         let pods = cgroups.pods().await.expect("pods can be listed");
         pods.contains(&(uid.clone(), pod.clone()))
     };
+    let look = async |values: &CgroupValues| cgroups.look(&pod, values).await.expect("a cgroup can be looked at");
     assert!(!found().await, "nothing is left of an earlier run");
+    assert!(matches!(look(&values).await, CgroupState::Missing(places) if !places.is_empty()));
+    assert!(!found().await, "a look makes nothing");
     cgroups.destroy(&pod).await.expect("destroying a missing cgroup succeeds");
     for _ in 0..2 {
         cgroups.ensure(&pod, &values).await.expect("a cgroup can be made, and made again");
         assert!(found().await);
     }
     cgroups.ensure(&pod, &CgroupValues::default()).await.expect("setting nothing is harmless");
+    for same in [&values, &CgroupValues::default()] {
+        assert_eq!(look(same).await, CgroupState::AsWanted);
+    }
+    let others = CgroupValues { cpu_shares: Some(2048), ..CgroupValues::default() };
+    assert!(matches!(look(&others).await, CgroupState::Differs(values) if values.len() == 1));
+    assert_eq!(look(&values).await, CgroupState::AsWanted, "a look changes nothing");
     let inner = pod.child("inner");
     cgroups.ensure(&inner, &CgroupValues::default()).await.expect("a cgroup below another can be made");
 

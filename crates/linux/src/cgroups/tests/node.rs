@@ -214,3 +214,80 @@ async fn node_the_contract_holds() {
     rubelet_testkit::contract::check_cgroups(&node.cgroups, &node.tree.level(QosClass::BestEffort)).await;
     node.clean().await;
 }
+
+/// Values that somebody changed are found and set right; a second look finds nothing to write. The kernel rounds memory
+/// down to whole pages, which is no difference.
+#[tokio::test]
+async fn cg_22_node_what_somebody_changed_is_found_on_the_real_files() {
+    needs_node_tests();
+    let node = Node::new("look");
+    let root = node.tree.root();
+    let values = CgroupValues {
+        cpu_shares: Some(512),
+        cpu_quota: Some(50_000),
+        cpu_period: Some(100_000),
+        memory_limit: Some((64 << 20) + 100),
+        pids_limit: Some(100),
+        hugepages: BTreeMap::from([("2MB".to_owned(), (4 << 20) + 1)]),
+        ..CgroupValues::default()
+    };
+    assert!(matches!(node.cgroups.look(&root, &values).await.unwrap(), CgroupState::Missing(_)));
+    node.cgroups.ensure(&root, &values).await.unwrap();
+    assert_eq!(node.cgroups.look(&root, &values).await.unwrap(), CgroupState::AsWanted);
+    let (shares, pids) = match node.version {
+        CgroupVersion::V1 => ("cpu.shares", "pids.max"),
+        CgroupVersion::V2 => ("cpu.weight", "pids.max"),
+    };
+    let file = |name: &str| node.dirs(&root).into_iter().map(|dir| dir.join(name)).find(|file| file.exists()).unwrap();
+    fs::write(file(shares), "77").unwrap();
+    fs::write(file(pids), "max").unwrap();
+    let CgroupState::Differs(found) = node.cgroups.look(&root, &values).await.unwrap() else { panic!("as wanted") };
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().any(|line| line.contains("pids.max is max, not 100")), "{found:?}");
+    node.cgroups.ensure(&root, &values).await.unwrap();
+    assert_eq!(node.cgroups.look(&root, &values).await.unwrap(), CgroupState::AsWanted);
+    node.clean().await;
+}
+
+/// A cgroup of daemons that exists in some trees only is not there: each missing directory is named.
+#[tokio::test]
+async fn cg_22_node_a_half_made_cgroup_is_missing() {
+    needs_node_tests();
+    let node = Node::new("half");
+    let path = node.root.child("daemons");
+    node.cgroups.ensure(&path, &CgroupValues::default()).await.unwrap();
+    assert_eq!(node.cgroups.look(&path, &CgroupValues::default()).await.unwrap(), CgroupState::AsWanted);
+    let layout = Layout::discover(Path::new("/proc")).unwrap();
+    let pids = layout.v1_tree("pids").or(layout.unified()).unwrap().root.clone();
+    let dir = below_root(&pids, &path);
+    fs::remove_dir(&dir).unwrap();
+    let found = node.cgroups.look(&path, &CgroupValues::default()).await.unwrap();
+    assert_eq!(found, CgroupState::Missing(vec![dir.display().to_string()]));
+    node.clean().await;
+}
+
+/// v1 refuses a memory limit below what is in use; the other values stay as they were set.
+#[tokio::test]
+async fn cg_22_node_a_limit_below_usage_is_an_error_or_is_taken() {
+    needs_node_tests();
+    let node = Node::new("usage");
+    let root = node.tree.root();
+    node.cgroups.ensure(&root, &CgroupValues::default()).await.unwrap();
+    let script = "read go; data=$(head -c 30000000 /dev/zero | tr '\\0' x); echo big; exec sleep 300";
+    let mut hog = Sleeper::start(script);
+    node.join(hog.0.id(), &root);
+    drop(hog.0.stdin.take());
+    io::Read::read_exact(hog.0.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
+    assert!(!hog.has_ended());
+    let low = CgroupValues { memory_limit: Some(1 << 20), ..CgroupValues::default() };
+    let set = node.cgroups.ensure(&root, &low).await;
+    match node.version {
+        CgroupVersion::V1 => {
+            let busy =
+                matches!(&set, Err(CgroupError::Io { source, .. }) if source.kind() == io::ErrorKind::ResourceBusy);
+            assert!(busy || set.is_ok(), "{set:?}");
+        }
+        CgroupVersion::V2 => set.unwrap(),
+    }
+    node.clean().await;
+}
