@@ -1,6 +1,6 @@
 //! Tells the service manager how many pods run and wait, in one line that `systemctl status` shows.
 //!
-//! The line is sent when it has changed and not more often than [`PACE`]. On a node where nothing happens nothing is sent
+//! The line is sent when it has changed and not more often than `PACE`. On a node where nothing happens nothing is sent
 //! and nobody wakes.
 
 use std::sync::Arc;

@@ -164,7 +164,9 @@ mod tests {
             .map(|property| match property.value {
                 UnitValue::U64(INFINITY) => format!("{}=infinity", property.name),
                 UnitValue::U64(number) => format!("{}={number}", property.name),
-                other => format!("{}={other:?}", property.name),
+                other @ (UnitValue::Bool(_) | UnitValue::Text(_) | UnitValue::Units(_)) => {
+                    format!("{}={other:?}", property.name)
+                }
             })
             .collect();
         expected.assert_eq(&lines.join(" "));

@@ -130,7 +130,7 @@ fn field_table(page: &mut String) {
     let declared = Declared::read();
     let mut all = Vec::new();
     rows(&declared, "KubeletConfiguration", "", &mut all);
-    all.sort_by(|a, b| a.path.to_lowercase().cmp(&b.path.to_lowercase()));
+    all.sort_by_key(|row| row.path.to_lowercase());
     page.push_str("## Fields of the file\n\nThe flag of a field is deprecated unless it is marked with \\*, and works all the same.\n\n");
     page.push_str("| field | what | type | default | effect | flag |\n|---|---|---|---|---|---|\n");
     for row in &all {

@@ -211,13 +211,17 @@ fn claims(context: &Context<'_>, claims: &[ResourceClaim], at: &Path, faults: &m
             faults.required(&at, "");
             continue;
         }
-        if !request.is_empty() {
-            faults.rule(&at.child("request"), request, names::dns_label(request));
-        }
-        // The whole claim includes each of its requests.
-        let whole = seen.contains(&(name, "")) || (request.is_empty() && seen.iter().any(|(other, _)| *other == name));
-        if whole || !seen.insert((name, request)) {
+        // The whole claim includes each of its requests, and what was listed before it as a whole is looked at no further.
+        if seen.contains(&(name, "")) {
             faults.duplicate(&at, name);
+        } else {
+            if !request.is_empty() {
+                faults.rule(&at.child("request"), request, names::dns_label(request));
+            }
+            let overlaps = request.is_empty() && seen.iter().any(|(other, _)| *other == name);
+            if !seen.insert((name, request)) || overlaps {
+                faults.duplicate(&at, name);
+            }
         }
         let known = context.spec.resource_claims.iter().flatten().any(|known| known.name == name);
         if !known {

@@ -164,8 +164,9 @@ fn pod_term(term: &PodAffinityTerm, at: &Path, faults: &mut Faults) {
     let selector = term.label_selector.as_ref();
     label_selector(selector, &at.child("labelSelector"), faults);
     label_selector(term.namespace_selector.as_ref(), &at.child("namespaceSelector"), faults);
-    for (index, namespace) in term.namespaces.iter().flatten().enumerate() {
-        faults.rule(&at.child("namespaces").index(index), namespace, names::dns_label(namespace));
+    // upstream's path, without the `s` and the index
+    for namespace in term.namespaces.iter().flatten() {
+        faults.rule(&at.child("namespace"), namespace, names::dns_label(namespace));
     }
     let mismatch = term.mismatch_label_keys.as_deref().unwrap_or_default();
     label_keys(term.match_label_keys.as_deref().unwrap_or_default(), mismatch, selector, at, faults);

@@ -1,6 +1,7 @@
 //! The systemd driver in a machine whose PID 1 is systemd. These tests run inside it; the variable
 //! `RUBELET_SYSTEMD_MACHINE=1` says so, because they re-execute systemd and restart its bus.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use rubelet_engine::task::TaskGroup;
@@ -100,17 +101,19 @@ async fn cg_05_node_systemd_makes_sets_and_removes_a_slice() {
     machine.cgroups.ensure(&pod, &next).await.unwrap();
     assert_eq!(machine.memory(&pod), "209715200");
     assert_eq!(machine.read(&pod, ("cpu", "cpu.cfs_quota_us"), "cpu.max").split(' ').next(), Some("13000"));
-    let rel_path = machine.tree.literal(&pod).trim_start_matches('/').into();
-    let look = |values: &CgroupValues| seen::look(&machine.layout, &PathBuf::clone(&rel_path), &rounded(values));
-    assert_eq!((look(&next).has_values, look(&limits(1 << 30, 12_345)).has_values), (true, false));
+    assert_eq!(machine.cgroups.look(&pod, &next).await.unwrap(), CgroupState::AsWanted);
+    let other = machine.cgroups.look(&pod, &limits(1 << 30, 12_345)).await.unwrap();
+    assert!(matches!(other, CgroupState::Differs(_)), "{other:?}");
 
-    // A process in a scope of the slice, as a container is.
+    // A process in a scope of the slice, as a container is; it writes a line when it runs there.
     let slice = format!("--slice={unit}");
-    let args = ["--scope", "--quiet", &slice, "--unit=rubelet-a-test.scope", "sleep", "1000"];
-    let mut scope = Command::new("systemd-run").args(args).spawn().unwrap();
-    let procs =
-        || machine.read(&pod, ("memory", "rubelet-a-test.scope/cgroup.procs"), "rubelet-a-test.scope/cgroup.procs");
-    wait_until(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(procs)).is_ok_and(|text| !text.is_empty()));
+    let args = ["--scope", "--quiet", &slice, "--unit=rubelet-a-test.scope", "sh", "-c", "echo there; exec sleep 1000"];
+    let mut scope = Command::new("systemd-run").args(args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(scope.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "there\n");
+    let procs = "rubelet-a-test.scope/cgroup.procs";
+    assert_ne!(machine.read(&pod, ("memory", procs), procs), "");
     machine.cgroups.destroy(&pod).await.unwrap();
     scope.wait().unwrap();
     assert!(!machine.exists(&pod));
@@ -118,17 +121,6 @@ async fn cg_05_node_systemd_makes_sets_and_removes_a_slice() {
     assert_eq!(systemctl(&["list-units", "--all", "--no-legend", unit]), "");
     machine.cgroups.destroy(&pod).await.unwrap();
     machine.clean().await;
-}
-
-fn wait_until(is_so: impl Fn() -> bool) {
-    for _ in 0..2000 {
-        if is_so() {
-            return;
-        }
-        std::thread::yield_now();
-        Command::new("true").status().unwrap();
-    }
-    panic!("it did not come to be");
 }
 
 /// Slices are made while systemd re-executes itself and while the bus is restarted.
