@@ -83,6 +83,12 @@ pub enum ManifestError {
         /// The kind of object, in upstream's words.
         resource: &'static str,
     },
+    /// What a static pod can never have, even where it may refer to objects of the API.
+    #[error("static pods may not use {what}")]
+    Refused {
+        /// What the pod uses, in upstream's words.
+        what: &'static str,
+    },
     /// A source of a projected volume says nothing of what it projects.
     #[error("unknown source for projected volume {volume:?}")]
     UnknownSource {
@@ -97,9 +103,11 @@ impl ManifestError {
     pub fn fields(&self) -> &[FieldError] {
         match self {
             Self::Malformed(errors) | Self::Invalid(errors) => errors,
-            Self::NotAnObject { .. } | Self::WrongKind { .. } | Self::Reference { .. } | Self::UnknownSource { .. } => {
-                &[]
-            }
+            Self::NotAnObject { .. }
+            | Self::WrongKind { .. }
+            | Self::Reference { .. }
+            | Self::Refused { .. }
+            | Self::UnknownSource { .. } => &[],
         }
     }
 }

@@ -35,6 +35,7 @@ fn faults(manifest: &Value) -> BTreeSet<String> {
     match static_pod(manifest, &origin, "node-1.example", &Gates::default()) {
         Ok(_) => BTreeSet::new(),
         Err(ManifestError::Reference { resource }) => BTreeSet::from([format!("reference {resource}")]),
+        Err(ManifestError::Refused { what }) => BTreeSet::from([format!("use {what}")]),
         Err(ManifestError::Invalid(errors)) => {
             errors.into_iter().map(|error| format!("{} {}", error.path, error.reason.as_str())).collect()
         }

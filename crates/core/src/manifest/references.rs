@@ -34,17 +34,17 @@ fn named_object(spec: &PodSpec) -> Option<&'static str> {
 /// What is refused even where references are allowed.
 /// upstream: kubelet/config/common.go tryDecodeSinglePod, gate off (v1.36)
 pub(super) fn always_refused(pod: &Pod) -> Option<ManifestError> {
-    refused_object(pod).map(|resource| ManifestError::Reference { resource })
+    refused_use(pod).map(|what| ManifestError::Refused { what })
 }
 
-fn refused_object(pod: &Pod) -> Option<&'static str> {
+fn refused_use(pod: &Pod) -> Option<&'static str> {
     let spec = pod.spec.as_ref()?;
     let sources = spec.volumes.iter().flatten().filter_map(|volume| volume.projected.as_ref());
     let mut sources = sources.flat_map(|projected| projected.sources.iter().flatten());
     if sources.any(|source| source.cluster_trust_bundle.is_some()) {
-        return Some("clustertrustbundles");
+        return Some("ClusterTrustBundle projected volume sources");
     }
-    spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()).then_some("resourceclaims")
+    spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()).then_some("ResourceClaims")
 }
 
 fn is_named(name: Option<&str>) -> bool {

@@ -106,7 +106,8 @@ fn src_06_references_are_refused_by_gate() {
     assert_eq!(resource(&secret, &Gates::default()), Some("secrets"));
     assert_eq!(resource(&secret, &loose), None);
     assert!(static_pod(&secret, &file(), "node", &loose).is_ok());
-    assert_eq!(resource(&claims, &loose), Some("resourceclaims"), "static pods never have claims");
+    let refused = static_pod(&claims, &file(), "node", &loose).map_err(|err| err.to_string());
+    assert_eq!(refused, Err("static pods may not use ResourceClaims".to_owned()));
 }
 
 #[test]

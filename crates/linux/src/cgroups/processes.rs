@@ -65,9 +65,6 @@ impl NodeProcesses for KernelProcesses {
 impl Inner {
     /// upstream: cm/container_manager_linux.go ensureProcessInContainerWithOOMScore (v1.36)
     fn keep_agent(&self, cgroup: Option<&str>) -> Result<(), CgroupError> {
-        if !self.is_on_host().map_err(error("find the PID namespace of the agent for", cgroup.unwrap_or("/")))? {
-            return Ok(());
-        }
         let score = self.proc.join("self/oom_score_adj");
         let wanted = self.oom_score.to_string();
         let scored = match std::fs::read_to_string(&score) {
@@ -75,10 +72,11 @@ impl Inner {
             _ => std::fs::write(&score, wanted),
         };
         let scored = scored.map_err(error("set the OOM score of the agent in", score.display().to_string()));
-        match cgroup {
-            Some(cgroup) => self.keep_process(cgroup, std::process::id()).and(scored),
-            None => scored,
+        let Some(cgroup) = cgroup else { return scored };
+        if self.is_on_host().map_err(error("find the PID namespace of the agent for", cgroup))? {
+            self.keep_process(cgroup, std::process::id())?;
         }
+        scored
     }
 
     /// Moves a process into the cgroup in each tree where it is elsewhere.

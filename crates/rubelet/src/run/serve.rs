@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use rubelet_cluster::api::Client;
@@ -12,7 +11,6 @@ use rubelet_engine::assemble::EngineHandle;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{LogReader, NodeFacts, Reviews, Rng, Runtime};
 use rubelet_engine::task::TaskGroup;
-use rubelet_linux::host::{KernelFiles, process};
 use rubelet_server::api::{self, ApiParts, ApiSettings, EnginePage, MetricsPage, ProbePage, TlsParts};
 use rubelet_server::healthz::{self, Health};
 use rubelet_server::local::{LocalServer, ROOT};
@@ -23,9 +21,6 @@ use super::into_anyhow;
 use crate::cluster;
 use crate::config_load::Loaded;
 use crate::flags::control_socket;
-
-/// How often the OOM score is set again (BOOT-06).
-const OOM_SCORE_PERIOD: Duration = Duration::from_secs(300);
 
 /// The inputs of the servers, besides the engine's handles.
 pub(super) struct Served {
@@ -50,7 +45,6 @@ pub(super) async fn serve(
 ) -> anyhow::Result<TaskGroup> {
     let config = &loaded.config;
     let mut servers = TaskGroup::new(cancel);
-    keep_oom_score(config.oom_score_adj, &mut servers);
     let live = LiveNode { sync_loop: engine.sync_loop.clone(), clock: served.clock.clone() };
     let node: Arc<dyn WatchedNode> = Arc::new(live);
     if config.healthz_port > 0 {
@@ -65,17 +59,6 @@ pub(super) async fn serve(
     let local = LocalServer::bind(&control_socket(root), node, ROOT).map_err(into_anyhow)?;
     servers.start("local-socket", local.run(servers.cancel_token()));
     Ok(servers)
-}
-
-fn keep_oom_score(score: i32, servers: &mut TaskGroup) {
-    let files = KernelFiles::default();
-    let stop = servers.cancel_token();
-    servers.start("oom-score", async move {
-        while stop.run_until_cancelled(tokio::time::sleep(OOM_SCORE_PERIOD)).await.is_some() {
-            // A failure was logged once at the start.
-            let _refused = process::set_oom_score_adj(&files, score);
-        }
-    });
 }
 
 /// The node's HTTPS API, and the read-only port if one is configured.

@@ -185,7 +185,7 @@ fn refused(refusal: &ManifestError) -> Value {
             let fault = |fault: &FieldError| path_of_both(&format!("{} {}", fault.path, fault.reason.as_str()));
             invalid(faults.iter().map(fault))
         }
-        ManifestError::Reference { .. } | ManifestError::UnknownSource { .. } => {
+        ManifestError::Reference { .. } | ManifestError::Refused { .. } | ManifestError::UnknownSource { .. } => {
             json!({ "reference": refusal.to_string() })
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! upstream: core/validation/validation.go ValidateVolumeMounts, ValidateVolumeDevices (v1.36)
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, VolumeDevice, VolumeMount};
 
@@ -38,11 +38,13 @@ fn mount(context: &Context<'_>, container: &Container, mount: &VolumeMount, at: 
         faults.not_found(&at.child("name"), &mount.name);
     }
     faults.required_text(&at.child("mountPath"), &mount.mount_path);
-    let devices = || container.volume_devices.iter().flatten();
-    if devices().any(|device| device.name == mount.name) {
+    // The last device of a name counts.
+    let devices = container.volume_devices.iter().flatten();
+    let devices: BTreeMap<&str, &str> = devices.map(|device| (&*device.name, &*device.device_path)).collect();
+    if devices.contains_key(&*mount.name) {
         faults.invalid(&at.child("name"), &mount.name, "is in volumeDevices already");
     }
-    if devices().any(|device| device.device_path == mount.mount_path) {
+    if devices.values().any(|path| *path == mount.mount_path) {
         faults.invalid(&at.child("mountPath"), &mount.mount_path, "is the path of a device");
     }
     let (sub_path, expression) = (text(mount.sub_path.as_ref()), text(mount.sub_path_expr.as_ref()));
@@ -86,11 +88,13 @@ fn device(context: &Context<'_>, container: &Container, device: &VolumeDevice, a
     }
     faults.required_text(&at.child("devicePath"), &device.device_path);
     faults.rule(&at.child("devicePath"), &device.device_path, names::no_backsteps(&device.device_path));
-    let mounts = || container.volume_mounts.iter().flatten();
-    if mounts().any(|mount| mount.name == device.name) {
+    // The last mount of a name counts.
+    let mounts = container.volume_mounts.iter().flatten();
+    let mounts: BTreeMap<&str, &str> = mounts.map(|mount| (&*mount.name, &*mount.mount_path)).collect();
+    if mounts.contains_key(&*device.name) {
         faults.invalid(&at.child("name"), &device.name, "is in volumeMounts already");
     }
-    if mounts().any(|mount| mount.mount_path == device.device_path) {
+    if mounts.values().any(|path| *path == device.device_path) {
         faults.invalid(&at.child("devicePath"), &device.device_path, "is the path of a mount");
     }
 }

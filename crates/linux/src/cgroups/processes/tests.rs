@@ -90,3 +90,19 @@ async fn cg_24_node_a_process_is_moved_once_into_a_cgroup_that_is_made() {
     let cgroups = KernelCgroups::new(layout, CgroupTree::new("/", CgroupDriver::Cgroupfs, true));
     cgroups.destroy(&CgroupPath::parse_cgroupfs(&name)).await.unwrap();
 }
+
+#[test]
+fn boot_06_a_changed_oom_score_is_set_right() {
+    let (dir, cgroup) = (temp_dir(), temp_dir());
+    let score = dir.path().join("self/oom_score_adj");
+    std::fs::create_dir_all(score.parent().unwrap()).unwrap();
+    std::fs::write(&score, "0\n").unwrap();
+    let processes = KernelProcesses::new(Layout::v2(cgroup.path().into()), dir.path().into(), -999);
+    processes.inner.keep_agent(None).unwrap();
+    assert_eq!(std::fs::read_to_string(&score).unwrap(), "-999");
+
+    std::fs::remove_file(&score).unwrap();
+    std::fs::create_dir(&score).unwrap();
+    let err = processes.inner.keep_agent(None).unwrap_err();
+    assert!(err.to_string().contains("set the OOM score of the agent"), "{err}");
+}
