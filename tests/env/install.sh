@@ -97,7 +97,7 @@ compiler() {
 }
 
 runtime() {
-  programs curl:curl jq:jq ip:iproute2
+  programs curl:curl jq:jq ip:iproute2 dbus-daemon:dbus-daemon
   compiler
   # runc's only library besides libc.
   [[ $(ldconfig -p) == *libseccomp.so.2* ]] || packages libseccomp2

@@ -43,7 +43,7 @@ fn call(member: &str) -> Call {
 }
 
 #[tokio::test]
-async fn node_a_real_bus_answers_signals_and_comes_back() {
+async fn node_bus_a_real_one_answers_signals_and_comes_back() {
     crate::testing::needs_node_tests();
     let dir = crate::testing::temp_dir();
     let (daemon, endpoint) = Daemon::start(dir.path());
