@@ -27,11 +27,12 @@ e2e.test                0 $tools k8s.io/kubernetes/test/e2e
 "
 # Only on request: clusters that kubeadm makes, and upstream's node suite.
 ON_REQUEST="
-kubeadm       0 $tools k8s.io/kubernetes/cmd/kubeadm
-kube-proxy    0 $tools k8s.io/kubernetes/cmd/kube-proxy
-etcd          0 $machine_tools/etcd go.etcd.io/etcd/server/v3
-coredns       0 $machine_tools/coredns .
-e2e_node.test 0 $tools k8s.io/kubernetes/test/e2e_node
+kubeadm          0 $tools k8s.io/kubernetes/cmd/kubeadm
+kube-proxy       0 $tools k8s.io/kubernetes/cmd/kube-proxy
+etcd             0 $machine_tools/etcd go.etcd.io/etcd/server/v3
+coredns          0 $machine_tools/coredns .
+sample-apiserver 0 $tools k8s.io/sample-apiserver
+e2e_node.test    0 $tools k8s.io/kubernetes/test/e2e_node
 "
 
 main() {

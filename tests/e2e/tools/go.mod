@@ -8,6 +8,7 @@ godebug default=go1.26
 require (
 	github.com/onsi/ginkgo/v2 v2.28.1
 	k8s.io/kubernetes v1.36.4
+	k8s.io/sample-apiserver v0.0.0
 )
 
 require (
