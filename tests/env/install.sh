@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs programs that the tests and the demo need and the machine lacks. `install.sh
-# [runtime|cluster|vm|tools|lint|mutants|all]`
+# [runtime|cluster|vm|tools|lint|package|mutants|all]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
@@ -8,6 +8,7 @@
 #   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
 #   lint     cargo-deny and shellcheck, if not on PATH
+#   package  what packs a program: dpkg-deb, objdump, xz
 #   mutants  cargo-mutants, if not on PATH; no part of `all`
 #
 # A second run finds everything present and takes a moment.
@@ -46,9 +47,10 @@ main() {
     vm) vm ;;
     tools) nextest ;;
     lint) lint ;;
+    package) programs dpkg-deb:dpkg objdump:binutils xz:xz-utils jq:jq ;;
     mutants) nextest && cargo_tool cargo-mutants "$MUTANTS_VERSION" ;;
     all) runtime && cluster && vm && nextest && lint ;;
-    *) die "usage: install.sh [runtime|cluster|vm|tools|lint|mutants|all]" ;;
+    *) die "usage: install.sh [runtime|cluster|vm|tools|lint|package|mutants|all]" ;;
   esac
 }
 
