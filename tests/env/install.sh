@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Installs programs that the tests and the demo need and the machine lacks. `install.sh
-# [runtime|cluster|vm|tools|lint|package|mutants|all]`
+# [runtime|cluster|vm|machine|tools|lint|package|mutants|all|mirror]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
 #   cluster  what a control plane needs beside the programs of k8s.sh: etcd, kubectl, a static bash (unpacked), openssl
 #   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
+#   machine  debootstrap and what else the machines of tests/machine need; no part of `all`
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
 #   lint     cargo-deny and shellcheck, if not on PATH
 #   package  what packs a program: dpkg-deb, objdump, xz
 #   mutants  cargo-mutants, if not on PATH; no part of `all`
+#   mirror   installs nothing: prints the Debian mirror that this machine uses
 #
 # A second run finds everything present and takes a moment.
 set -euo pipefail
@@ -45,12 +47,14 @@ main() {
     runtime) runtime ;;
     cluster) runtime && cluster ;;
     vm) vm ;;
+    machine) programs debootstrap:debootstrap ip:iproute2 nsenter:util-linux pivot_root:mount jq:jq ;;
+    mirror) mirror ;;
     tools) nextest ;;
     lint) lint ;;
     package) programs dpkg-deb:dpkg objdump:binutils xz:xz-utils jq:jq ;;
     mutants) nextest && cargo_tool cargo-mutants "$MUTANTS_VERSION" ;;
     all) runtime && cluster && vm && nextest && lint ;;
-    *) die "usage: install.sh [runtime|cluster|vm|tools|lint|package|mutants|all]" ;;
+    *) die "usage: install.sh [runtime|cluster|vm|machine|tools|lint|package|mutants|all|mirror]" ;;
   esac
 }
 
@@ -171,10 +175,7 @@ private_apt() {
 index() {
   local suite=$1 at=$CACHE/apt/$1 mirror key
   [[ -z $(find "$at/done" -mtime -1 2>/dev/null) ]] || return 0
-  need_apt
-  mirror=$(debian_mirror)
-  [[ -n $mirror ]] || { apt_update && mirror=$(debian_mirror); }
-  [[ -n $mirror ]] || die "the machine's package sources name no Debian mirror"
+  mirror=$(mirror)
   key=/usr/share/keyrings/debian-archive-keyring.gpg
   say "    reading the package index of $suite"
   mkdir -p "$at/lists/partial" "$at/archives/partial" "$at/none"
@@ -182,6 +183,16 @@ index() {
   echo "deb [signed-by=$key] $mirror $suite main" >"$at/sources.list"
   private_apt "$suite" -qq -o APT::Sandbox::User=root update
   touch "$at/done"
+}
+
+# A new machine may have no package index yet.
+mirror() {
+  local mirror
+  need_apt
+  mirror=$(debian_mirror)
+  [[ -n $mirror ]] || { apt_update && mirror=$(debian_mirror); }
+  [[ -n $mirror ]] || die "the machine's package sources name no Debian mirror"
+  echo "$mirror"
 }
 
 debian_mirror() {
