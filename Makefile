@@ -32,7 +32,7 @@ fmt: ## Format the code
 	@cargo fmt --all
 
 build: ## Build the program as it is shipped: target/release/rubelet
-	@cargo build --release --locked -p rubelet
+	@RUBELET_COMMIT=$$(git rev-parse --short=12 HEAD 2>/dev/null) cargo build --release --locked -p rubelet
 
 bench: ## rubelet and upstream's kubelet side by side, three rounds, into docs/performance.md; about an hour (needs root)
 	@tests/bench/side.sh
