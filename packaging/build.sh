@@ -40,14 +40,11 @@ generated() {
   mkdir -p "$work/made"
   install -m 0755 "$program" "$work/made/rubelet"
   "$HERE/licences.sh" >"$work/made/third-party"
-  if "$program" man >"$work/made/rubelet.1" 2>/dev/null; then
-    for shell in bash zsh fish; do
-      "$program" completion "$shell" >"$work/made/$shell"
-    done
-  else
-    rm "$work/made/rubelet.1"
-    warn "this program prints neither its manual page nor completions: the packages are without them"
-  fi
+  mkdir "$work/made/man"
+  "$program" man --dir "$work/made/man" >/dev/null
+  for shell in bash zsh fish; do
+    "$program" completion "$shell" >"$work/made/$shell"
+  done
 }
 
 # `put MODE SOURCE TARGET`: the owner is set when the files are packed.
@@ -80,16 +77,19 @@ debian() {
   dpkg-deb --root-owner-group --threads-max=1 -Zxz --build "$root" "$out/rubelet_${version}_$arch.deb" >/dev/null
 }
 
-# Manual pages and completions, each also for the program's other name.
+# Manual pages and completions, also for the program's other name.
 pages() {
-  [[ -e $work/made/rubelet.1 ]] || return 0
-  gzip -9nc "$work/made/rubelet.1" >"$work/made/rubelet.1.gz"
-  put 0644 "$work/made/rubelet.1.gz" usr/share/man/man1/rubelet.1.gz
-  ln -s rubelet.1.gz "$root/usr/share/man/man1/kubelet.1.gz"
+  local page man=usr/share/man/man8
+  for page in "$work"/made/man/*; do
+    gzip -9nc "$page" >"$work/made/page.gz"
+    put 0644 "$work/made/page.gz" "$man/${page##*/}.gz"
+  done
+  ln -s rubelet.8.gz "$root/$man/kubelet.8.gz"
   put 0644 "$work/made/bash" usr/share/bash-completion/completions/rubelet
   ln -s rubelet "$root/usr/share/bash-completion/completions/kubelet"
   put 0644 "$work/made/zsh" usr/share/zsh/vendor-completions/_rubelet
   put 0644 "$work/made/fish" usr/share/fish/vendor_completions.d/rubelet.fish
+  ln -s rubelet.fish "$root/usr/share/fish/vendor_completions.d/kubelet.fish"
 }
 
 copyright() {
@@ -140,12 +140,12 @@ archive() {
   put 0644 "$HERE/config.yaml" etc/rubelet/config.yaml
   put 0644 "$HERE/standalone.env" share/rubelet/standalone.env
   put 0644 "$HERE/10-rubelet.conflist" share/rubelet/10-rubelet.conflist
-  if [[ -e $work/made/rubelet.1 ]]; then
-    put 0644 "$work/made/rubelet.1" share/man/man1/rubelet.1
-    put 0644 "$work/made/bash" share/bash-completion/completions/rubelet
-    put 0644 "$work/made/zsh" share/zsh/site-functions/_rubelet
-    put 0644 "$work/made/fish" share/fish/vendor_completions.d/rubelet.fish
-  fi
+  for page in "$work"/made/man/*; do
+    put 0644 "$page" "share/man/man8/${page##*/}"
+  done
+  put 0644 "$work/made/bash" share/bash-completion/completions/rubelet
+  put 0644 "$work/made/zsh" share/zsh/site-functions/_rubelet
+  put 0644 "$work/made/fish" share/fish/vendor_completions.d/rubelet.fish
   put 0644 "$REPO/LICENSE" LICENSE
   put 0644 "$work/made/third-party" LICENSES-OF-DEPENDENCIES
   for page in README.md CHANGELOG.md; do

@@ -28,11 +28,25 @@ diff - "$work/files" <<'FILES' || die "the package has other files than packagin
 /usr/bin/kubelet
 /usr/bin/rubelet
 /usr/lib/systemd/system/kubelet.service
+/usr/share/bash-completion/completions/kubelet
+/usr/share/bash-completion/completions/rubelet
 /usr/share/doc/rubelet/NEWS.gz
 /usr/share/doc/rubelet/changelog.gz
 /usr/share/doc/rubelet/copyright
 /usr/share/doc/rubelet/examples/10-rubelet.conflist
+/usr/share/fish/vendor_completions.d/kubelet.fish
+/usr/share/fish/vendor_completions.d/rubelet.fish
+/usr/share/man/man8/kubelet.8.gz
+/usr/share/man/man8/rubelet-check.8.gz
+/usr/share/man/man8/rubelet-completion.8.gz
+/usr/share/man/man8/rubelet-explain.8.gz
+/usr/share/man/man8/rubelet-help.8.gz
+/usr/share/man/man8/rubelet-man.8.gz
+/usr/share/man/man8/rubelet-pods.8.gz
+/usr/share/man/man8/rubelet-version.8.gz
+/usr/share/man/man8/rubelet.8.gz
 /usr/share/rubelet/standalone.env
+/usr/share/zsh/vendor-completions/_rubelet
 FILES
 
 mkdir "$work/x"

@@ -7,9 +7,9 @@ set -euo pipefail
 cd "$REPO"
 profile=${NODE_PROFILE:-dev}
 
-# The same source gives the same bytes wherever it is built: no path of this machine gets into the program. Only for
+# The same commit gives the same bytes wherever it is built: no path of this machine gets into the program. Only for
 # `release`, since other flags mean another build of every dependency.
-no_paths() {
+as_shipped() {
   local cargo=${CARGO_HOME:-$HOME/.cargo} sources
   # The sources of the dependencies are below a directory that is named for the registry.
   cargo fetch --quiet --locked >&2
@@ -17,13 +17,15 @@ no_paths() {
   for sources in "$cargo"/registry/src/*; do
     RUSTFLAGS+=" --remap-path-prefix=$sources=/crates"
   done
-  export RUSTFLAGS
+  # `rubelet version` prints it.
+  RUBELET_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true)
+  export RUSTFLAGS RUBELET_COMMIT
 }
 
 if [[ -z ${RUBELET:-} ]]; then
   type -P cargo >/dev/null || die "cargo is not there: install Rust (rustup, or your distribution's packages)"
   target=$(cargo metadata --format-version 1 --no-deps --offline | jq -r .target_directory)
-  [[ $profile != release ]] || no_paths "$target"
+  [[ $profile != release ]] || as_shipped "$target"
   quiet=()
   [[ -t 2 ]] || quiet=(--quiet)
   cargo build "${quiet[@]}" --locked --profile "$profile" -p rubelet >&2
