@@ -13,7 +13,7 @@ demo: ## Run the pods of examples/ on this machine, look at them, clean up (need
 cluster: ## A cluster that kubeadm makes of two machines with systemd, a Deployment behind a Service, clean up; KEEP=1 (needs root)
 	@tests/machine/demo.sh
 
-test: ## Install what the tests need and run them all; TIERS="fast doc node vm" chooses
+test: ## Install what the tests need and run them all; TIERS="fast doc node vm machine" chooses
 	@tests/env/test.sh
 
 oracle: ## Upstream's own functions and ours answer the same generated cases; CASES=, FUNCTION=, SEED=, REPLAY= choose

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests, tier by tier, and prints at the end which tiers ran, and why one could not.
-#   TIERS="fast doc node vm"   which to run; all by default
-#   CI=true                    a tier that cannot run is a failure
-#   NODE_PROFILE=dev           cargo profile of the node tier
+#   TIERS="fast doc node vm machine"   which to run; all by default
+#   CI=true                            a tier that cannot run is a failure
+#   NODE_PROFILE=dev                   cargo profile of the node tier; the tier "machine" packs what is shipped
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -19,13 +19,14 @@ main() {
   # Not 0: make and CI must see that the run was interrupted.
   trap 'exit 130' INT TERM HUP
   "$ENV_DIR/install.sh" tools
-  for tier in ${TIERS:-fast doc node vm}; do
+  for tier in ${TIERS:-fast doc node vm machine}; do
     case $tier in
       fast) nextest default "fast" ;;
       doc) doc_tier ;;
       node) node_tier ;;
       vm) vm_tier ;;
-      *) die "no such tier: $tier (fast, doc, node, vm)" ;;
+      machine) machine_tier ;;
+      *) die "no such tier: $tier (fast, doc, node, vm, machine)" ;;
     esac
   done
   summary
@@ -51,16 +52,17 @@ run_tier() {
 nextest() {
   local profile=$1 name=$2
   shift 2
-  run_tier "$name" run_nextest "$profile" --locked --workspace "$@"
+  run_tier "$name" counted "$profile" cargo nextest run --profile "$profile" --locked --workspace "$@"
 }
 
+# `counted PROFILE COMMAND…`: the command runs nextest with this profile.
 # shellcheck disable=SC2317  # called by run_tier
-run_nextest() {
+counted() {
   local profile=$1 status=0 junit tests bad_tests
   shift
   junit=$(target_dir)/nextest/$profile/junit.xml
   rm -f "$junit"
-  cargo nextest run --profile "$profile" "$@" || status=$?
+  "$@" || status=$?
   if [[ -s $junit ]]; then
     tests=$(count tests "$junit")
     bad_tests=$(($(count failures "$junit") + $(count errors "$junit")))
@@ -101,12 +103,20 @@ cannot_run() {
 
 note() { report+=("$(printf '  %s%-8s%s %-22s %s' "$1" "$2" "$RESET" "$3" "$4")"); }
 
-node_tier() {
-  local version reason
+# `can_run NAME`: whether this machine can run containers.
+can_run() {
+  local reason
   if ! reason=$("$ENV_DIR/can-run.sh"); then
     reason=${reason#  - }
-    cannot_run node "this machine lacks ${reason//$'\n'  - /; }"
-  elif ! "$ENV_DIR/install.sh" runtime || ! "$ENV_DIR/images.sh"; then
+    cannot_run "$1" "this machine lacks ${reason//$'\n'  - /; }"
+    return 1
+  fi
+}
+
+node_tier() {
+  local version
+  can_run node || return 0
+  if ! "$ENV_DIR/install.sh" runtime || ! "$ENV_DIR/images.sh"; then
     cannot_run node "containerd or its images could not be made, see above"
   else
     RUBELET_NODE_TESTS=1 nextest kernel "node, kernel" -E "$(of_this_kernel)"
@@ -146,6 +156,23 @@ vm_tier() {
     else
       run_tier "vm, pod" "$ENV_DIR/vm-tests.sh" pod
     fi
+  fi
+}
+
+# Machines with systemd as PID 1: the kernel's tests that need it, the package of what is shipped, and a cluster by kubeadm.
+machine_tier() {
+  local machine=$REPO/tests/machine
+  can_run machine || return 0
+  if ! "$machine/root.sh" >/dev/null || ! "$ENV_DIR/install.sh" runtime || ! "$ENV_DIR/images.sh"; then
+    cannot_run machine "the machines' root file system, containerd or its images could not be made, see above"
+    return
+  fi
+  run_tier "machine, kernel" counted machine "$machine/tests.sh" kernel
+  run_tier "machine, package" "$REPO/packaging/test.sh"
+  if "$machine/images.sh" control-plane; then
+    run_tier "machine, join" "$machine/tests.sh" join
+  else
+    cannot_run "machine, join" "the control plane's images could not be made, see above"
   fi
 }
 

@@ -2,11 +2,11 @@
 # The tests of the tier "machine", each in machines of its own:
 #   tests.sh kernel   the tests of crates/linux that need systemd as PID 1, and those of its client of D-Bus
 #   tests.sh join     a cluster that kubeadm makes: the joined node runs a pod with limits on the systemd driver (join.sh)
-# RUBELET_MACHINES=DIR is where the machines' disks are; KEEP=1 leaves the machines running.
+# KEEP=1 leaves the machines running.
 set -euo pipefail
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-test.XXXXXX")
-export RUBELET_MACHINES=${RUBELET_MACHINES:-$work/machines}
+export RUBELET_MACHINES=$work/machines
 # shellcheck source=tests/machine/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$REPO"
