@@ -77,7 +77,7 @@ prepare_one() {
   for image in "$CACHE"/kubeadm-images/*.tar "$CACHE"/images/*.tar; do
     # The control plane runs in the first machine only.
     [[ $1 == node-1 || $image != */@(kube-apiserver|kube-controller-manager|kube-scheduler|etcd).tar ]] || continue
-    enter "$1" ctr -n k8s.io images import - <"$image" >/dev/null
+    enter "$1" ctr -n k8s.io images import --local - <"$image" >/dev/null
   done
   "$MACHINE_DIR/agent.sh" "$NODE" "$1"
 }
