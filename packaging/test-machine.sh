@@ -123,10 +123,10 @@ a_message_for_a_human() {
   inside journalctl -u kubelet -o cat -p warning..warning | grep -q . || fail "no warning, though some settings have no effect yet"
   ! inside journalctl -u kubelet -o cat | grep -q '^<[0-9]>' || fail "the journal did not take the priorities out"
   quietly systemctl stop kubelet
-  inside sed -i '$a maxPods: many' /etc/rubelet/config.yaml
+  inside tee -a /etc/rubelet/config.yaml >/dev/null <<<'maxPods: many'
   ! inside systemctl start kubelet >"$work/log" 2>&1 || fail "a wrong configuration was taken"
   [[ $(inside journalctl -u kubelet -o cat -p err) == *maxPods* ]] || fail "journalctl -p err does not name the wrong field"
-  inside sed -i '$d' /etc/rubelet/config.yaml
+  inside sed -i '/^maxPods:/d' /etc/rubelet/config.yaml
   quietly systemctl restart kubelet
   same_pod "a wrong configuration"
 }
