@@ -136,6 +136,11 @@ removed() {
   quietly apt-get remove -y rubelet
   ! inside pidof rubelet kubelet >/dev/null || fail "rubelet runs after the removal"
   same_pod removal
+  # As after a time with another kubelet: there is a configuration, so that the service starts at once.
+  quietly apt-get install -y /tmp/rubelet.deb
+  is ActiveState active || fail "a second installation does not start the service, though there is a configuration"
+  same_pod "a second installation"
+  quietly apt-get remove -y rubelet
   quietly apt-get purge -y rubelet
   [[ $(unit LoadState) == not-found ]] || fail "systemd still knows the unit"
   same_pod purge
