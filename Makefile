@@ -2,7 +2,8 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test oracle e2e e2e-full mutants lint fmt build package package-test bench bench-quick bench-core bench-node clean-env
+.PHONY: help demo cluster test oracle e2e e2e-full mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
+  clean-env
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

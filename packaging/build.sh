@@ -67,7 +67,7 @@ debian() {
   changelog | gzip -9n >"$root/$doc/changelog.gz"
   gzip -9nc "$REPO/CHANGELOG.md" >"$root/$doc/NEWS.gz"
   install -d -m 0755 "$root/DEBIAN"
-  for name in postinst prerm postrm; do
+  for name in preinst postinst prerm postrm; do
     put 0755 "$HERE/debian/$name" "DEBIAN/$name"
   done
   (cd "$root" && find etc -type f -printf '/%p\n' | sort) >"$root/DEBIAN/conffiles"

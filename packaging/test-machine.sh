@@ -123,10 +123,10 @@ a_message_for_a_human() {
   inside journalctl -u kubelet -o cat -p warning..warning | grep -q . || fail "no warning, though some settings have no effect yet"
   ! inside journalctl -u kubelet -o cat | grep -q '^<[0-9]>' || fail "the journal did not take the priorities out"
   quietly systemctl stop kubelet
-  inside sed -i '$a maxPods: many' /etc/rubelet/config.yaml
+  inside tee -a /etc/rubelet/config.yaml >/dev/null <<<'maxPods: many'
   ! inside systemctl start kubelet >"$work/log" 2>&1 || fail "a wrong configuration was taken"
   [[ $(inside journalctl -u kubelet -o cat -p err) == *maxPods* ]] || fail "journalctl -p err does not name the wrong field"
-  inside sed -i '$d' /etc/rubelet/config.yaml
+  inside sed -i '/^maxPods:/d' /etc/rubelet/config.yaml
   quietly systemctl restart kubelet
   same_pod "a wrong configuration"
 }
@@ -136,6 +136,11 @@ removed() {
   quietly apt-get remove -y rubelet
   ! inside pidof rubelet kubelet >/dev/null || fail "rubelet runs after the removal"
   same_pod removal
+  # As after a time with another kubelet: there is a configuration, so that the service starts at once.
+  quietly apt-get install -y /tmp/rubelet.deb
+  is ActiveState active || fail "a second installation does not start the service, though there is a configuration"
+  same_pod "a second installation"
+  quietly apt-get remove -y rubelet
   quietly apt-get purge -y rubelet
   [[ $(unit LoadState) == not-found ]] || fail "systemd still knows the unit"
   same_pod purge
