@@ -56,5 +56,5 @@ bench-core: ## Cost of decisions and of an idle engine with 1,000 fake pods
 bench-node: ## rubelet's share of a pod's start, and its cost when idle, on a real containerd (needs root)
 	@tests/bench/node.sh
 
-clean-env: ## Stop private containerds that were left behind and remove the cache of the tests
+clean-env: ## Stop machines and private containerds that were left behind, and remove the cache of the tests
 	@tests/env/clean.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Removes what killed runs of these scripts left: private control planes and containerds, agents and cgroups of a demo
-# or a node; and the cache.
+# Removes what killed runs of these scripts left: machines, private control planes and containerds, agents and cgroups of a
+# demo or a node; and the cache.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -12,6 +12,17 @@ containerds() {
   type -P ip jq >/dev/null || return 0
   ip -j link show type bridge | jq -r '.[].ifalias // "" | select(startswith("rubelet:")) | ltrimstr("rubelet:")'
 }
+
+# Below a killed run's own directory, or where people have theirs: by default, or where RUBELET_MACHINES says.
+machines() {
+  find "${TMPDIR:-/tmp}" ${RUBELET_MACHINES:+"$RUBELET_MACHINES"} -maxdepth 3 -name .rubelet-machines -printf '%h\n' 2>/dev/null |
+    sort -u
+}
+
+while read -r at; do
+  step "removing the machines of $at"
+  RUBELET_MACHINES=$at "$REPO/tests/machine/run.sh" down
+done < <(machines)
 
 for slot in /run/rubelet-env.k8s.*; do
   [[ -e $slot ]] || continue
@@ -29,7 +40,7 @@ while read -r at; do
   "$ENV_DIR/containerd.sh" stop "$at"
 done < <(containerds)
 
-for at in "${TMPDIR:-/tmp}"/rubelet-{demo,test,vm,e2e,bench,node}.*; do
+for at in "${TMPDIR:-/tmp}"/rubelet-{demo,test,vm,e2e,bench,node,package,packages}.*; do
   [[ -d $at ]] || continue
   step "removing $at"
   dir=$at
