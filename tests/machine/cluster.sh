@@ -73,7 +73,7 @@ prepare_one() {
   local bin image
   bin=$("$ENV_DIR/k8s-build.sh" kubeadm)
   "$RUN" put "$bin/kubeadm" "$1" /usr/bin/kubeadm
-  echo "export KUBECONFIG=/etc/kubernetes/admin.conf" | enter "$1" sh -c 'cat >/root/.profile'
+  echo "export KUBECONFIG=/etc/kubernetes/admin.conf" | enter "$1" sh -c 'cat >~/.profile'
   for image in "$CACHE"/kubeadm-images/*.tar "$CACHE"/images/*.tar; do
     # The control plane runs in the first machine only.
     [[ $1 == node-1 || $image != */@(kube-apiserver|kube-controller-manager|kube-scheduler|etcd).tar ]] || continue
