@@ -7,6 +7,8 @@ mod host;
 mod serve;
 mod service;
 pub(crate) mod systemd;
+#[cfg(test)]
+mod testing;
 mod volumes;
 
 use std::path::{Path, PathBuf};
