@@ -58,6 +58,12 @@ mod tests {
         .map(|err| explain(err).to_string() + "\n")
         .collect();
         expect![[r#"
+            cgroup controller pids is not available; pods need the cgroup controllers cpu, cpuset, memory and pids: enable them on the kernel's command line (cgroup_enable=memory), or in cgroup.subtree_control of a tree that was delegated; see `rubelet check`
+            make cgroup /sys/fs/cgroup/k: read-only filesystem or storage medium; the cgroup tree is mounted read-only: `mount -o remount,rw` it; a container needs the host's cgroups writable
+            make cgroup /sys/fs/cgroup/k: permission denied; rubelet must run as root, and may make cgroups only in a tree that was delegated to it
+            make cgroup /sys/fs/cgroup/k: resource busy; processes are in a cgroup that must pass on its controllers: move them into a cgroup below it
+            start systemd unit kubepods.slice: masked; systemd did not make or set the slice: `systemctl status` and `systemctl cat` of it show whether a unit file of this name exists or is masked
+            make cgroup /sys/fs/cgroup/k: entity not found; the cgroups of pods cannot be set up; see `rubelet check`
         "#]]
         .assert_eq(&lines.concat());
     }

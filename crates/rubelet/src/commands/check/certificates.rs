@@ -214,6 +214,19 @@ mod tests {
         config.enable_server = false;
         assert_eq!(findings(&config, None, dir, now), []);
         expect![[r#"
+            Ok serving-cert: TEMP/kubelet.crt does not exist yet: a self-signed one will be made
+
+            Ok client-cert: TEMP/c.pem does not exist yet: it will be requested with the bootstrap kubeconfig
+            Fail serving-cert: TEMP/kubelet-server-current.pem: there is no certificate in it
+              fix: approve its request (`kubectl get csr`), or put a new certificate there
+            Fail client-ca: TEMP/ca.crt does not exist
+              fix: put the cluster's current CA certificate into the file that clientCAFile names
+
+            Fail serving-cert: TEMP/own.crt does not exist
+              fix: approve its request (`kubectl get csr`), or put a new certificate there
+            Fail client-ca: TEMP/ca.crt does not exist
+              fix: put the cluster's current CA certificate into the file that clientCAFile names
+
         "#]]
         .assert_eq(&text.replace(dir.to_str().expect("a plain path"), "TEMP"));
     }

@@ -169,6 +169,25 @@ fn the_json_document_has_a_version_and_says_whether_the_machine_is_ready() {
     let found = [Finding::ok("kernel", "6.18"), Finding::warn("psi", "absent", "boot with psi=1")];
     let ready = json(&document(&found)).expect("it can be written");
     expect![[r#"
+        {
+          "apiVersion": "rubelet/v1",
+          "kind": "Check",
+          "ready": true,
+          "findings": [
+            {
+              "name": "kernel",
+              "grade": "ok",
+              "what": "6.18",
+              "mend": ""
+            },
+            {
+              "name": "psi",
+              "grade": "warn",
+              "what": "absent",
+              "mend": "boot with psi=1"
+            }
+          ]
+        }
     "#]]
     .assert_eq(&ready);
     let failed = json(&document(&[Finding::fail("swap", "on", "`swapoff -a`")])).expect("it can be written");
