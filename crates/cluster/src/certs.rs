@@ -20,6 +20,7 @@ mod wishes;
 mod written;
 
 pub use client::{ClientCertificate, ClientError, client};
+pub use pair::{PairError, validities};
 pub use serving::{ClusterServing, Reload, ServingError, ServingSource, serving};
 
 #[cfg(test)]

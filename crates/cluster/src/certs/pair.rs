@@ -26,19 +26,26 @@ pub(super) struct Pair {
 
 /// Why a text is not a certificate with its key.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PairError {
+pub enum PairError {
+    /// It is not PEM.
     #[error("the certificate is not PEM")]
     Pem(#[source] PemError),
+    /// It has no certificate.
     #[error("there is no certificate in it")]
     NoCertificate,
+    /// A certificate is not X.509.
     #[error("the certificate cannot be read")]
     Certificate(#[source] x509_parser::nom::Err<X509Error>),
+    /// A time is out of range.
     #[error("the certificate has an invalid time")]
     Time,
+    /// It has no key.
     #[error("there is no private key in it")]
     Key(#[source] PemError),
+    /// The key is of a kind that is not supported.
     #[error("the private key is of an unsupported kind")]
     BadKey(#[source] rustls::Error),
+    /// The key is another certificate's.
     #[error("the certificate and the private key do not belong together")]
     Mismatch,
 }
@@ -81,8 +88,11 @@ pub(super) fn certificates_only(text: &[u8]) -> Result<String, PairError> {
     Ok(chain(text)?.iter().map(|der| pem::encode(pem::CERTIFICATE, der)).collect())
 }
 
-/// The validity of each certificate of `text`.
-pub(super) fn validities(text: &[u8]) -> Result<Vec<Validity>, PairError> {
+/// The validity of each certificate of `text`, which is PEM.
+///
+/// # Errors
+/// If it is not PEM, or a certificate in it cannot be read.
+pub fn validities(text: &[u8]) -> Result<Vec<Validity>, PairError> {
     chain(text)?.iter().map(|der| leaf(der).map(|(leaf, _)| leaf.validity)).collect()
 }
 

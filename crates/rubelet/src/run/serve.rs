@@ -8,6 +8,7 @@ use anyhow::Context;
 use rubelet_cluster::api::Client;
 use rubelet_core::config::configz;
 use rubelet_engine::assemble::EngineHandle;
+use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{LogReader, NodeFacts, Reviews, Rng, Runtime};
 use rubelet_engine::task::TaskGroup;
@@ -16,8 +17,8 @@ use rubelet_server::healthz::{self, Health};
 use rubelet_server::local::{LocalServer, ROOT};
 use rubelet_server::{LiveNode, WatchedNode};
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
-use super::into_anyhow;
 use crate::cluster;
 use crate::config_load::Loaded;
 use crate::flags::control_socket;
@@ -56,9 +57,24 @@ pub(super) async fn serve(
     if config.enable_server {
         node_api(loaded, Arc::clone(&node), engine, served, &mut servers).await?;
     }
-    let local = LocalServer::bind(&control_socket(root), node, ROOT).map_err(into_anyhow)?;
-    servers.start("local-socket", local.run(servers.cancel_token()));
+    if let Some(local) = local_socket(&control_socket(root), node) {
+        servers.start("local-socket", local.run(servers.cancel_token()));
+    }
     Ok(servers)
+}
+
+/// The socket for commands. The node works without it, so that a full file system does not end the start.
+fn local_socket(path: &Path, node: Arc<dyn WatchedNode>) -> Option<LocalServer> {
+    match LocalServer::bind(path, node, ROOT) {
+        Ok(local) => Some(local),
+        Err(err) => {
+            warn!(
+                err = %Chain(&err),
+                "Could not open the socket for `rubelet pods` and `rubelet explain`: they find no rubelet until the next start"
+            );
+            None
+        }
+    }
 }
 
 /// The node's HTTPS API, and the read-only port if one is configured.
@@ -103,4 +119,23 @@ async fn node_api(
     }
     servers.start("node-api", api::run(at(config.port, "port")?, parts, Some(tls), servers.cancel_token()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::testing::StillNode;
+
+    #[tokio::test]
+    async fn a_socket_that_cannot_be_made_does_not_end_the_start() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("rubelet.sock");
+        let open = |path: &Path| local_socket(path, Arc::new(StillNode::default()));
+        std::fs::write(&path, "a file of somebody else").expect("written");
+        assert!(open(&path).is_none(), "a file is in its place");
+        assert!(open(&dir.path().join("no/such/directory/rubelet.sock")).is_none());
+        assert!(open(Path::new("/dev/full/rubelet.sock")).is_none());
+        std::fs::remove_file(&path).expect("removed");
+        assert!(open(&path).is_some());
+    }
 }
