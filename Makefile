@@ -2,7 +2,7 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oracle e2e e2e-full mutants lint fmt build bench bench-quick bench-core bench-node clean-env
+.PHONY: help demo test oracle e2e e2e-full mutants lint fmt build package bench bench-quick bench-core bench-node clean-env
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,10 @@ fmt: ## Format the code
 	@cargo fmt --all
 
 build: ## Build the program as it is shipped: target/release/rubelet
-	@cargo build --release --locked -p rubelet
+	@NODE_PROFILE=release tests/env/rubelet.sh
+
+package: ## A Debian package and a tar.gz of it, in target/package
+	@packaging/build.sh
 
 bench: ## rubelet and upstream's kubelet side by side, three rounds, into docs/performance.md; about an hour (needs root)
 	@tests/bench/side.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs programs that the tests and the demo need and the machine lacks. `install.sh
-# [runtime|cluster|proxy|dns|vm|machine|tools|lint|mutants|all|mirror]`
+# [runtime|cluster|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
@@ -11,6 +11,7 @@
 #   machine  debootstrap and what else the machines of tests/machine need; no part of `all`
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
 #   lint     cargo-deny and shellcheck, if not on PATH
+#   package  what packs a program: dpkg-deb, objdump, xz
 #   mutants  cargo-mutants, if not on PATH; no part of `all`
 #   mirror   installs nothing: prints the Debian mirror that this machine uses
 #
@@ -54,9 +55,10 @@ main() {
     mirror) mirror ;;
     tools) nextest ;;
     lint) lint ;;
+    package) programs dpkg-deb:dpkg objdump:binutils xz:xz-utils jq:jq ;;
     mutants) nextest && cargo_tool cargo-mutants "$MUTANTS_VERSION" ;;
     all) runtime && cluster && vm && nextest && lint ;;
-    *) die "usage: install.sh [runtime|cluster|proxy|dns|vm|machine|tools|lint|mutants|all|mirror]" ;;
+    *) die "usage: install.sh [runtime|cluster|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]" ;;
   esac
 }
 

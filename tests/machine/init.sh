@@ -61,6 +61,9 @@ kernel_file_systems() {
     cat "/proc/sys/$file" >"run/kernel/${file//\//.}"
     mount --bind "run/kernel/${file//\//.}" "proc/sys/$file"
   done
+  # A reboot is seen by it.
+  cat /proc/sys/kernel/random/uuid >run/kernel/boot_id
+  mount --bind run/kernel/boot_id proc/sys/kernel/random/boot_id
 }
 
 # Every hierarchy of the host, at the same place, from the machine's cgroup downwards, and writable.

@@ -1,5 +1,4 @@
-//! Runs the command line: the node's agent, or one of the commands for users (`rubelet pods`, `rubelet explain`,
-//! `rubelet check`).
+//! Runs the command line: the node's agent, or one of the other commands (`rubelet help` lists them).
 //!
 //! Each of these commands gathers data, then renders it by a pure function; only this file writes to the terminal. The exit
 //! code is 0 for success, 1 for a problem or a failure, and 2 for an invalid command line.
@@ -7,8 +6,10 @@
 mod check;
 mod explain;
 mod human;
+mod man;
 mod pods;
 mod style;
+mod version;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -25,6 +26,10 @@ use style::Style;
 
 /// How long an idle thread for blocking calls is kept. A new thread costs about 30 µs.
 const BLOCKING_IDLE: Duration = Duration::from_secs(1);
+
+/// The version of the documents that commands print with `-o json`, in their field `version`. It grows when a field changes
+/// its meaning or goes away; new fields do not count.
+const DOCUMENT_VERSION: u32 = 1;
 
 /// The output of a command.
 #[derive(Debug, Default)]
@@ -49,11 +54,11 @@ pub fn main() -> ExitCode {
             Err(problem) => Err(problem),
         },
         Ok(Command::Print(text)) => Ok(Report { text, ..Report::default() }),
-        Ok(Command::Pods { output, socket }) => wait_for(pods::run(&socket, output, style)),
-        Ok(Command::Explain { pod, output, socket }) => {
-            wait_for(explain::run(&socket, &pod, output, style, TimeZone::system()))
-        }
+        Ok(Command::Pods { query, namespace }) => wait_for(pods::run(&query, namespace.as_deref(), style)),
+        Ok(Command::Explain { query, pod }) => wait_for(explain::run(&query, &pod, style, TimeZone::system())),
         Ok(Command::Check { output, options }) => wait_for(check::run(&options, output, style)),
+        Ok(Command::Version { format }) => version::run(format),
+        Ok(Command::ManPages { dir }) => man::run(&dir),
     };
     print(report)
 }
@@ -97,17 +102,24 @@ fn wait_for<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, St
 }
 
 fn print(report: Result<Report, String>) -> ExitCode {
-    match report {
-        Ok(report) => {
-            // A closed pipe (`rubelet pods | head -1`) is not an error.
-            let _gone = io::stdout().lock().write_all(report.text.as_bytes());
-            complain(&report.notes);
-            if report.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-        }
+    let report = match report {
+        Ok(report) => report,
         Err(problem) => {
             complain(&[problem]);
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut out = io::stdout().lock();
+    let written = out.write_all(report.text.as_bytes()).and_then(|()| out.flush());
+    complain(&report.notes);
+    match written {
+        // A closed pipe (`rubelet pods | head -1`) is not an error.
+        Err(err) if err.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&[format!("cannot write the result to stdout: {err}")]);
             ExitCode::FAILURE
         }
+        Ok(()) | Err(_) if report.failed => ExitCode::FAILURE,
+        Ok(()) | Err(_) => ExitCode::SUCCESS,
     }
 }
 
@@ -122,4 +134,9 @@ fn complain(lines: &[String]) {
 fn json(document: &impl serde::Serialize) -> Result<String, String> {
     let text = serde_json::to_string_pretty(document).map_err(|err| format!("cannot print as JSON: {err}"))?;
     Ok(text + "\n")
+}
+
+/// A document as `-o yaml` prints it.
+fn yaml(document: &impl serde::Serialize) -> Result<String, String> {
+    serde_saphyr::to_string(document).map_err(|err| format!("cannot print as YAML: {err}"))
 }

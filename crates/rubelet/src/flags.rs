@@ -4,8 +4,11 @@
 //! `--flag=value` and `--flag value`, switches that never take the next argument, lists that forget their default on first
 //! use), and must be able to read it twice, because flags are applied again over the configuration file (CFG-01).
 
+mod commands;
+mod completion;
 mod flag;
 mod help;
+mod man;
 mod parse;
 mod settings;
 mod table;
@@ -20,8 +23,9 @@ use std::path::{Path, PathBuf};
 
 use rubelet_core::config::{Given, KubeletConfiguration};
 
+pub use man::pages as man_pages;
 pub use parse::{FlagError, parse};
-pub use settings::{KubeletFlags, Output};
+pub use settings::{Format, KubeletFlags, Output};
 
 use flag::{Flag, Kind};
 use settings::Settings;
@@ -75,19 +79,17 @@ pub enum Command {
     Run(Box<RunOptions>),
     /// List the pods of this node.
     Pods {
-        /// How to show them.
-        output: Output,
-        /// Socket of the running rubelet.
-        socket: PathBuf,
+        /// How to ask for them.
+        query: Query,
+        /// Only those of this namespace.
+        namespace: Option<String>,
     },
     /// Show what happened to a pod and what it waits for.
     Explain {
+        /// How to ask for it.
+        query: Query,
         /// Name, `namespace/name` or UID.
         pod: String,
-        /// How to show it.
-        output: Output,
-        /// Socket of the running rubelet.
-        socket: PathBuf,
     },
     /// Test the machine for a run with these options.
     Check {
@@ -96,8 +98,27 @@ pub enum Command {
         /// The options of the run to check.
         options: Box<RunOptions>,
     },
+    /// Show the version.
+    Version {
+        /// How to show it.
+        format: Format,
+    },
+    /// Write all manual pages.
+    ManPages {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// Print a text (help, version) and exit with success.
     Print(String),
+}
+
+/// A question to a running rubelet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// How to show the answer.
+    pub output: Output,
+    /// Socket of the running rubelet.
+    pub socket: PathBuf,
 }
 
 /// The options of a run, before any file is read.

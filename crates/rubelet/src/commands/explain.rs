@@ -4,7 +4,6 @@
 mod tests;
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use jiff::tz::TimeZone;
 use rubelet_server::documents::{ContainerStory, EndDocument, PodState, PodStory, Step, WaitingDocument};
@@ -14,20 +13,14 @@ use super::human::{age, clean, hang, took};
 use super::pods::tone;
 use super::style::{Style, Tone};
 use super::{Report, json};
-use crate::flags::Output;
+use crate::flags::{Output, Query};
 
 /// Where values begin, after their names.
 const INDENT: usize = 10;
 
-pub(super) async fn run(
-    socket: &Path,
-    pod: &str,
-    output: Output,
-    style: Style,
-    zone: TimeZone,
-) -> Result<Report, String> {
-    let story = Client::new(socket).story(pod).await.map_err(|err| err.to_string())?;
-    let text = match output {
+pub(super) async fn run(query: &Query, pod: &str, style: Style, zone: TimeZone) -> Result<Report, String> {
+    let story = Client::new(&query.socket).story(pod).await.map_err(|err| err.to_string())?;
+    let text = match query.output {
         Output::Json => json(&story)?,
         Output::Table => render(&story, style, &zone),
     };

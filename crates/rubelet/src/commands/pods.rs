@@ -3,23 +3,24 @@
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-
 use rubelet_server::documents::{NodeDocument, PodLine, PodState};
 use rubelet_server::local::Client;
 
 use super::human::{age, clean};
 use super::style::{Style, Tone};
 use super::{Report, json};
-use crate::flags::Output;
+use crate::flags::{Output, Query};
 
 const HEADINGS: [&str; 6] = ["POD", "STATE", "READY", "REASON", "RESTARTS", "AGE"];
 
-pub(super) async fn run(socket: &Path, output: Output, style: Style) -> Result<Report, String> {
-    let node = Client::new(socket).pods().await.map_err(|err| err.to_string())?;
-    match output {
+pub(super) async fn run(query: &Query, namespace: Option<&str>, style: Style) -> Result<Report, String> {
+    let mut node = Client::new(&query.socket).pods().await.map_err(|err| err.to_string())?;
+    if let Some(namespace) = namespace {
+        node.pods.retain(|pod| pod.namespace == namespace);
+    }
+    match query.output {
         Output::Json => Ok(Report { text: json(&node.pods)?, ..Report::default() }),
-        Output::Table => Ok(Report { text: table(&node.pods, style), notes: notes(&node), failed: false }),
+        Output::Table => Ok(Report { text: table(&node.pods, style), notes: notes(&node, namespace), failed: false }),
     }
 }
 
@@ -91,7 +92,7 @@ pub(super) fn tone(pod: &PodLine) -> Tone {
 }
 
 /// Notes that explain the table.
-fn notes(node: &NodeDocument) -> Vec<String> {
+fn notes(node: &NodeDocument, namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     if !node.runtime.up {
         let problem = node.runtime.problem.as_deref().unwrap_or("it has not answered yet");
@@ -106,7 +107,8 @@ fn notes(node: &NodeDocument) -> Vec<String> {
         notes.push(format!("internal errors since the start: {}; see rubelet's log", node.job_panics));
     }
     if node.pods.is_empty() && notes.is_empty() {
-        notes.push("no pods on this node".to_owned());
+        let within = namespace.map(|namespace| format!(" in namespace {}", clean(namespace))).unwrap_or_default();
+        notes.push(format!("no pods on this node{within}"));
     }
     let odd = node.pods.iter().find(|pod| matches!(pod.state, PodState::Invalid | PodState::Rejected));
     if let Some(pod) = odd {

@@ -50,6 +50,8 @@ pub(super) enum Kind {
 /// Where a flag stands in the help text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Group {
+    /// Of a command other than the agent.
+    Tool,
     Start,
     StaticPods,
     Runtime,
@@ -68,7 +70,8 @@ pub(super) enum Group {
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 15] = [
+        Self::Tool,
         Self::Start,
         Self::StaticPods,
         Self::Runtime,
@@ -87,6 +90,7 @@ impl Group {
 
     pub(super) const fn heading(self) -> &'static str {
         match self {
+            Self::Tool => "Of this command",
             Self::Start => "Start-up and identity",
             Self::StaticPods => "Static pods",
             Self::Runtime => "Container runtime",

@@ -1,47 +1,54 @@
-//! Help texts, grouped by topic.
+//! Help texts. Flags are grouped by topic.
 
 use std::fmt::Write as _;
 
 use rubelet_core::config::{KubeletConfiguration, known_features};
 
+use super::commands::{COMMANDS, Spec};
 use super::flag::{Flag, Group, Standing};
 use super::settings::Settings;
-use super::{KUBERNETES_VERSION, REPORTED_VERSION, table, value};
+use super::{REPORTED_VERSION, value};
 
 /// Where help texts begin.
 const INDENT: usize = 32;
 /// Where lines end.
 const WIDTH: usize = 100;
 
-pub(super) fn run() -> String {
-    let mut text = format!(
-        "rubelet runs the pods of one node: a drop-in for the kubelet of Kubernetes {KUBERNETES_VERSION}.\n\n\
-         Usage:\n  \
-         rubelet [FLAGS]              run the node's agent\n  \
-         rubelet pods [FLAGS]         list the pods of this node\n  \
-         rubelet explain POD [FLAGS]  show what happened to a pod and what it waits for\n  \
-         rubelet check [FLAGS]        test this machine before use\n\n\
-         Flags may be written with - or _, as --flag=value or --flag value. A flag with a [field] after its\n\
-         text is deprecated in favour of that field in the --config file; both work, and the flag wins.\n"
-    );
-    flags(&mut text, table::run_flags());
+/// The help text of a command.
+pub(super) fn of(spec: &Spec) -> String {
+    let mut text = String::new();
+    for paragraph in spec.text.split("\n\n") {
+        wrapped(&mut text, paragraph, 0, 0);
+        text.push('\n');
+    }
+    let _ = writeln!(text, "Usage:\n  {}", spec.usage());
+    if spec.name.is_empty() {
+        text.push_str("\nCommands:\n");
+        list(&mut text, COMMANDS.iter());
+    }
+    if !spec.examples.is_empty() {
+        text.push_str("\nExamples:\n");
+        for (line, what) in spec.examples {
+            let _ = writeln!(text, "  # {what}\n  {line}");
+        }
+    }
+    flags(&mut text, &spec.flags());
     text
 }
 
-pub(super) fn pods() -> String {
-    tool("rubelet pods [FLAGS]", "List the pods of this node: state, reason, restarts, age.", table::tool_flags())
+/// The help text of all commands with this first word.
+pub(super) fn group(word: &str) -> String {
+    let mut text = "Commands:\n".to_owned();
+    list(&mut text, COMMANDS.iter().filter(|spec| spec.name.split(' ').next() == Some(word)));
+    let _ = writeln!(text, "\nrubelet {word} COMMAND --help shows the flags of each.");
+    text
 }
 
-pub(super) fn explain() -> String {
-    let about = "Tell a pod's story on this node, each step with its time, and what it waits for now. POD is a name, \
-                 namespace/name, or a UID.";
-    tool("rubelet explain POD [FLAGS]", about, table::tool_flags())
-}
-
-pub(super) fn check() -> String {
-    let about = "Test this machine before use: runtime, cgroups, swap, ports, kernel, disk. Takes every flag of a run, \
-                 and tests for that run.";
-    tool("rubelet check [FLAGS]", about, table::check_flags())
+fn list<'a>(text: &mut String, specs: impl Iterator<Item = &'a Spec>) {
+    for spec in specs {
+        let left = format!("  rubelet {} {}", spec.name, spec.args.usage());
+        entry(text, left.trim_end(), spec.about);
+    }
 }
 
 /// The line that tools parse from `kubelet --version`.
@@ -67,18 +74,10 @@ pub(super) fn gates() -> String {
     text
 }
 
-fn tool(usage: &str, about: &str, of: impl Iterator<Item = &'static Flag> + Clone) -> String {
-    let mut text = String::new();
-    wrapped(&mut text, about, 0, 0);
-    let _ = write!(text, "\nUsage:\n  {usage}\n");
-    flags(&mut text, of);
-    text
-}
-
-fn flags(text: &mut String, of: impl Iterator<Item = &'static Flag> + Clone) {
+fn flags(text: &mut String, of: &[&'static Flag]) {
     let mut settings = Settings::over(KubeletConfiguration::legacy_defaults());
     for group in Group::ALL {
-        let mut members = of.clone().filter(|flag| flag.group == group).peekable();
+        let mut members = of.iter().filter(|flag| flag.group == group).peekable();
         if members.peek().is_none() {
             continue;
         }
@@ -104,6 +103,11 @@ fn line(text: &mut String, flag: &Flag, settings: &mut Settings) {
     if !word.is_empty() {
         let _ = write!(left, " {word}");
     }
+    entry(text, &left, &about(flag, settings));
+}
+
+/// The description of a flag, with its default and its standing.
+pub(super) fn about(flag: &Flag, settings: &mut Settings) -> String {
     let mut right = flag.help.to_owned();
     let default = value::show(&flag.kind, settings);
     if !default.is_empty() {
@@ -118,7 +122,12 @@ fn line(text: &mut String, flag: &Flag, settings: &mut Settings) {
         }
         Standing::Current | Standing::AlsoField(_) => {}
     }
-    text.push_str(&left);
+    right
+}
+
+/// A name or a flag, and behind it what it is.
+fn entry(text: &mut String, left: &str, right: &str) {
+    text.push_str(left);
     let used = left.chars().count();
     if used + 2 > INDENT {
         text.push('\n');
@@ -126,7 +135,7 @@ fn line(text: &mut String, flag: &Flag, settings: &mut Settings) {
     } else {
         text.push_str(&" ".repeat(INDENT - used));
     }
-    wrapped(text, &right, INDENT, INDENT);
+    wrapped(text, right, INDENT, INDENT);
 }
 
 /// Appends words, breaking lines before [`WIDTH`]; `at` is the column that the text has reached.

@@ -1,89 +1,20 @@
 //! Parses arguments into a [`Command`].
 
+mod error;
+mod locate;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use rubelet_core::config::{KubeletConfiguration, nearest};
+use rubelet_core::config::KubeletConfiguration;
 
-use super::flag::{Flag, Kind};
+use super::commands::{self, Action, Args, Spec};
+use super::flag::{Group, Kind};
 use super::settings::Settings;
-use super::{Assigned, Command, REPORTED_VERSION, RunOptions, apply, control_socket, help, table, value};
-
-/// Why a command line is invalid. Every message names the argument and what to write instead.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FlagError {
-    /// No such flag.
-    #[error("unknown flag --{flag}; {}", .nearest.map_or("rubelet --help lists all of them".to_owned(), |n| format!("did you mean --{n}?")))]
-    UnknownFlag {
-        /// The name given.
-        flag: String,
-        /// The flag it was probably meant to be.
-        nearest: Option<&'static str>,
-    },
-    /// No such one-letter flag.
-    #[error("unknown flag {word:?}; flags of more than one letter take two dashes{}", guess(.nearest.map(|n| format!("--{n}"))))]
-    UnknownShort {
-        /// The argument.
-        word: String,
-        /// The flag it was probably meant to be.
-        nearest: Option<&'static str>,
-    },
-    /// A flag without its value.
-    #[error("flag --{flag} needs a value: write --{flag}=VALUE")]
-    NoValue {
-        /// The flag.
-        flag: &'static str,
-    },
-    /// A flag with a value that it cannot take.
-    #[error("invalid value {word:?} for --{flag}: {rule}")]
-    Value {
-        /// The flag.
-        flag: &'static str,
-        /// The value.
-        word: String,
-        /// What would be valid.
-        rule: String,
-    },
-    /// An argument that starts like a flag and is none.
-    #[error("bad flag syntax: {0:?}")]
-    Syntax(String),
-    /// No such command.
-    #[error("unknown command {word:?}; without a command rubelet runs the node, else there are {}{}", COMMANDS.join(", "), guess(.nearest.map(str::to_owned)))]
-    UnknownCommand {
-        /// The argument.
-        word: String,
-        /// The command it was probably meant to be.
-        nearest: Option<&'static str>,
-    },
-    /// `--switch false`: the value must be attached.
-    #[error("unexpected argument {0:?}; a switch takes its value after '=', like --fail-swap-on={0}")]
-    DetachedSwitch(String),
-    /// A command without a required argument.
-    #[error("rubelet {command} needs {what}: rubelet {command} {what}")]
-    Missing {
-        /// The command.
-        command: &'static str,
-        /// What it needs.
-        what: &'static str,
-    },
-    /// A command with an argument too many.
-    #[error("unexpected argument {word:?} after rubelet {command}")]
-    Unexpected {
-        /// The command.
-        command: &'static str,
-        /// The argument.
-        word: String,
-    },
-    /// An argument that is not UTF-8.
-    #[error("argument {0:?} is not valid UTF-8")]
-    NotText(OsString),
-}
-
-const COMMANDS: [&str; 3] = ["pods", "explain", "check"];
-
-fn guess(name: Option<String>) -> String {
-    name.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
-}
+use super::value;
+use super::{Assigned, Command, Query, REPORTED_VERSION, RunOptions, apply, completion, control_socket, help, man};
+pub use error::FlagError;
+use locate::{Found, find_flag, locate};
 
 /// Reads a command line (without the program's own name).
 ///
@@ -92,45 +23,13 @@ fn guess(name: Option<String>) -> String {
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, FlagError> {
     let words = args.into_iter().map(|word| word.into_string().map_err(FlagError::NotText));
     let words = words.collect::<Result<Vec<_>, _>>()?;
-    match words.split_first() {
-        Some((first, rest)) if COMMANDS.contains(&first.as_str()) => command(first, rest),
-        _ => {
-            let parsed = Parsed::read(&words, table::run_flags())?;
-            if let Some(word) = parsed.words.first().filter(|word| value::boolean(word).is_ok()) {
-                return Err(FlagError::DetachedSwitch(word.clone()));
-            }
-            if let Some(word) = parsed.words.first() {
-                return Err(FlagError::UnknownCommand { word: word.clone(), nearest: nearest(word, COMMANDS) });
-            }
-            parsed.run_or_print(help::run, |options| Command::Run(Box::new(options)))
-        }
-    }
-}
-
-fn command(name: &str, words: &[String]) -> Result<Command, FlagError> {
-    if name == "check" {
-        let parsed = Parsed::read(words, table::check_flags())?;
-        parsed.nothing_left("check", 0)?;
-        let output = parsed.settings()?.output;
-        return parsed.run_or_print(help::check, |options| Command::Check { output, options: Box::new(options) });
-    }
-    let parsed = Parsed::read(words, table::tool_flags())?;
-    let settings = parsed.settings()?;
-    let output = settings.output;
-    let socket = match settings.socket.as_str() {
-        "" => control_socket(Path::new(&settings.flags.root_dir)),
-        path => PathBuf::from(path),
+    let (spec, rest) = match locate(&words)? {
+        Found::Command(spec, rest) => (spec, rest),
+        Found::HelpOfGroup(group) => return Ok(Command::Print(help::group(group))),
     };
-    if parsed.wants(|kind| matches!(kind, Kind::Help)) {
-        return Ok(Command::Print(if name == "pods" { help::pods() } else { help::explain() }));
-    }
-    if name == "pods" {
-        parsed.nothing_left("pods", 0)?;
-        return Ok(Command::Pods { output, socket });
-    }
-    parsed.nothing_left("explain", 1)?;
-    let pod = parsed.words.first().ok_or(FlagError::Missing { command: "explain", what: "POD" })?.clone();
-    Ok(Command::Explain { pod, output, socket })
+    let parsed = Parsed::read(&rest, spec)?;
+    let common = matches!(spec.action, Action::Run | Action::Check);
+    if common { parsed.looks_at_a_run(spec) } else { parsed.stands_alone(spec) }
 }
 
 /// A command line, split into flags and arguments.
@@ -141,23 +40,18 @@ struct Parsed {
 }
 
 impl Parsed {
-    fn read(words: &[String], flags: impl Iterator<Item = &'static Flag> + Clone) -> Result<Self, FlagError> {
+    fn read(words: &[String], spec: &Spec) -> Result<Self, FlagError> {
+        let (command, flags) = (spec.full_name(), spec.flags());
         let mut parsed = Self { assigned: Vec::new(), words: Vec::new() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let (flag, attached) = match word.strip_prefix('-') {
-                Some("-") => {
-                    parsed.words.extend(words.cloned());
-                    break;
-                }
-                Some(rest) if !rest.is_empty() => match rest.strip_prefix('-') {
-                    Some(long) => long_flag(word, long, flags.clone())?,
-                    None => short_flag(word, rest, flags.clone())?,
-                },
-                Some(_) | None => {
-                    parsed.words.push(word.clone());
-                    continue;
-                }
+            if word == "--" {
+                parsed.words.extend(words.cloned());
+                break;
+            }
+            let Some((flag, attached)) = find_flag(word, &flags, &command)? else {
+                parsed.words.push(word.clone());
+                continue;
             };
             let word = match attached {
                 Some(value) => value.to_owned(),
@@ -193,18 +87,74 @@ impl Parsed {
         last.is_some_and(|assigned| assigned.word != "false" && value::boolean(&assigned.word) != Ok(false))
     }
 
-    fn nothing_left(&self, command: &'static str, words: usize) -> Result<(), FlagError> {
-        match self.words.get(words) {
-            Some(word) => Err(FlagError::Unexpected { command, word: word.clone() }),
-            None => Ok(()),
+    /// The arguments are those that the command takes.
+    fn check_words(&self, spec: &Spec) -> Result<(), FlagError> {
+        let command = || spec.full_name();
+        let most = match spec.args {
+            Args::None => 0,
+            Args::Pod | Args::OneOf(_) => 1,
+            // `help config show`.
+            Args::Command => 2,
+        };
+        if let Some(word) = self.words.get(most) {
+            return Err(FlagError::Unexpected { command: command(), word: word.clone() });
+        }
+        match (spec.args, self.words.first()) {
+            (Args::Pod | Args::OneOf(_), None) => {
+                Err(FlagError::Missing { command: command(), what: spec.args.usage() })
+            }
+            (Args::OneOf(valid), Some(word)) if !valid.contains(&word.as_str()) => {
+                Err(FlagError::Argument { command: command(), word: word.clone(), what: spec.args.usage() })
+            }
+            (Args::None | Args::Pod | Args::OneOf(_) | Args::Command, _) => Ok(()),
         }
     }
 
-    /// Help and version take precedence over a run, as upstream.
-    fn run_or_print(self, help: fn() -> String, run: impl FnOnce(RunOptions) -> Command) -> Result<Command, FlagError> {
+    /// A command that asks a running rubelet, or nothing but this program.
+    fn stands_alone(self, spec: &'static Spec) -> Result<Command, FlagError> {
         if self.wants(|kind| matches!(kind, Kind::Help)) {
-            return Ok(Command::Print(help()));
+            return Ok(Command::Print(help::of(spec)));
         }
+        self.check_words(spec)?;
+        let Settings { flags, tool, .. } = self.settings()?;
+        let socket = match tool.socket.as_str() {
+            "" => control_socket(Path::new(&flags.root_dir)),
+            path => PathBuf::from(path),
+        };
+        let query = Query { output: tool.output, socket };
+        let namespace = Some(tool.namespace).filter(|name| !name.is_empty() && !tool.all_namespaces);
+        let word = self.words.first().map(String::as_str).unwrap_or_default();
+        Ok(match spec.action {
+            Action::Pods => Command::Pods { query, namespace },
+            Action::Explain => Command::Explain { query, pod: in_namespace(word, namespace) },
+            Action::Version => Command::Version { format: tool.format },
+            Action::Completion => Command::Print(completion::script(word)),
+            Action::Man if !tool.dir.is_empty() => Command::ManPages { dir: tool.dir.into() },
+            Action::Man => Command::Print(man::page(self.named_command()?)),
+            Action::Help => match (self.words.len(), commands::second_words(word).is_empty()) {
+                (1, false) => Command::Print(help::group(word)),
+                _ => Command::Print(help::of(self.named_command()?)),
+            },
+            Action::Run | Action::Check => {
+                return self.looks_at_a_run(spec);
+            }
+        })
+    }
+
+    /// The command that the arguments name; without any, the agent.
+    fn named_command(&self) -> Result<&'static Spec, FlagError> {
+        match commands::find(&self.words.join(" ")) {
+            Some(spec) => Ok(spec),
+            None => Err(locate::unknown_command(&self.words)),
+        }
+    }
+
+    /// The agent, or a command that takes its flags. Help and version take precedence, as upstream.
+    fn looks_at_a_run(self, spec: &'static Spec) -> Result<Command, FlagError> {
+        if self.wants(|kind| matches!(kind, Kind::Help)) {
+            return Ok(Command::Print(help::of(spec)));
+        }
+        self.check_words(spec)?;
         if self.assigned.iter().any(|a| matches!(a.flag.kind, Kind::Gates(_)) && a.word == "help") {
             return Ok(Command::Print(help::gates()));
         }
@@ -224,49 +174,22 @@ impl Parsed {
                 warnings.push(line);
             }
         }
-        let Settings { flags, config, .. } = settings;
-        Ok(run(RunOptions { flags, warnings, reported_version, config, assigned: self.assigned }))
+        let Settings { flags, config, tool, .. } = settings;
+        let mut assigned = self.assigned;
+        assigned.retain(|assigned| assigned.flag.group != Group::Tool);
+        let options = Box::new(RunOptions { flags, warnings, reported_version, config, assigned });
+        Ok(match spec.action {
+            Action::Check => Command::Check { output: tool.output, options },
+            _ => Command::Run(options),
+        })
     }
 }
 
-fn long_flag<'a>(
-    word: &str,
-    long: &'a str,
-    mut flags: impl Iterator<Item = &'static Flag> + Clone,
-) -> Result<(&'static Flag, Option<&'a str>), FlagError> {
-    let (name, attached) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
-    if name.is_empty() || name.starts_with('-') {
-        return Err(FlagError::Syntax(word.to_owned()));
-    }
-    let spelled = name.replace('_', "-");
-    let names = flags.clone().map(|flag| flag.name);
-    match flags.find(|flag| flag.name == spelled) {
-        Some(flag) => Ok((flag, attached)),
-        None => Err(FlagError::UnknownFlag { flag: name.to_owned(), nearest: nearest(&spelled, names) }),
-    }
-}
-
-fn short_flag<'a>(
-    word: &str,
-    rest: &'a str,
-    mut flags: impl Iterator<Item = &'static Flag> + Clone,
-) -> Result<(&'static Flag, Option<&'a str>), FlagError> {
-    let mut letters = rest.chars();
-    let letter = letters.next();
-    let after = letters.as_str();
-    let names = flags.clone().map(|flag| flag.name);
-    let flag = flags.find(|flag| flag.short.is_some() && flag.short == letter);
-    // `-v=4`, `-v4`, `-v 4`; a switch must stand alone or take `=`.
-    match (flag, after.strip_prefix('=')) {
-        (Some(flag), Some(value)) => Ok((flag, Some(value))),
-        (Some(flag), None) if after.is_empty() => Ok((flag, None)),
-        (Some(flag), None) if !flag.stands_alone() && !names.clone().any(|name| name == rest) => {
-            Ok((flag, Some(after)))
-        }
-        (Some(_) | None, _) => {
-            let name = rest.split_once('=').map_or(rest, |(name, _)| name);
-            Err(FlagError::UnknownShort { word: word.to_owned(), nearest: nearest(name, names) })
-        }
+/// The pod's name with the namespace of `-n`, unless it has one.
+fn in_namespace(pod: &str, namespace: Option<String>) -> String {
+    match namespace {
+        Some(namespace) if !pod.contains('/') => format!("{namespace}/{pod}"),
+        Some(_) | None => pod.to_owned(),
     }
 }
 

@@ -95,15 +95,41 @@ pub enum Output {
     Json,
 }
 
+/// How a command shows values that people also keep in files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// A table for people.
+    #[default]
+    Table,
+    /// JSON for programs.
+    Json,
+    /// YAML, as configuration files are written.
+    Yaml,
+}
+
+/// What the flags of commands other than the agent set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ToolSettings {
+    /// `-o` of most commands.
+    pub(crate) output: Output,
+    /// `-o` of `version`.
+    pub(crate) format: Format,
+    /// `--socket`; empty for the one in the root directory.
+    pub(crate) socket: String,
+    /// `-n`; empty for all namespaces.
+    pub(crate) namespace: String,
+    /// `-A`: takes precedence over `-n`.
+    pub(crate) all_namespaces: bool,
+    /// `--dir` of `man`; empty for stdout.
+    pub(crate) dir: String,
+}
+
 /// Everything a command line can set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) flags: KubeletFlags,
     pub(crate) config: KubeletConfiguration,
-    /// `-o` of the commands.
-    pub(crate) output: Output,
-    /// `--socket` of the commands; empty for the one in the root directory.
-    pub(crate) socket: String,
+    pub(crate) tool: ToolSettings,
     /// The values of flags without effect, so that they are still validated.
     pub(crate) ignored: Ignored,
 }
@@ -111,13 +137,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Flags at their defaults over a configuration.
     pub(crate) fn over(config: KubeletConfiguration) -> Self {
-        Self {
-            flags: KubeletFlags::default(),
-            config,
-            output: Output::default(),
-            socket: String::new(),
-            ignored: Ignored::default(),
-        }
+        Self { flags: KubeletFlags::default(), config, tool: ToolSettings::default(), ignored: Ignored::default() }
     }
 }
 

@@ -8,9 +8,9 @@ mod pods;
 mod program;
 mod resources;
 mod server;
+pub(super) mod tool;
 
 use super::flag::{Flag, Group, Kind};
-use super::settings::Output;
 
 /// Every flag of a run.
 pub(super) fn run_flags() -> impl Iterator<Item = &'static Flag> + Clone {
@@ -19,15 +19,30 @@ pub(super) fn run_flags() -> impl Iterator<Item = &'static Flag> + Clone {
         .flatten()
 }
 
-/// The flags that rubelet's own commands have in common.
-pub(super) fn tool_flags() -> impl Iterator<Item = &'static Flag> + Clone {
-    let shared = run_flags().filter(|flag| matches!(flag.name, "root-dir" | "help"));
-    TOOL_FLAGS.iter().chain(shared)
+/// Which flags a command takes.
+#[derive(Clone, Copy)]
+pub(super) enum FlagSet {
+    /// Those of a run.
+    Run,
+    /// Those of a run, so that the command looks at the same configuration, and these of its own.
+    RunAnd(&'static [&'static Flag]),
+    /// These, and where to ask the running rubelet.
+    Ask(&'static [&'static Flag]),
+    /// These.
+    Only(&'static [&'static Flag]),
 }
 
-/// The flags of `check`: those of a run, so that it checks the same configuration.
-pub(super) fn check_flags() -> impl Iterator<Item = &'static Flag> + Clone {
-    TOOL_FLAGS.iter().filter(|flag| flag.name == "output").chain(run_flags())
+impl FlagSet {
+    /// The flags, those of the command itself first.
+    pub(super) fn flags(self) -> Vec<&'static Flag> {
+        let shared = |names: &'static [&str]| run_flags().filter(|flag| names.contains(&flag.name));
+        match self {
+            Self::Run => run_flags().collect(),
+            Self::RunAnd(own) => own.iter().copied().chain(run_flags()).collect(),
+            Self::Ask(own) => own.iter().copied().chain([&tool::SOCKET]).chain(shared(&["root-dir", "help"])).collect(),
+            Self::Only(own) => own.iter().copied().chain(shared(&["help"])).collect(),
+        }
+    }
 }
 
 /// Flags that upstream does not have. Each is off by default, so that upstream's command lines mean the same here.
@@ -37,30 +52,3 @@ static OWN_FLAGS: &[Flag] = &[Flag::new(
     Kind::Bool(|s| &mut s.flags.api_pod_cache),
     "Keep a copy of the API server's pods below --root-dir, and use it when the node starts and cannot reach the API server.",
 )];
-
-static TOOL_FLAGS: &[Flag] = &[
-    Flag::new(
-        "output",
-        Group::Program,
-        Kind::Word {
-            value_name: "table|json",
-            set: |s, word| {
-                s.output = match word {
-                    "table" => Output::Table,
-                    "json" => Output::Json,
-                    _ => return Err("must be table or json".into()),
-                };
-                Ok(())
-            },
-            show: |_| "table".to_owned(),
-        },
-        "How the result is shown.",
-    )
-    .short('o'),
-    Flag::new(
-        "socket",
-        Group::Program,
-        Kind::Text(|s| &mut s.socket),
-        "Socket of the running rubelet, if it is not the one in its root directory.",
-    ),
-];

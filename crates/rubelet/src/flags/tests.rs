@@ -131,7 +131,7 @@ fn what_is_wrong_with_a_command_line_is_named() {
             r#"unknown flag "-config=/x"; flags of more than one letter take two dashes; did you mean --config?"#
         ]],
     );
-    check_error("-x", &expect![[r#"unknown flag "-x"; flags of more than one letter take two dashes"#]]);
+    check_error("-x", &expect!["unknown flag -x; rubelet --help lists all of them"]);
     check_error("--=x", &expect![[r#"bad flag syntax: "--=x""#]]);
     check_error("--max-pods", &expect!["flag --max-pods needs a value: write --max-pods=VALUE"]);
     check_error(
@@ -227,13 +227,13 @@ fn flag_03_an_unknown_positional_argument_is_an_error() {
     check_error(
         "run",
         &expect![[
-            r#"unknown command "run"; without a command rubelet runs the node, else there are pods, explain, check"#
+            r#"unknown command "run"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man"#
         ]],
     );
     check_error(
         "explian web",
         &expect![[
-            r#"unknown command "explian"; without a command rubelet runs the node, else there are pods, explain, check; did you mean explain?"#
+            r#"unknown command "explian"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man; did you mean explain?"#
         ]],
     );
     check_error(
@@ -243,14 +243,64 @@ fn flag_03_an_unknown_positional_argument_is_an_error() {
     check_error(
         "-- --max-pods=5",
         &expect![[
-            r#"unknown command "--max-pods=5"; without a command rubelet runs the node, else there are pods, explain, check"#
+            r#"unknown command "--max-pods=5"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man"#
         ]],
     );
     check_error("explain", &expect!["rubelet explain needs POD: rubelet explain POD"]);
     check_error("explain a b", &expect![[r#"unexpected argument "b" after rubelet explain"#]]);
     check_error("pods web", &expect![[r#"unexpected argument "web" after rubelet pods"#]]);
-    check_error("pods --max-pods=5", &expect!["unknown flag --max-pods; rubelet --help lists all of them"]);
     check_error("pods -o yaml", &expect![[r#"invalid value "yaml" for --output: must be table or json"#]]);
+    check_error(
+        "help nonsense",
+        &expect![[
+            r#"unknown command "nonsense"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man"#
+        ]],
+    );
+    check_error("help pods web", &expect![[r#"unexpected argument "web" after rubelet pods"#]]);
+    check_error(
+        "man vresion",
+        &expect![[
+            r#"unknown command "vresion"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man; did you mean version?"#
+        ]],
+    );
+    check_error("completion", &expect!["rubelet completion needs bash|zsh|fish: rubelet completion bash|zsh|fish"]);
+    check_error(
+        "completion tcsh",
+        &expect![[r#"rubelet completion knows no "tcsh": rubelet completion bash|zsh|fish"#]],
+    );
+}
+
+#[test]
+fn a_flag_of_another_command_is_named_with_its_command() {
+    check_error(
+        "pods --max-pods=5",
+        &expect!["rubelet pods has no flag --max-pods; rubelet pods --help lists its flags"],
+    );
+    check_error(
+        "--max-pods=5 pods",
+        &expect!["rubelet pods has no flag --max-pods; rubelet pods --help lists its flags"],
+    );
+    check_error("pods --outptu json", &expect!["rubelet pods has no flag --outptu; did you mean --output?"]);
+    check_error(
+        "pods -w",
+        &expect!["rubelet pods has no flag -w; to see changes, run it every second: watch -n 1 rubelet pods"],
+    );
+    check_error(
+        "pods --watch",
+        &expect!["rubelet pods has no flag --watch; to see changes, run it every second: watch -n 1 rubelet pods"],
+    );
+    check_error("pods -l app=web", &expect!["rubelet pods has no flag -l; rubelet pods --help lists its flags"]);
+    check_error("explain web -A", &expect!["rubelet explain has no flag -A; rubelet explain --help lists its flags"]);
+    check_error(
+        "pods -namespace kube-system",
+        &expect![[
+            r#"unknown flag "-namespace"; flags of more than one letter take two dashes; did you mean --namespace?"#
+        ]],
+    );
+    check_error("-o json", &expect!["unknown flag -o; rubelet --help lists all of them"]);
+    check_error("-n kube-system", &expect!["unknown flag -n; rubelet --help lists all of them"]);
+    check_error("--no-such-thing pods", &expect!["unknown flag --no-such-thing; rubelet --help lists all of them"]);
+    check_error("pods -n", &expect!["flag --namespace needs a value: write --namespace=VALUE"]);
 }
 
 #[test]
@@ -267,17 +317,47 @@ fn deprecated_flags_work_and_are_named_once() {
 #[test]
 fn commands_find_their_socket() {
     let socket = |line| match command(line) {
-        Ok(Command::Pods { socket, output }) => format!("{} {output:?}", socket.display()),
-        Ok(Command::Explain { pod, socket, output }) => format!("{pod} {} {output:?}", socket.display()),
+        Ok(Command::Pods { query, namespace }) => {
+            format!("{} {:?} {}", query.socket.display(), query.output, namespace.unwrap_or_default())
+        }
+        Ok(Command::Explain { pod, query }) => format!("{pod} {} {:?}", query.socket.display(), query.output),
         other => panic!("{line}: {other:?}"),
     };
-    assert_eq!(socket("pods"), "/var/lib/kubelet/rubelet.sock Table");
-    assert_eq!(socket("pods -o json --root-dir=/r"), "/r/rubelet.sock Json");
-    assert_eq!(socket("pods -ojson --root_dir /r --socket /s"), "/s Json");
+    assert_eq!(socket("pods"), "/var/lib/kubelet/rubelet.sock Table ");
+    assert_eq!(socket("pods -o json --root-dir=/r"), "/r/rubelet.sock Json ");
+    assert_eq!(socket("pods -ojson --root_dir /r --socket /s"), "/s Json ");
+    assert_eq!(socket("pods -n kube-system"), "/var/lib/kubelet/rubelet.sock Table kube-system");
+    assert_eq!(socket("pods -nkube-system -A"), "/var/lib/kubelet/rubelet.sock Table ");
     assert_eq!(socket("explain default/web --output=table"), "default/web /var/lib/kubelet/rubelet.sock Table");
+    assert_eq!(socket("explain web -n kube-system"), "kube-system/web /var/lib/kubelet/rubelet.sock Table");
+    assert_eq!(socket("explain a/web -n b"), "a/web /var/lib/kubelet/rubelet.sock Table");
+}
+
+#[test]
+fn flags_may_stand_before_the_command() {
+    for line in ["--root-dir /r pods -o json", "--root-dir=/r -o json pods", "-ojson --root_dir /r -- pods"] {
+        match command(line) {
+            Ok(Command::Pods { query, .. }) => {
+                assert_eq!((query.output, query.socket.to_str()), (Output::Json, Some("/r/rubelet.sock")), "{line}");
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    match command("--fail-swap-on --max-pods 5 check -o json") {
+        Ok(Command::Check { output, options }) => assert_eq!((output, options.config.max_pods), (Output::Json, 5)),
+        other => panic!("{other:?}"),
+    }
+    // The value of a flag is no command.
+    assert_eq!(run("--root-dir pods").flags.root_dir, "pods");
+}
+
+#[test]
+fn check_takes_the_flags_of_a_run_and_its_own_have_an_effect() {
     match command("check -o json --container-runtime-endpoint=unix:///x --root-dir=/r") {
         Ok(Command::Check { output, options }) => {
             assert_eq!((output, options.config.container_runtime_endpoint.as_str()), (Output::Json, "unix:///x"));
+            assert_eq!(options.unacted(), [""; 0]);
+            assert_eq!(options.used(), ["--container-runtime-endpoint=unix:///x", "--root-dir=/r"]);
         }
         other => panic!("{other:?}"),
     }
@@ -302,11 +382,173 @@ fn help_comes_before_everything_and_is_grouped() {
     assert_eq!(printed("-h"), printed("--help --version"));
     expect_file!["help.txt"].assert_eq(&printed("--help"));
     assert!(printed("--help").lines().all(|line| line.chars().count() <= 110), "lines fit a terminal");
-    assert!(printed("pods --help").contains("rubelet pods [FLAGS]"));
-    assert!(printed("explain --help").contains("-o, --output table|json"));
     assert!(printed("check -h").contains("Container runtime:"));
     let gates = printed("--feature-gates=help");
     assert!(gates.contains("MemoryQoS=true|false (ALPHA - default=false)") && !gates.contains("NodeSwap="));
+}
+
+#[test]
+fn help_of_a_command_is_the_same_however_it_is_asked_for() {
+    for spec in commands::all() {
+        let text = printed(&format!("{} --help", spec.name));
+        assert_eq!(printed(&format!("help {}", spec.name)), text);
+        assert_eq!(printed(&format!("-h {}", spec.name)), text);
+        assert!(text.contains(&spec.usage()), "{text}");
+    }
+    expect![[r#"
+        Lists the pods of this node: state, reason, restarts, age. It asks the running rubelet, over a
+        socket that only root may open, and needs no API server.
+
+        Usage:
+          rubelet pods [FLAGS]
+
+        Examples:
+          # list all pods
+          rubelet pods
+          # list those of one namespace
+          rubelet pods -n kube-system
+          # list them for a program
+          rubelet pods -o json
+
+        Of this command:
+          -o, --output table|json       How the result is shown. (default table)
+          -n, --namespace TEXT          Only pods of this namespace; without it, those of all namespaces.
+          -A, --all-namespaces          Pods of all namespaces, whatever --namespace says. This is what
+                                        happens without either.
+              --socket PATH             Socket of the running rubelet, if it is not the one in its root
+                                        directory.
+
+        Start-up and identity:
+              --root-dir PATH           Directory for pods, volumes and everything else that is kept.
+                                        (default /var/lib/kubelet)
+
+        Program:
+          -h, --help                    Show this text.
+    "#]]
+    .assert_eq(&printed("help pods"));
+}
+
+#[test]
+fn every_command_is_complete_and_its_examples_are_valid() {
+    for spec in commands::all() {
+        let first = spec.about.chars().next();
+        assert!(first.is_some_and(char::is_lowercase) && !spec.about.ends_with('.'), "{}", spec.about);
+        assert!(spec.text.ends_with('.') && !spec.examples.is_empty(), "{}", spec.name);
+        let mut names: Vec<_> = spec.flags().iter().map(|flag| flag.name).collect();
+        let mut letters: Vec<_> = spec.flags().iter().filter_map(|flag| flag.short).collect();
+        names.sort_unstable();
+        letters.sort_unstable();
+        assert!(names.windows(2).all(|two| two[0] != two[1]), "{}: a flag is there twice", spec.name);
+        assert!(letters.windows(2).all(|two| two[0] != two[1]), "{}: a letter is there twice", spec.name);
+        for (line, what) in spec.examples {
+            let line = line.split(" > ").next().unwrap_or_default();
+            let rest = line.strip_prefix("rubelet").expect("an example is of this program");
+            assert!(command(rest).is_ok(), "{line}: {:?}", command(rest));
+            assert!(
+                line.starts_with(&spec.full_name()) && what.chars().next().is_some_and(char::is_lowercase),
+                "{what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn manual_pages_are_plain_roff() {
+    let pages = man_pages();
+    assert_eq!(pages.len(), commands::all().count());
+    for (name, page) in &pages {
+        assert!(page.is_ascii(), "{name}: {:?}", page.chars().find(|letter| !letter.is_ascii()));
+        for line in page.lines() {
+            let request = line.strip_prefix('.').map(|rest| rest.split(' ').next().unwrap_or_default());
+            let known = ["TH", "SH", "SS", "TP", "PP", "B", "I", "br", "RS", "RE", "nf", "fi"];
+            assert!(request.is_none_or(|request| known.contains(&request)), "{name}: {line}");
+            assert!(!line.starts_with('\''), "{name}: {line}");
+        }
+    }
+    let (_, page) = pages.iter().find(|(name, _)| name == "rubelet-pods.8").expect("it is there");
+    assert_eq!(*page, printed("man pods"));
+    expect![[r#"
+        .TH RUBELET\-PODS 8 "" "rubelet 0.1.0" "rubelet"
+        .SH NAME
+        rubelet\-pods \- list the pods of this node
+        .SH SYNOPSIS
+        \fBrubelet pods\fR [\fIFLAGS\fR]
+        .SH DESCRIPTION
+        Lists the pods of this node: state, reason, restarts, age. It asks the running rubelet, over a socket that only root may open, and needs no API server.
+        .SH OPTIONS
+        .SS Of this command
+        .TP
+        \fB\-o\fR, \fB\-\-output\fR \fItable|json\fR
+        How the result is shown. (default table)
+        .TP
+        \fB\-n\fR, \fB\-\-namespace\fR \fITEXT\fR
+        Only pods of this namespace; without it, those of all namespaces.
+        .TP
+        \fB\-A\fR, \fB\-\-all\-namespaces\fR
+        Pods of all namespaces, whatever \-\-namespace says. This is what happens without either.
+        .TP
+        \fB\-\-socket\fR \fIPATH\fR
+        Socket of the running rubelet, if it is not the one in its root directory.
+        .SS Start\-up and identity
+        .TP
+        \fB\-\-root\-dir\fR \fIPATH\fR
+        Directory for pods, volumes and everything else that is kept. (default /var/lib/kubelet)
+        .SS Program
+        .TP
+        \fB\-h\fR, \fB\-\-help\fR
+        Show this text.
+        .SH EXIT STATUS
+        .TP
+        .B 0
+        Success.
+        .TP
+        .B 1
+        A problem was found, or the command failed.
+        .TP
+        .B 2
+        The command line is invalid.
+        .SH ENVIRONMENT
+        .TP
+        .B NO_COLOR
+        If it is set, output has no colours.
+        .SH EXAMPLES
+        List all pods:
+        .PP
+        .RS
+        .nf
+        rubelet pods
+        .fi
+        .RE
+        .PP
+        List those of one namespace:
+        .PP
+        .RS
+        .nf
+        rubelet pods \-n kube\-system
+        .fi
+        .RE
+        .PP
+        List them for a program:
+        .PP
+        .RS
+        .nf
+        rubelet pods \-o json
+        .fi
+        .RE
+        .PP
+        .SH SEE ALSO
+        \fBrubelet\fR(8),
+        \fBrubelet\-explain\fR(8),
+        \fBrubelet\-check\fR(8),
+        \fBrubelet\-version\fR(8),
+        \fBrubelet\-help\fR(8),
+        \fBrubelet\-completion\fR(8),
+        \fBrubelet\-man\fR(8)
+    "#]].assert_eq(page);
+    let (name, page) = pages.first().expect("that of the agent");
+    assert_eq!((name.as_str(), page), ("rubelet.8", &printed("man")));
+    let missing: Vec<_> = table::run_flags().filter(|flag| !page.contains(&flag.name.replace('-', "\\-"))).collect();
+    assert!(missing.is_empty());
 }
 
 #[test]

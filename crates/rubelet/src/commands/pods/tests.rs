@@ -66,9 +66,10 @@ fn notes_explain_the_table() {
     expect![
         "to see why /etc/kubernetes/manifests/a b.yaml does not run: rubelet explain /etc/kubernetes/manifests/a b.yaml"
     ]
-    .assert_eq(&notes(&node(some())).join("\n"));
+    .assert_eq(&notes(&node(some()), None).join("\n"));
     assert_eq!(table(&[], Style::Plain), "");
-    assert_eq!(notes(&node(Vec::new())), ["no pods on this node"]);
+    assert_eq!(notes(&node(Vec::new()), None), ["no pods on this node"]);
+    assert_eq!(notes(&node(Vec::new()), Some("web")), ["no pods on this node in namespace web"]);
     let mut odd = node(Vec::new());
     odd.runtime.up = false;
     odd.runtime.problem = Some("status: no such socket".into());
@@ -78,9 +79,9 @@ fn notes_explain_the_table() {
         the container runtime is not ready, all pods wait for it: status: no such socket
         not read yet, so pods may be missing here: http
         internal errors since the start: 1; see rubelet's log"#]]
-    .assert_eq(&notes(&odd).join("\n"));
+    .assert_eq(&notes(&odd, None).join("\n"));
     let mut network = node(vec![]);
     network.runtime.network_problem = Some("cni config uninitialized".into());
     expect!["the pod network is not ready, new pods wait for it: cni config uninitialized"]
-        .assert_eq(&notes(&network).join("\n"));
+        .assert_eq(&notes(&network, None).join("\n"));
 }

@@ -1,0 +1,206 @@
+//! The commands, in one table. The parser, the help texts, the suggestions for a misspelt name, the completions of shells and
+//! the manual pages all come from it.
+
+use super::flag::Flag;
+use super::table::FlagSet;
+use super::table::tool::{ALL_NAMESPACES, DIR, FORMAT, NAMESPACE, OUTPUT};
+
+/// What a command does once its flags are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Run,
+    Pods,
+    Explain,
+    Check,
+    Version,
+    Help,
+    Completion,
+    Man,
+}
+
+/// The arguments of a command, besides flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Args {
+    None,
+    /// The name of a pod.
+    Pod,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// The name of a command, or nothing.
+    Command,
+}
+
+impl Args {
+    /// As a usage line shows them; empty for none.
+    pub(super) fn usage(self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Pod => "POD".to_owned(),
+            Self::OneOf(words) => words.join("|"),
+            Self::Command => "[COMMAND]".to_owned(),
+        }
+    }
+}
+
+/// One command.
+pub(super) struct Spec {
+    /// The words after `rubelet`; empty for the agent itself.
+    pub(super) name: &'static str,
+    pub(super) action: Action,
+    pub(super) args: Args,
+    pub(super) flags: FlagSet,
+    /// What it does, in one line that starts with a verb.
+    pub(super) about: &'static str,
+    /// The description: paragraphs with an empty line between them.
+    pub(super) text: &'static str,
+    /// Command lines, each with what it does.
+    pub(super) examples: &'static [(&'static str, &'static str)],
+}
+
+impl Spec {
+    /// `rubelet`, or `rubelet config show`.
+    pub(super) fn full_name(&self) -> String {
+        ["rubelet", self.name].join(" ").trim_end().to_owned()
+    }
+
+    /// The usage line.
+    pub(super) fn usage(&self) -> String {
+        let args = self.args.usage();
+        [self.full_name(), args, "[FLAGS]".to_owned()]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    pub(super) fn flags(&self) -> Vec<&'static Flag> {
+        self.flags.flags()
+    }
+}
+
+/// The agent.
+pub(super) static RUN: Spec = Spec {
+    name: "",
+    action: Action::Run,
+    args: Args::None,
+    flags: FlagSet::Run,
+    about: "run the node's agent",
+    text: "Runs the pods of one node: a drop-in for the kubelet of Kubernetes v1.36.4. It reads which pods the machine should \
+           run from manifests and, with --kubeconfig, from an API server, and runs them on a container runtime that speaks \
+           CRI. It runs until SIGTERM or SIGINT; pods go on running then.\n\n\
+           Flags may be written with - or _, as --flag=value or --flag value. A flag with a [field] after its text is \
+           deprecated in favour of that field in the --config file; both work, and the flag wins.",
+    examples: &[
+        ("rubelet --config /etc/rubelet.yaml", "run the static pods that the file names"),
+        (
+            "rubelet --config /var/lib/kubelet/config.yaml --kubeconfig /etc/kubernetes/kubelet.conf",
+            "run as a node of a cluster",
+        ),
+    ],
+};
+
+/// The other commands, in the order of help texts.
+pub(super) static COMMANDS: &[Spec] = &[
+    Spec {
+        name: "pods",
+        action: Action::Pods,
+        args: Args::None,
+        flags: FlagSet::Ask(&[&OUTPUT, &NAMESPACE, &ALL_NAMESPACES]),
+        about: "list the pods of this node",
+        text: "Lists the pods of this node: state, reason, restarts, age. It asks the running rubelet, over a socket that only \
+               root may open, and needs no API server.",
+        examples: &[
+            ("rubelet pods", "list all pods"),
+            ("rubelet pods -n kube-system", "list those of one namespace"),
+            ("rubelet pods -o json", "list them for a program"),
+        ],
+    },
+    Spec {
+        name: "explain",
+        action: Action::Explain,
+        args: Args::Pod,
+        flags: FlagSet::Ask(&[&OUTPUT, &NAMESPACE]),
+        about: "show what happened to a pod and what it waits for",
+        text: "Shows what happened to a pod on this node, each step with its time, and what the pod waits for now. POD is a \
+               name, namespace/name, or a UID. It asks the running rubelet, as rubelet pods does.",
+        examples: &[("rubelet explain kube-system/kube-proxy-x7k2p", "show the history of one pod")],
+    },
+    Spec {
+        name: "check",
+        action: Action::Check,
+        args: Args::None,
+        flags: FlagSet::RunAnd(&[&OUTPUT]),
+        about: "test this machine before use",
+        text: "Tests this machine before use: runtime, cgroups, swap, ports, kernel, disk. Each finding says how to mend it. \
+               It takes every flag of a run, and tests for that run. It changes nothing. The exit code is 1 if a test fails.",
+        examples: &[("rubelet check --config /etc/rubelet.yaml", "test for a run with this file")],
+    },
+    Spec {
+        name: "version",
+        action: Action::Version,
+        args: Args::None,
+        flags: FlagSet::Only(&[&FORMAT]),
+        about: "show the version of rubelet and of Kubernetes",
+        text: "Shows the version of rubelet, the release of Kubernetes whose kubelet it replaces, and how it was built.",
+        examples: &[("rubelet version -o json", "show it for a program")],
+    },
+    Spec {
+        name: "help",
+        action: Action::Help,
+        args: Args::Command,
+        flags: FlagSet::Only(&[]),
+        about: "show the help text of a command",
+        text: "Shows the help text of a command, the same as COMMAND --help; without COMMAND, that of the agent.",
+        examples: &[("rubelet help pods", "show what pods does")],
+    },
+    Spec {
+        name: "completion",
+        action: Action::Completion,
+        args: Args::OneOf(&["bash", "zsh", "fish"]),
+        flags: FlagSet::Only(&[]),
+        about: "print the completion script of a shell",
+        text: "Prints a script that completes commands, flags and their values in a shell.",
+        examples: &[
+            ("rubelet completion bash > /etc/bash_completion.d/rubelet", "complete in every new bash"),
+            ("rubelet completion zsh > /usr/share/zsh/vendor-completions/_rubelet", "complete in every new zsh"),
+            ("rubelet completion fish > /etc/fish/completions/rubelet.fish", "complete in every new fish"),
+        ],
+    },
+    Spec {
+        name: "man",
+        action: Action::Man,
+        args: Args::Command,
+        flags: FlagSet::Only(&[&DIR]),
+        about: "print a manual page",
+        text: "Prints the manual page of a command as roff; without COMMAND, that of the agent. With --dir it writes all pages.",
+        examples: &[
+            ("rubelet man pods > rubelet-pods.8", "write one page"),
+            ("rubelet man --dir /usr/share/man/man8", "write all pages"),
+        ],
+    },
+];
+
+/// The agent, then the other commands.
+pub(super) fn all() -> impl Iterator<Item = &'static Spec> + Clone {
+    std::iter::once(&RUN).chain(COMMANDS)
+}
+
+/// The first words of all commands, each once.
+pub(super) fn first_words() -> Vec<&'static str> {
+    let mut words: Vec<&str> = COMMANDS.iter().filter_map(|spec| spec.name.split(' ').next()).collect();
+    words.dedup();
+    words
+}
+
+/// The second words of the commands that begin with `group`: none if it is a command of its own.
+pub(super) fn second_words(group: &str) -> Vec<&'static str> {
+    COMMANDS
+        .iter()
+        .filter_map(|spec| spec.name.split_once(' ').filter(|(first, _)| *first == group).map(|(_, second)| second))
+        .collect()
+}
+
+/// The command of this name.
+pub(super) fn find(name: &str) -> Option<&'static Spec> {
+    all().find(|spec| spec.name == name)
+}
