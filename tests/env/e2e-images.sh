@@ -7,8 +7,8 @@
 #   busybox, ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx (busybox's web server)
 #   glibc-dns-testing (the host's `hostname`, no name server), pause
 #
-# `e2e-images.sh full`: agnhost and glibc-dns-testing have Debian's dig, nc, ss and getent too, with their libraries, in
-# another directory. Only specs of sig-network call them, and they double the size.
+# `e2e-images.sh full`: agnhost and glibc-dns-testing have Debian's dig, nc, ss and getent too, and bash as /bin/sh, in another
+# directory. Only specs of sig-network call them, and they double the size.
 # Rebuilt only when these scripts or their inputs change.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
@@ -22,7 +22,7 @@ case ${1:-} in
   '') ;;
   full)
     "$ENV_DIR/install.sh" dns
-    more=("$(type -P dig)" "$(type -P nc.openbsd)" "$(type -P ss)" "$(type -P getent)")
+    more=("$(type -P dig)" "$(type -P nc.openbsd)" "$(type -P ss)" "$(type -P getent)" "$(type -P nslookup)")
     ;;
   *) die "usage: e2e-images.sh [full]" ;;
 esac
@@ -79,17 +79,19 @@ put() {
   done < <(ldd "$1" | grep -o '/[^ ]*\.so[^ ]*' | sort -u)
 }
 
-# `put_more DIR`: in front of busybox's own.
+# `put_more DIR`: in the place of busybox's own. The shell must not be busybox's, which prefers its own programs.
 put_more() {
   local program
+  ((${#more[@]})) || return 0
   for program in "${more[@]}"; do
     put "$program" "$1"
   done
-  [[ ! -e $1/usr/bin/nc.openbsd ]] || mv "$1/usr/bin/nc.openbsd" "$1/usr/bin/nc"
-  # It asks the name server only if this says so, and loads its library by name.
-  if ((${#more[@]})); then
-    echo 'hosts: files dns' >>"$1/etc/nsswitch.conf"
-  fi
+  mv "$1/usr/bin/nc.openbsd" "$1/usr/bin/nc"
+  rm -f "$1"/bin/{nc,nslookup,sh}
+  cp "$bash" "$1/bin/bash"
+  ln -s bash "$1/bin/sh"
+  # libc asks a name server only if this file says so.
+  echo 'hosts: files dns' >>"$1/etc/nsswitch.conf"
 }
 
 # `registry DIR`: one image, pause:testing, in the layout of agnhost's fake-registry-server.
