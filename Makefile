@@ -2,13 +2,17 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oracle e2e e2e-full conformance e2e-node mutants lint fmt build package bench bench-quick bench-core bench-node clean-env
+.PHONY: help demo cluster test oracle e2e e2e-full conformance e2e-node mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
+  clean-env
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Run the pods of examples/ on this machine, look at them, clean up (needs root)
 	@tests/env/demo.sh
+
+cluster: ## A cluster that kubeadm makes of two machines with systemd, a Deployment behind a Service, clean up; KEEP=1 (needs root)
+	@tests/machine/demo.sh
 
 test: ## Install what the tests need and run them all; TIERS="fast doc node vm" chooses
 	@tests/env/test.sh
@@ -42,6 +46,9 @@ build: ## Build the program as it is shipped: target/release/rubelet
 
 package: ## A Debian package and a tar.gz of it, in target/package
 	@packaging/build.sh
+
+package-test: ## Packs twice, then installs, upgrades, swaps and removes the package in machines of its own (needs root)
+	@packaging/test.sh
 
 bench: ## rubelet and upstream's kubelet side by side, three rounds, into docs/performance.md; about an hour (needs root)
 	@tests/bench/side.sh

@@ -62,11 +62,12 @@ debian() {
   put 0644 "$HERE/10-rubelet.conflist" usr/share/rubelet/10-rubelet.conflist
   install -d -m 0755 "$root/etc/kubernetes/manifests"
   pages
+  install -d -m 0755 "$root/$doc"
   copyright >"$root/$doc/copyright"
   changelog | gzip -9n >"$root/$doc/changelog.gz"
   gzip -9nc "$REPO/CHANGELOG.md" >"$root/$doc/NEWS.gz"
   install -d -m 0755 "$root/DEBIAN"
-  for name in postinst prerm postrm; do
+  for name in preinst postinst prerm postrm; do
     put 0755 "$HERE/debian/$name" "DEBIAN/$name"
   done
   (cd "$root" && find etc -type f -printf '/%p\n' | sort) >"$root/DEBIAN/conffiles"

@@ -19,6 +19,7 @@ use jiff::tz::TimeZone;
 use rubelet_core::config::missing_by_default;
 use rubelet_engine::chain::Chain;
 use rubelet_linux::heap::Heap;
+use tracing::Level;
 
 use crate::flags::{Command, RunOptions, parse};
 use crate::{config_load, logging, run};
@@ -46,7 +47,7 @@ pub fn main() -> ExitCode {
     let style = Style::detect();
     let report = match parse(std::env::args_os().skip(1)) {
         Err(err) => {
-            complain(&[err.to_string()]);
+            complain(Level::ERROR, &[err.to_string()]);
             return ExitCode::from(2);
         }
         Ok(Command::Run(options)) => match run_node(&options) {
@@ -105,17 +106,17 @@ fn print(report: Result<Report, String>) -> ExitCode {
     let report = match report {
         Ok(report) => report,
         Err(problem) => {
-            complain(&[problem]);
+            complain(Level::ERROR, &[problem]);
             return ExitCode::FAILURE;
         }
     };
     let mut out = io::stdout().lock();
     let written = out.write_all(report.text.as_bytes()).and_then(|()| out.flush());
-    complain(&report.notes);
+    complain(Level::WARN, &report.notes);
     match written {
         // A closed pipe (`rubelet pods | head -1`) is not an error.
         Err(err) if err.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&[format!("cannot write the result to stdout: {err}")]);
+            complain(Level::ERROR, &[format!("cannot write the result to stdout: {err}")]);
             ExitCode::FAILURE
         }
         Ok(()) | Err(_) if report.failed => ExitCode::FAILURE,
@@ -123,10 +124,10 @@ fn print(report: Result<Report, String>) -> ExitCode {
     }
 }
 
-fn complain(lines: &[String]) {
+fn complain(level: Level, lines: &[String]) {
     let mut err = io::stderr().lock();
     for line in lines {
-        let _gone = writeln!(err, "rubelet: {line}");
+        let _gone = err.write_all(logging::for_stderr(level, &format!("rubelet: {line}\n")).as_bytes());
     }
 }
 

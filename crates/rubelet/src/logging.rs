@@ -72,6 +72,7 @@ pub enum LogSetupError {
 #[derive(Clone)]
 pub struct Log {
     queue: Arc<Queue>,
+    priorities: Priorities,
 }
 
 impl Log {
@@ -80,10 +81,10 @@ impl Log {
         Arc::clone(&self.queue)
     }
 
-    /// Writes a last line if there is one, and waits a moment for all of the log to be read.
+    /// Writes a last line, an error, if there is one, and waits a moment for all of the log to be read.
     pub fn finish(&self, last: Option<&str>) {
         if let Some(text) = last {
-            self.queue.push_last(format!("{text}\n").as_bytes());
+            self.queue.push_last(self.priorities.each_line(&Level::ERROR, &format!("{text}\n")).as_bytes());
         }
         self.queue.flush(LAST_LINES);
     }
@@ -95,7 +96,7 @@ impl Log {
 /// [`LogSetupError`], among others the second time.
 pub fn init(logging: &Logging) -> Result<Log, LogSetupError> {
     let queue = Arc::new(Queue::default());
-    let priorities = if stderr_is_the_journal() { Priorities::Written } else { Priorities::None };
+    let priorities = Priorities::detect();
     let lines =
         Lines { queue: Arc::clone(&queue), pace: Pace::default(), begin: now(), format: logging.format, priorities };
     tracing::subscriber::set_global_default(subscriber(logging, lines)).map_err(LogSetupError::Twice)?;
@@ -106,7 +107,12 @@ pub fn init(logging: &Logging) -> Result<Log, LogSetupError> {
         of_panics.push(priorities.each_line(&Level::ERROR, &panic_message(info)).as_bytes());
         of_panics.flush_unless_stuck(PANIC_LINES);
     }));
-    Ok(Log { queue })
+    Ok(Log { queue, priorities })
+}
+
+/// Lines for stderr while there is no log: before it is set up, and of commands that have none.
+pub(crate) fn for_stderr(level: Level, lines: &str) -> String {
+    Priorities::detect().each_line(&level, lines)
 }
 
 fn start_writer(queue: &Arc<Queue>, format: LogFormat, priorities: Priorities) -> io::Result<()> {
@@ -227,6 +233,10 @@ enum Priorities {
 }
 
 impl Priorities {
+    fn detect() -> Self {
+        if stderr_is_the_journal() { Self::Written } else { Self::None }
+    }
+
     /// The beginning of a line of this level. man: sd-daemon(3)
     fn of(self, level: &Level) -> &'static str {
         match (self, *level) {

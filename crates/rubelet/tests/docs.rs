@@ -16,9 +16,11 @@ use rubelet_core::config::CgroupVersion;
 use tree::{files, read, root};
 
 /// Programs that pages name and that are not ours.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 17] = [
     "apt",
+    "apt-mark",
     "cargo",
+    "cp",
     "crictl",
     "curl",
     "install",
@@ -31,6 +33,7 @@ const OTHERS: [&str; 14] = [
     "openssl",
     "rm",
     "systemctl",
+    "tar",
 ];
 
 /// A fenced block of a page.
@@ -66,12 +69,17 @@ fn blocks() -> Vec<Block> {
     found
 }
 
+/// The command of a unit's start line, without its directory.
+fn started(line: &str) -> Option<&str> {
+    line.strip_prefix("ExecStart=/usr/bin/").or_else(|| line.strip_prefix("ExecStart=/usr/local/bin/"))
+}
+
 /// The commands of a block, each as its words, without a comment after it and without variables before it.
 fn commands(block: &Block) -> Vec<Vec<String>> {
     let lines: Vec<&str> = match block.info.split(' ').next() {
         Some("sh") => block.text.lines().collect(),
         Some("console") => block.text.lines().filter_map(|line| line.strip_prefix("# ")).collect(),
-        Some("ini") => block.text.lines().filter_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/")).collect(),
+        Some("ini") => block.text.lines().filter_map(started).collect(),
         Some(_) | None => Vec::new(),
     };
     let words = |line: &str| -> Vec<String> {
@@ -186,6 +194,41 @@ fn configurations_that_pages_show_are_taken_without_a_warning() {
         seen += 1;
     }
     assert!(seen >= 4, "{seen} configurations");
+}
+
+#[test]
+fn the_service_of_the_package_starts_a_node_with_a_configuration_that_is_taken_without_a_warning() {
+    let unit = read("packaging/kubelet.service");
+    let command = unit.lines().find_map(started).expect("a start line");
+    let of_kubeadm: BTreeMap<&str, &str> = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix("Environment=\"")?.strip_suffix('"')?.split_once('='))
+        .chain([("KUBELET_KUBEADM_ARGS", "--pod-infra-container-image=pause:1"), ("KUBELET_EXTRA_ARGS", "-v=2")])
+        .collect();
+    let standalone = read("packaging/standalone.env");
+    let mut of_one_machine = of_kubeadm.clone();
+    of_one_machine.remove("KUBELET_KUBEADM_ARGS");
+    of_one_machine
+        .extend(standalone.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('=')));
+    // As systemd does it: a variable that is a word of its own becomes its words.
+    let words = |variables: &BTreeMap<&str, &str>| -> Vec<String> {
+        let values = |word: &str| match word.strip_prefix('$') {
+            Some(name) => variables.get(name).unwrap_or(&"").split_whitespace().map(str::to_owned).collect(),
+            None => vec![word.to_owned()],
+        };
+        command.split_whitespace().skip(1).flat_map(values).collect()
+    };
+    for (variables, config) in
+        [(&of_kubeadm, "/var/lib/kubelet/config.yaml"), (&of_one_machine, "/etc/rubelet/config.yaml")]
+    {
+        let words = words(variables);
+        assert!(words.contains(&format!("--config={config}")), "{words:?}");
+        assert_eq!(words.iter().any(|word| word.starts_with("--kubeconfig=")), config.starts_with("/var"), "{words:?}");
+        let parsed = parse(words.iter().map(Into::into)).map_err(|err| err.to_string());
+        assert!(matches!(parsed, Ok(flags::Command::Run(_))), "{words:?}");
+    }
+    let loaded = loaded(&read("packaging/config.yaml")).expect("valid");
+    assert_eq!([loaded.warnings, loaded.tolerated].concat(), Vec::<String>::new());
 }
 
 /// The cells of a table's row.
