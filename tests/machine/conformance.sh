@@ -79,14 +79,17 @@ cluster() {
 
 # `part NAME PROCS MINUTES`, with the names of its specs: adds to the results.
 part() {
-  local name=$1 procs=$2 minutes=$3 at=$OUT/$1 specs
+  local name=$1 procs=$2 minutes=$3 at=$OUT/$1 specs focus
   mapfile -t specs
   ((${#specs[@]})) || return 0
+  # An empty one would mean all specs that there are.
+  focus=$(printf '%s\n' "${specs[@]}" | exactly)
+  [[ -n $focus ]] || die "no expression for ${#specs[@]} specs"
   step "${#specs[@]} specs, $procs at a time, $minutes minutes at most"
   rm -rf "$at"
   mkdir -p "$at"
   "$MACHINE_DIR/run.sh" net -- env -i HOME="$work" TMPDIR="$work" PATH="$CACHE/kubectl/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
-    setsid "$bin/ginkgo" --procs="$procs" --focus="$(exactly < <(printf '%s\n' "${specs[@]}"))" --timeout="${minutes}m" \
+    setsid "$bin/ginkgo" --procs="$procs" --focus="$focus" --timeout="${minutes}m" \
     --no-color --json-report=report.json --output-dir="$at" --poll-progress-after=0 "$bin/e2e.test" -- \
     --kubeconfig="$work/admin.conf" --provider=skeleton --minStartupPods=0 --disable-log-dump \
     </dev/null >"$at/suite.log" 2>&1 &
