@@ -52,8 +52,8 @@ main() {
 
 # The names of all specs of this run. Where a spec is comes first in the program's list.
 all_specs() {
-  local name
-  "$bin/e2e.test" --list-tests 2>/dev/null | sed -n 's/^ *[^ ]*\.go:[0-9]*: //p' | grep -F '[Conformance]' |
+  # The program leaves a directory in TMPDIR for each listing.
+  TMPDIR=$work "$bin/e2e.test" --list-tests 2>/dev/null | sed -n 's/^ *[^ ]*\.go:[0-9]*: //p' | grep -F '[Conformance]' |
     grep -E -e "${FOCUS:-.}" | grep -vE -e "${SKIP:-^$}" | sort -u
 }
 
