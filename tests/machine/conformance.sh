@@ -135,7 +135,7 @@ report() {
   table "$OUT/results.tsv"
   list "not run" "$(comm -23 "$OUT/specs.txt" <(all_names "$OUT/results.tsv"))"
   list "failed" "$(awk -F '\t' '$1 == "failed" { print $4 ": " $5 }' "$OUT/results.tsv")"
-  [[ ${RECORD:-} != 1 ]] || page_record "$NODE" "$OUT/results.tsv"
+  [[ ${RECORD:-} != 1 ]] || page_record "$NODE" "$OUT/results.tsv" "$OUT/specs.txt"
   mapfile -t counts < <(comm -23 <(named "$OUT/results.tsv" failed) <(page_failed_elsewhere "$NODE"))
   if ((${#counts[@]})); then
     say "${RED}conformance: ${#counts[@]} specs that fail have not been seen to fail with the other agent${RESET}, see $OUT"
