@@ -19,9 +19,9 @@ page_failed_elsewhere() {
   recorded | awk -F '\t' -v column="$column" '$column == "failed" { print $1 }' | sort -u
 }
 
-# `page_record NODE RESULTS`: specs that were not run keep their state.
+# `page_record NODE RESULTS SPECS`: specs that were not run keep their state. SPECS has the names of all of them.
 page_record() {
-  local node=$1 results=$2 other=upstream column=2
+  local node=$1 results=$2 specs=$3 other=upstream column=2
   if [[ $node == upstream ]]; then other=rubelet column=3; fi
   {
     echo "# $node $(git -C "$REPO" describe --always --abbrev=12 --dirty=+changes --exclude '*') $(date -u +%F)"
@@ -34,7 +34,7 @@ page_record() {
       END {
         for (name in now) if (!(name in seen))
           print name, column == 2 ? now[name] : "-", column == 3 ? now[name] : "-", now[name] == "passed" ? "" : why[name]
-      }' "$results" <(recorded) | sort -t$'\t' -k1,1
+      }' "$results" <(recorded; comm -23 "$specs" <(recorded | cut -f1 | sort -u) | sed 's/$/\t-\t-\t/') | sort -t$'\t' -k1,1
   } >"$RECORDED.new"
   mv "$RECORDED.new" "$RECORDED"
   page_write
@@ -59,10 +59,13 @@ page_generated() {
       printf "| all | %d | %d | %d |\n", total, us, them
     }'
   echo
-  if recorded | awk -F '\t' '$2 != "passed" || $3 != "passed" { found = 1 } END { exit !found }'; then
+  recorded | awk -F '\t' '
+    $2 == "-" { us++ } $3 == "-" { them++ }
+    END { if (us + them) printf "Not run yet: %d with rubelet, %d with upstream\047s kubelet.\n\n", us, them }'
+  if recorded | awk -F '\t' '$2 ~ /failed|skipped/ || $3 ~ /failed|skipped/ { found = 1 } END { exit !found }'; then
     echo "| spec | rubelet | upstream's kubelet | why |"
     echo "|---|---|---|---|"
-    recorded | awk -F '\t' '$2 != "passed" || $3 != "passed" {
+    recorded | awk -F '\t' '$2 ~ /failed|skipped/ || $3 ~ /failed|skipped/ {
       gsub(/[|]/, "\\|"); gsub(/[<]/, "\\&lt;"); print "| " $1 " | " $2 " | " $3 " | " $4 " |" }'
     echo
   fi

@@ -52,8 +52,8 @@ main() {
 
 # The names of all specs of this run. Where a spec is comes first in the program's list.
 all_specs() {
-  local name
-  "$bin/e2e.test" --list-tests 2>/dev/null | sed -n 's/^ *[^ ]*\.go:[0-9]*: //p' | grep -F '[Conformance]' |
+  # The program leaves a directory in TMPDIR for each listing.
+  TMPDIR=$work "$bin/e2e.test" --list-tests 2>/dev/null | sed -n 's/^ *[^ ]*\.go:[0-9]*: //p' | grep -F '[Conformance]' |
     grep -E -e "${FOCUS:-.}" | grep -vE -e "${SKIP:-^$}" | sort -u
 }
 
@@ -135,7 +135,7 @@ report() {
   table "$OUT/results.tsv"
   list "not run" "$(comm -23 "$OUT/specs.txt" <(all_names "$OUT/results.tsv"))"
   list "failed" "$(awk -F '\t' '$1 == "failed" { print $4 ": " $5 }' "$OUT/results.tsv")"
-  [[ ${RECORD:-} != 1 ]] || page_record "$NODE" "$OUT/results.tsv"
+  [[ ${RECORD:-} != 1 ]] || page_record "$NODE" "$OUT/results.tsv" "$OUT/specs.txt"
   mapfile -t counts < <(comm -23 <(named "$OUT/results.tsv" failed) <(page_failed_elsewhere "$NODE"))
   if ((${#counts[@]})); then
     say "${RED}conformance: ${#counts[@]} specs that fail have not been seen to fail with the other agent${RESET}, see $OUT"
