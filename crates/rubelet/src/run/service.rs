@@ -148,7 +148,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn wd_01_a_start_that_is_slower_than_the_watchdog_is_not_killed() {
         let listener = Listener::new(0);
-        let (_health, mut tasks, begun) = start(&listener);
+        let (_health, tasks, begun) = start(&listener);
         tokio::time::sleep(Duration::from_secs(33)).await;
         tasks.stop().await;
         assert_eq!(listener.seconds(begun), [0, 5, 10, 15, 20, 25, 30], "there are no checks during the start");
@@ -157,7 +157,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn wd_01_a_node_that_hangs_is_not_reported_as_well() {
         let (listener, node) = (Listener::new(0), Arc::new(StillNode::default()));
-        let (health, mut tasks, begun) = start(&listener);
+        let (health, tasks, begun) = start(&listener);
         health.send_replace(Some(Health::new(Arc::clone(&node) as _, Duration::from_secs(60))));
         tokio::time::sleep(Duration::from_secs(12)).await;
         node.hangs.store(true, Ordering::Relaxed);
@@ -172,7 +172,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn wd_01_a_notification_that_is_not_taken_is_sent_a_second_time() {
         let listener = Listener::new(1);
-        let (_health, mut tasks, begun) = start(&listener);
+        let (_health, tasks, begun) = start(&listener);
         tokio::time::sleep(Duration::from_secs(2)).await;
         tasks.stop().await;
         assert_eq!(listener.seconds(begun), [1]);
