@@ -2,13 +2,16 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oracle e2e e2e-full mutants lint fmt build package bench bench-quick bench-core bench-node clean-env
+.PHONY: help demo cluster test oracle e2e e2e-full mutants lint fmt build package bench bench-quick bench-core bench-node clean-env
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Run the pods of examples/ on this machine, look at them, clean up (needs root)
 	@tests/env/demo.sh
+
+cluster: ## A cluster that kubeadm makes of two machines with systemd, a Deployment behind a Service, clean up; KEEP=1 (needs root)
+	@tests/machine/demo.sh
 
 test: ## Install what the tests need and run them all; TIERS="fast doc node vm" chooses
 	@tests/env/test.sh

@@ -59,7 +59,7 @@ debian() {
   put 0644 "$HERE/kubelet.service" usr/lib/systemd/system/kubelet.service
   put 0644 "$HERE/config.yaml" etc/rubelet/config.yaml
   put 0644 "$HERE/standalone.env" usr/share/rubelet/standalone.env
-  put 0644 "$HERE/10-rubelet.conflist" $doc/examples/10-rubelet.conflist
+  put 0644 "$HERE/10-rubelet.conflist" usr/share/rubelet/10-rubelet.conflist
   install -d -m 0755 "$root/etc/kubernetes/manifests"
   pages
   copyright >"$root/$doc/copyright"

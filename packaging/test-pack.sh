@@ -33,7 +33,6 @@ diff - "$work/files" <<'FILES' || die "the package has other files than packagin
 /usr/share/doc/rubelet/NEWS.gz
 /usr/share/doc/rubelet/changelog.gz
 /usr/share/doc/rubelet/copyright
-/usr/share/doc/rubelet/examples/10-rubelet.conflist
 /usr/share/fish/vendor_completions.d/kubelet.fish
 /usr/share/fish/vendor_completions.d/rubelet.fish
 /usr/share/man/man8/kubelet.8.gz
@@ -45,6 +44,7 @@ diff - "$work/files" <<'FILES' || die "the package has other files than packagin
 /usr/share/man/man8/rubelet-pods.8.gz
 /usr/share/man/man8/rubelet-version.8.gz
 /usr/share/man/man8/rubelet.8.gz
+/usr/share/rubelet/10-rubelet.conflist
 /usr/share/rubelet/standalone.env
 /usr/share/zsh/vendor-completions/_rubelet
 FILES

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs programs that the tests and the demo need and the machine lacks. `install.sh
-# [runtime|cluster|vm|machine|tools|lint|package|mutants|all|mirror]`
+# [runtime|cluster|proxy|vm|machine|tools|lint|package|mutants|all|mirror]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
 #   cluster  what a control plane needs beside the programs of k8s.sh: etcd, kubectl, a static bash (unpacked), openssl
+#   proxy    iptables with its libraries, for kube-proxy's image (unpacked); no part of `all`
 #   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
 #   machine  debootstrap and what else the machines of tests/machine need; no part of `all`
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
@@ -46,6 +47,7 @@ main() {
   case ${1:-all} in
     runtime) runtime ;;
     cluster) runtime && cluster ;;
+    proxy) proxy ;;
     vm) vm ;;
     machine) programs debootstrap:debootstrap ip:iproute2 nsenter:util-linux pivot_root:mount jq:jq ;;
     mirror) mirror ;;
@@ -54,7 +56,7 @@ main() {
     package) programs dpkg-deb:dpkg objdump:binutils xz:xz-utils jq:jq ;;
     mutants) nextest && cargo_tool cargo-mutants "$MUTANTS_VERSION" ;;
     all) runtime && cluster && vm && nextest && lint ;;
-    *) die "usage: install.sh [runtime|cluster|vm|machine|tools|lint|package|mutants|all|mirror]" ;;
+    *) die "usage: install.sh [runtime|cluster|proxy|vm|machine|tools|lint|package|mutants|all|mirror]" ;;
   esac
 }
 
@@ -115,6 +117,12 @@ cluster() {
   unpack_missing <<<"$UNPACK_CLUSTER"
 }
 
+# With libc, so that kube-proxy's image does not depend on this machine's.
+proxy() {
+  [[ -x $CACHE/iptables/usr/sbin/xtables-nft-multi ]] || unpack iptables bookworm iptables libc6 libip4tc2 libip6tc2 \
+    libmnl0 libnetfilter-conntrack3 libnfnetlink0 libnftnl11 libxtables12
+}
+
 # Reads lines as in UNPACK.
 unpack_missing() {
   local dir suite package proof
@@ -139,18 +147,21 @@ kernel() {
   mv "$CACHE/kernel/boot/vmlinuz-$modules" "$CACHE/kernel/boot/vmlinuz"
 }
 
-# Fetches one package of a suite and unpacks it into a temporary directory, which is then renamed: an interrupted run
-# leaves nothing that looks complete.
+# `unpack DIR SUITE PACKAGE…`: fetches packages of a suite and unpacks them into a temporary directory, which is then
+# renamed: an interrupted run leaves nothing that looks complete. The version is that of the first.
 unpack() {
   local dir=$1 suite=$2 package=$3 work=$CACHE/unpack.$1 deb
-  step "fetching $package ($suite)"
+  shift 2
+  step "fetching $* ($suite)"
   rm -rf "$work" "${CACHE:?}/$dir"
   mkdir -p "$work/deb" "$work/root"
   index "$suite"
   # As root, apt would download as its own user, who may not enter this cache.
-  (cd "$work/deb" && private_apt "$suite" -qq -o APT::Sandbox::User=root download "$package")
-  deb=$(find "$work/deb" -name '*.deb' -print -quit)
-  dpkg-deb -x "$deb" "$work/root"
+  (cd "$work/deb" && private_apt "$suite" -qq -o APT::Sandbox::User=root download "$@")
+  for deb in "$work"/deb/*.deb; do
+    dpkg-deb -x "$deb" "$work/root"
+  done
+  deb=$(find "$work/deb" -name "${package}_*.deb" -print -quit)
   dpkg-deb -f "$deb" Version >"$work/root/version"
   dpkg-deb -f "$deb" Depends >"$work/root/depends"
   mv "$work/root" "$CACHE/$dir"
