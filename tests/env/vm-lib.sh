@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # A virtual machine in software emulation: what it is made of, its disk and its run. Sourced by scripts of this directory and
 # of tests/machine; `work` is their temporary directory, and `clean_vm` their trap at the end.
+
 # Debian's cloud kernel, of install.sh.
 KERNEL=$CACHE/kernel
 # The disk is a sparse file: unused space costs nothing.
