@@ -156,6 +156,9 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         rng: Arc::clone(&base.rng),
         clock: base.clock.clone(),
         metrics: vec![Arc::clone(&runtime.metrics), Arc::new(LogPage(log.queue()))],
+        version,
+        driver,
+        identity: cluster.as_ref().map(|cluster| cluster.identity.clone()),
     };
     let ports = ports(&base, &host, runtime, cluster.as_ref(), disk)?;
     let mut sources = sources::sources(loaded, &host.facts.name)?;

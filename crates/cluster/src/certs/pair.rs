@@ -66,14 +66,16 @@ impl Pair {
     }
 
     /// The form that the node's API server takes.
-    pub(super) fn serving(&self) -> ServingCert {
-        ServingCert { chain: self.chain.clone(), key: self.key.clone() }
+    pub(super) fn serving(&self, renewal: Option<Timestamp>) -> ServingCert {
+        ServingCert { chain: self.chain.clone(), key: self.key.clone(), renewal }
     }
 
     /// The form that the API client takes.
-    pub(super) fn identity(&self) -> Option<Identity> {
+    pub(super) fn identity(&self, renewal: Option<Timestamp>) -> Option<Identity> {
         let chain = self.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
-        Some(Identity::new(chain, PrivateKeyDer::try_from(self.key.clone()).ok()?))
+        let mut identity = Identity::new(chain, PrivateKeyDer::try_from(self.key.clone()).ok()?);
+        identity.renewal = renewal;
+        Some(identity)
     }
 }
 
@@ -94,6 +96,11 @@ pub(super) fn certificates_only(text: &[u8]) -> Result<String, PairError> {
 /// If it is not PEM, or a certificate in it cannot be read.
 pub fn validities(text: &[u8]) -> Result<Vec<Validity>, PairError> {
     chain(text)?.iter().map(|der| leaf(der).map(|(leaf, _)| leaf.validity)).collect()
+}
+
+/// The content of the first certificate of a chain in DER.
+pub(super) fn first_leaf(chain: &[impl AsRef<[u8]>]) -> Option<Leaf> {
+    leaf(chain.first()?.as_ref()).ok().map(|(leaf, _)| leaf)
 }
 
 fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
