@@ -124,7 +124,7 @@ mod tests {
             panic!("{line}")
         };
         let lines = faults(&options, CgroupVersion::V2).into_iter();
-        let lines = lines.map(|fault| format!("{} {}\n", fault.place.unwrap_or_default(), fault.problem));
+        let lines = lines.map(|fault| format!("{}: {}\n", fault.place.as_deref().unwrap_or("no place"), fault.problem));
         let loads = load(&options, CgroupVersion::V2).is_ok_and(|loaded| loaded.tolerated.is_empty());
         let text = lines.collect::<String>().replace(root, "DIR");
         assert_eq!(text.is_empty(), loads, "a start finds a fault if and only if there is one: {text}");
@@ -136,19 +136,19 @@ mod tests {
         let file = "HEAD\nmaxPod: 5\nmaxPods: many\nport: 0\nsyncFrequency: -1s\nauthentication:\n  webhook:\n    \
                     enabled: 7\nfailSwapOn: yes please\nevictionHard:\n  memory.availabel: 1Mi\nmaxPods: 7\n";
         expect![[r#"
-            DIR/k.yaml:3 maxPod: unknown field; did you mean maxPods?
-            DIR/k.yaml:9 authentication.webhook.enabled: must be true or false, not the number 7
-            DIR/k.yaml:10 failSwapOn: must be true or false, not the text "yes please"
-            DIR/k.yaml:13 maxPods: is a duplicate key; the value of line 4 is ignored
+            DIR/k.yaml:3: maxPod: unknown field; did you mean maxPods?
+            DIR/k.yaml:9: authentication.webhook.enabled: must be true or false, not the number 7
+            DIR/k.yaml:10: failSwapOn: must be true or false, not the text "yes please"
+            DIR/k.yaml:13: maxPods: is a duplicate key; the value of line 4 is ignored
         "#]]
         .assert_eq(&shown(&[("k.yaml", file)], "config validate --config DIR/k.yaml"));
         let file = "HEAD\nport: 0\nsyncFrequency: -1s\nevictionHard:\n  memory.availabel: 1Mi\n";
         let line = "config validate --config DIR/k.yaml --read-only-port=-7 --node-labels=kubernetes.io/x=y";
         expect![[r#"
-            --node-labels node label "kubernetes.io/x" is in a reserved domain; a node may set beta.kubernetes.io/arch, beta.kubernetes.io/instance-type, beta.kubernetes.io/os, failure-domain.beta.kubernetes.io/region, failure-domain.beta.kubernetes.io/zone, kubernetes.io/arch, kubernetes.io/hostname, kubernetes.io/os, node.kubernetes.io/instance-type, topology.kubernetes.io/region, topology.kubernetes.io/zone and labels in kubelet.kubernetes.io or node.kubernetes.io
-            --read-only-port readOnlyPort (--read-only-port) -7: must be between 0 and 65535
-            DIR/k.yaml:4 syncFrequency (--sync-frequency) -1s: must not be negative
-            DIR/k.yaml:6 evictionHard (--eviction-hard) memory.availabel: is no eviction signal; there are memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, containerfs.available, containerfs.inodesFree, allocatableMemory.available, pid.available; did you mean memory.available?
+            --node-labels: node label "kubernetes.io/x" is in a reserved domain; a node may set beta.kubernetes.io/arch, beta.kubernetes.io/instance-type, beta.kubernetes.io/os, failure-domain.beta.kubernetes.io/region, failure-domain.beta.kubernetes.io/zone, kubernetes.io/arch, kubernetes.io/hostname, kubernetes.io/os, node.kubernetes.io/instance-type, topology.kubernetes.io/region, topology.kubernetes.io/zone and labels in kubelet.kubernetes.io or node.kubernetes.io
+            --read-only-port: readOnlyPort (--read-only-port) -7: must be between 0 and 65535
+            DIR/k.yaml:4: syncFrequency (--sync-frequency) -1s: must not be negative
+            DIR/k.yaml:6: evictionHard (--eviction-hard) memory.availabel: is no eviction signal; there are memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, containerfs.available, containerfs.inodesFree, allocatableMemory.available, pid.available; did you mean memory.available?
         "#]].assert_eq(&shown(&[("k.yaml", file)], line));
     }
 
@@ -156,11 +156,11 @@ mod tests {
     fn a_valid_file_has_none_and_an_unreadable_one_is_named() {
         assert_eq!(shown(&[("k.yaml", "HEAD\nmaxPods: 5\n")], "config validate --config DIR/k.yaml"), "");
         expect![[r#"
-             cannot read configuration DIR/none.yaml: No such file or directory (os error 2)
+            no place: cannot read configuration DIR/none.yaml: No such file or directory (os error 2)
         "#]]
         .assert_eq(&shown(&[], "config validate --config DIR/none.yaml"));
         expect![[r#"
-            DIR/k.yaml:1 unclosed bracket '['
+            DIR/k.yaml:1: unclosed bracket '['
         "#]]
         .assert_eq(&shown(&[("k.yaml", "a: [")], "config validate --config DIR/k.yaml"));
     }
