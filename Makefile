@@ -2,7 +2,7 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test oracle e2e e2e-full mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
+.PHONY: help demo cluster test oracle e2e e2e-full conformance e2e-node mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
   clean-env
 
 help: ## List the commands
@@ -25,6 +25,12 @@ e2e: ## A choice of upstream's e2e suite on a real control plane, and scenarios;
 
 e2e-full: ## Everything of it that upstream passes; notes the commit in docs/conformance.md (needs root)
 	@SIZE=full tests/e2e/run.sh
+
+conformance: ## Upstream's [Conformance] suite on a cluster of two machines that kubeadm made; NODE=upstream, FOCUS=, RESUME=1 choose (needs root)
+	@tests/machine/conformance.sh
+
+e2e-node: ## Upstream's node suite in a machine with systemd; FOCUS=, SKIP=, NODE=upstream choose (needs root)
+	@tests/machine/e2e-node.sh
 
 mutants: ## Bugs put into what a change touches, one at a time: do tests find them? MUTANTS_BASE=main, or CRATE=core for a whole crate
 	@tests/env/mutants.sh

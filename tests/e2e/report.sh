@@ -38,6 +38,9 @@ table() {
     }' "$1" | tee "$OUT/table.txt"
 }
 
+# A regular expression for exactly the specs whose names are read.
+exactly() { printf '(%s)$' "$(sed 's/[][\.*^$+?(){}|/]/\\&/g' | paste -sd '|')"; }
+
 named() { awk -F '\t' -v state="$2" '$1 == state { print $4 }' "$1" | sort -u; }
 waiting_names() { cut -f1 "$WAITING" | sed '/^#/d; /^$/d' | sort -u; }
 passes() { sort -u "$PASSES"; }

@@ -128,9 +128,6 @@ ginkgo() {
   mv "$out/suite.log" "$out/logs/suite.log"
 }
 
-# A regular expression for exactly the specs whose names are read.
-exactly() { printf '(%s)$' "$(sed 's/[][\.*^$+?(){}|/]/\\&/g' | paste -sd '|')"; }
-
 # A spec of ci-specs.txt that the suite no longer has would otherwise be skipped silently.
 all_ran() {
   local absent

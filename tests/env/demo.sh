@@ -74,11 +74,11 @@ draw() {
 }
 
 all_running() {
-  pods -o json | jq -e --argjson want "$1" 'length == $want and all(.state == "Running")' >/dev/null 2>&1
+  pods -o json | jq -e --argjson want "$1" '.pods | length == $want and all(.state == "Running")' >/dev/null 2>&1
 }
 
 # `first_pod NAME`: its full name, which ends with the node's, and its address.
-first_pod() { pods -o json | jq -r --arg name "$1" '.[] | select(.name | startswith($name)) | "\(.name) \(.ip)"' | head -n 1; }
+first_pod() { pods -o json | jq -r --arg name "$1" '.pods[] | select(.name | startswith($name)) | "\(.name) \(.ip)"' | head -n 1; }
 
 show_page() {
   local name ip

@@ -7,6 +7,8 @@
 #   busybox, ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx (busybox's web server)
 #   glibc-dns-testing (the host's `hostname`, no name server), pause
 #
+# `e2e-images.sh full`: agnhost and glibc-dns-testing have Debian's dig, nc, ss and getent too, and bash as /bin/sh, in another
+# directory. Only specs of sig-network call them, and they double the size.
 # Rebuilt only when these scripts or their inputs change.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
@@ -14,11 +16,20 @@ set -euo pipefail
 
 umask 022
 FROM=registry.k8s.io/e2e-test-images
-out=$CACHE/e2e-images
+out=$CACHE/e2e-images${1:+-$1}
+more=()
+case ${1:-} in
+  '') ;;
+  full)
+    "$ENV_DIR/install.sh" dns
+    more=("$(type -P dig)" "$(type -P nc.openbsd)" "$(type -P ss)" "$(type -P getent)" "$(type -P nslookup)")
+    ;;
+  *) die "usage: e2e-images.sh [full]" ;;
+esac
 agnhost=$("$ENV_DIR/k8s-build.sh" agnhost)/agnhost
 curl=$(type -P curl) hostname=$(type -P hostname) bash=$CACHE/bash/bin/bash-static
 "$ENV_DIR/images.sh"
-recipe=$(cat "$ENV_DIR/e2e-images.sh" "$CACHE/images/recipe" "$agnhost" "$curl" "$hostname" "$bash" | sha256sum)
+recipe=$(cat "$ENV_DIR/e2e-images.sh" "$CACHE/images/recipe" "$agnhost" "$curl" "$hostname" "$bash" "${more[@]}" | sha256sum)
 exec 9>"$CACHE/images.lock"
 flock 9
 if [[ -e $out/recipe && $(<"$out/recipe") == "$recipe" ]]; then
@@ -68,6 +79,21 @@ put() {
   done < <(ldd "$1" | grep -o '/[^ ]*\.so[^ ]*' | sort -u)
 }
 
+# `put_more DIR`: in the place of busybox's own. The shell must not be busybox's, which prefers its own programs.
+put_more() {
+  local program
+  ((${#more[@]})) || return 0
+  for program in "${more[@]}"; do
+    put "$program" "$1"
+  done
+  mv "$1/usr/bin/nc.openbsd" "$1/usr/bin/nc"
+  rm -f "$1"/bin/{nc,nslookup,sh}
+  cp "$bash" "$1/bin/bash"
+  ln -s bash "$1/bin/sh"
+  # libc asks a name server only if this file says so.
+  echo 'hosts: files dns' >>"$1/etc/nsswitch.conf"
+}
+
 # `registry DIR`: one image, pause:testing, in the layout of agnhost's fake-registry-server.
 registry() {
   local at=$1/pause tag file kind
@@ -105,6 +131,7 @@ ln -s /bin/bash "$work/busybox/usr/local/bin/sh"
 base "$work/agnhost"
 cp "$bash" "$work/agnhost/bin/bash"
 put "$curl" "$work/agnhost"
+put_more "$work/agnhost"
 cp "$agnhost" "$work/agnhost/agnhost"
 ln -s agnhost "$work/agnhost/agnhost-2"
 mkdir "$work/agnhost/uploads"
@@ -116,6 +143,7 @@ registry "$work/agnhost/var/registry"
 base "$work/glibc"
 rm "$work/glibc/bin/hostname"
 put "$hostname" "$work/glibc"
+put_more "$work/glibc"
 
 base "$work/nonewprivs"
 cat >"$work/nnp.c" <<'END'

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs programs that the tests and the demo need and the machine lacks. `install.sh
-# [runtime|cluster|proxy|vm|machine|tools|lint|package|mutants|all|mirror]`
+# [runtime|cluster|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
 #   cluster  what a control plane needs beside the programs of k8s.sh: etcd, kubectl, a static bash (unpacked), openssl
 #   proxy    iptables with its libraries, for kube-proxy's image (unpacked); no part of `all`
+#   dns      dig and nc, for the images of sig-network's specs; no part of `all`
 #   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
 #   machine  debootstrap and what else the machines of tests/machine need; no part of `all`
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
@@ -48,6 +49,7 @@ main() {
     runtime) runtime ;;
     cluster) runtime && cluster ;;
     proxy) proxy ;;
+    dns) programs dig:bind9-dnsutils nc.openbsd:netcat-openbsd ss:iproute2 getent:libc-bin ;;
     vm) vm ;;
     machine) programs debootstrap:debootstrap ip:iproute2 nsenter:util-linux pivot_root:mount jq:jq ;;
     mirror) mirror ;;
@@ -56,7 +58,7 @@ main() {
     package) programs dpkg-deb:dpkg objdump:binutils xz:xz-utils jq:jq ;;
     mutants) nextest && cargo_tool cargo-mutants "$MUTANTS_VERSION" ;;
     all) runtime && cluster && vm && nextest && lint ;;
-    *) die "usage: install.sh [runtime|cluster|proxy|vm|machine|tools|lint|package|mutants|all|mirror]" ;;
+    *) die "usage: install.sh [runtime|cluster|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]" ;;
   esac
 }
 

@@ -7,6 +7,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/env/containerd-config.sh
 . "$ENV_DIR/containerd-config.sh"
+# shellcheck source=tests/env/vm-lib.sh
+. "$ENV_DIR/vm-lib.sh"
 cd "$REPO"
 
 main() {
@@ -17,21 +19,17 @@ main() {
   esac
 }
 
-# The same selection of packages as in the fast tier, so that nothing is built twice.
-built() { cargo nextest list --cargo-quiet --locked --workspace --list-type binaries-only --message-format json; }
-
 linux() {
   local tests
-  tests=$(built | jq -r '."rust-binaries"."rubelet-linux"."binary-path"')
+  tests=$(built_tests rubelet-linux)
   # No cgroup v1, no systemd and no bus in this machine.
   "$ENV_DIR/vm.sh" -t 120 "$tests" --test-threads 2 node_ --skip node_v1_ --skip node_systemd_ --skip node_bus_
 }
 
 # shellcheck disable=SC2034  # dir, bridge, subnet, restrict and SANDBOX_IMAGE are read by containerd-config.sh
 pod() {
-  local rubelet bin=$CACHE/containerd-2.1/usr/bin plugin files=() work
-  rubelet=$(built | jq -r '."rust-build-meta" | ."target-directory" as $at |
-    ."non-test-binaries"[][] | select(.name == "rubelet") | "\($at)/\(.path)"')
+  local rubelet bin=$CACHE/containerd-2.1/usr/bin plugin files=()
+  rubelet=$(built_rubelet)
   work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-test.XXXXXX")
   # shellcheck disable=SC2064  # the value of now
   trap "rm -rf '$work'" EXIT

@@ -7,13 +7,13 @@
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/env/vm-lib.sh
+. "$ENV_DIR/vm-lib.sh"
 
 usage="usage: vm.sh [-t SECONDS] [-m MEGABYTES] [-c PATH[:PATH-INSIDE]]… PROGRAM [ARGUMENT…]"
 # Modules of the cloud kernel that containers need.
 MODULES=(overlay bridge veth)
-# The disk is a sparse file: unused space costs nothing.
-DISK=2G
-seconds=60 megabytes=1024 files=() machine=''
+seconds=60 megabytes=1024 files=()
 
 main() {
   local option
@@ -30,16 +30,12 @@ main() {
   # A name without a slash is an applet of busybox.
   [[ $1 != */* ]] || files+=("$1")
   "$ENV_DIR/install.sh" vm
-  kernel=$CACHE/kernel
   work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-vm.XXXXXX")
-  trap clean EXIT
+  trap clean_vm EXIT
   trap 'exit 130' INT TERM
   fill_root "$@"
-  # No journal: the disk is not used after a crash.
-  truncate -s "$DISK" "$work/disk"
-  mkfs.ext4 -q -O ^has_journal -d "$work/root" "$work/disk"
-  rm -rf "$work/root"
-  boot
+  make_disk
+  boot_vm "$seconds" "$megabytes" "init=/init" -no-reboot
 }
 
 # The file system of the machine, as a directory.
@@ -54,68 +50,11 @@ fill_root() {
   echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
   echo '127.0.0.1 localhost vm' >"$root/etc/hosts"
   echo 'nameserver 127.0.0.1' >"$root/etc/resolv.conf"
-  put_modules
+  printf '%s\n' "${MODULES[@]}" >"$root/modules"
+  put_modules "${MODULES[@]}"
   for file in "${files[@]}"; do
     put "${file%%:*}" "${file#*:}"
   done
-}
-
-# `put PATH PATH-INSIDE`
-put() {
-  local lib
-  mkdir -p "$work/root/$(dirname "$2")"
-  cp -a "$(realpath "$1")" "$work/root/$2"
-  while read -r lib; do
-    [[ ! -e $work/root/$lib ]] || continue
-    mkdir -p "$work/root/$(dirname "$lib")"
-    cp -L "$lib" "$work/root/$lib"
-  done < <(find "$work/root/$2" -type f -perm -u+x -exec ldd {} + 2>/dev/null | grep -o '/[^ ]*\.so[^ ]*' | sort -u)
-}
-
-put_modules() {
-  local dir inside module
-  dir=$(echo "$kernel"/lib/modules/*)
-  inside=$work/root${dir#"$kernel"}
-  mkdir -p "$inside"
-  printf '%s\n' "${MODULES[@]}" >"$work/root/modules"
-  for module in "${MODULES[@]}"; do
-    # A line of the index: a module, a colon, and its dependencies.
-    grep "/$module\.ko:" "$dir/modules.dep" | tr -d : | xargs -n 1
-  done | sort -u | (cd "$dir" && xargs cp --parents -t "$inside" modules.dep)
-}
-
-boot() {
-  local status=0
-  # Emulated even if the hardware supports virtualisation: nested virtualisation is not available everywhere, and
-  # emulation behaves the same everywhere. The timer check of old chips fails on a busy host.
-  timeout --foreground --kill-after=5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi -smp 2 -m "$megabytes" \
-    -nodefaults -no-user-config -display none -no-reboot -nic none \
-    -drive "file=$work/disk,format=raw,if=none,id=disk,cache=unsafe" -device nvme,serial=1,drive=disk \
-    -serial stdio -serial "file:$work/exit" -kernel "$kernel/boot/vmlinuz" \
-    -append "console=ttyS0 loglevel=2 panic=-1 no_timer_check mitigations=off root=/dev/nvme0n1 rw rootwait init=/init" \
-    </dev/null &
-  machine=$!
-  # In the background, so that this script handles a signal at once.
-  wait "$machine" || status=$?
-  machine=''
-  if ((status == 124 || status == 137)); then
-    warn "the virtual machine was stopped after $seconds s"
-    exit 124
-  fi
-  if ((status)) || [[ ! -s $work/exit ]]; then
-    warn "the virtual machine ended before its command did"
-    exit 125
-  fi
-  exit "$(tr -dc 0-9 <"$work/exit")"
-}
-
-# shellcheck disable=SC2317  # called by the trap
-clean() {
-  if [[ -n $machine ]]; then
-    kill "$machine" 2>/dev/null || true
-    wait "$machine" 2>/dev/null || true
-  fi
-  rm -rf "$work"
 }
 
 main "$@"

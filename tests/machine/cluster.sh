@@ -82,7 +82,8 @@ prepare_one() {
   "$MACHINE_DIR/agent.sh" "$NODE" "$1"
 }
 
-# Nothing but what this host needs: it has cgroup v1 and may have swap, and the limit of connections is the host's.
+# Nothing but what this host needs: it has cgroup v1 and may have swap, and the limit of connections is the host's. The
+# disk is the host's too, which may be nearly full of other things: shares of it would mean pressure, and no images.
 configuration() {
   cat <<END
 apiVersion: kubeadm.k8s.io/v1beta4
@@ -98,6 +99,8 @@ apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 failCgroupV1: false
 failSwapOn: false
+evictionHard: {memory.available: 100Mi, nodefs.available: 200Mi, imagefs.available: 200Mi}
+imageGCHighThresholdPercent: 100
 ---
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration

@@ -76,6 +76,7 @@ up() {
   echo "$root" >"$AT/root"
   "$MACHINE_DIR/parts.sh" "$AT/parts"
   each_hierarchy make_group "$CGROUP"
+  watches_more
   bridge
   for ((n = 1; n <= count; n++)); do
     make_machine "node-$n"
@@ -86,6 +87,23 @@ up() {
   for name in $(machines); do
     wait_booted "$name"
   done
+}
+
+# The kernel counts inotify instances per user, and root is one user for the host and all of its machines: the default of
+# 128 is too few for two machines with a control plane. The last cluster to go restores the old number.
+INSTANCES=/proc/sys/fs/inotify/max_user_instances
+INSTANCES_WAS=/run/rubelet-machines.inotify
+watches_more() {
+  if (($(<"$INSTANCES") < 1024)); then
+    [[ -e $INSTANCES_WAS ]] || cat "$INSTANCES" >"$INSTANCES_WAS"
+    echo 1024 >"$INSTANCES"
+  fi
+}
+watches_less() {
+  if [[ -e $INSTANCES_WAS && $(ip netns list) != *rbm-* ]]; then
+    cat "$INSTANCES_WAS" >"$INSTANCES"
+    rm "$INSTANCES_WAS"
+  fi
 }
 
 bridge() {
@@ -191,6 +209,7 @@ down() {
   for name in $(ip netns list | awk -v net="$NET" '$1 == net || index($1, net "-") == 1 { print $1 }'); do
     ip netns del "$name"
   done
+  watches_less
   # An overlay leaves a work directory without any permission, which root removes.
   rm -rf --one-file-system "$AT"
 }

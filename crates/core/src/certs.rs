@@ -124,6 +124,17 @@ pub struct Leaf {
     pub ips: BTreeSet<IpAddr>,
 }
 
+/// A certificate in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InUse {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Its content.
+    pub leaf: Leaf,
+    /// When it will be rotated; `None` if it is replaced by others or not at all.
+    pub renewal: Option<Timestamp>,
+}
+
 /// The required content of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "x509.CertificateRequest")]

@@ -13,7 +13,8 @@ use crate::images::{PullLimits, Puller};
 use crate::metrics::Metrics;
 use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
-use crate::node_now;
+use crate::node_lease::Heartbeat;
+use crate::node_now::{self, NodeNow};
 use crate::node_reporter::{self, NodeParts};
 use crate::node_shutdown::{NodeShutdown, ShutdownParts, World};
 use crate::pleg::Pleg;
@@ -35,6 +36,12 @@ pub struct EngineHandle {
     pub metrics: Arc<Metrics>,
     /// Asks the prober.
     pub prober: ProberHandle,
+    /// What the node is now.
+    pub now: watch::Receiver<Arc<NodeNow>>,
+    /// Whether the API server answers; `None` on a node without one.
+    pub heartbeat: Option<watch::Receiver<Heartbeat>>,
+    /// Where pod statuses go.
+    pub statuses: StatusMail,
 }
 
 /// The arguments of [`start`].
@@ -81,9 +88,12 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime) as _, clock.clone(), pleg_sender);
     tasks.start("pleg", pleg.run(cancel.clone()));
 
-    let reported = match node_parts {
-        Some(parts) => node_reporter::start(parts, &ports, &clock, (now.clone(), pleg_health), &mut tasks),
-        None => watch::channel(None).1,
+    let (reported, heartbeat) = match node_parts {
+        Some(parts) => {
+            let (node, heartbeat) = node_reporter::start(parts, &ports, &clock, (now.clone(), pleg_health), &mut tasks);
+            (node, Some(heartbeat))
+        }
+        None => (watch::channel(None).1, None),
     };
 
     let (deliver, deliveries) = mpsc::channel(DELIVERIES);
@@ -98,6 +108,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::clone(&metrics);
     let (events, checkpoints) = (Arc::clone(&ports.events), Arc::clone(&ports.checkpoints));
+    let (shown_now, shown_statuses) = (now.clone(), status.clone());
     let seen_by_shutdown = shutdown.map(|parts| (parts, status.clone(), now.clone(), clock.clone()));
     let node = Arc::new(Node { ports, facts, settings, clock, status, puller: puller_handle, starts, metrics, now });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
@@ -118,7 +129,15 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         tasks.start("node-shutdown", NodeShutdown::new(parts, going_down, world).run(cancel));
     }
 
-    let handle = EngineHandle { sync_loop: handle, node: reported, metrics: counted, prober: prober_handle };
+    let handle = EngineHandle {
+        sync_loop: handle,
+        node: reported,
+        metrics: counted,
+        prober: prober_handle,
+        now: shown_now,
+        heartbeat,
+        statuses: shown_statuses,
+    };
     (tasks, handle)
 }
 

@@ -46,6 +46,13 @@ impl Clock {
         Self { inner: Arc::new(Inner { start, wall }) }
     }
 
+    /// The moment from which the monotonic time counts.
+    pub fn at_start(&self) -> Now {
+        let gone = jiff::SignedDuration::try_from(self.mono().since(Instant::START)).unwrap_or_default();
+        let wall = self.wall();
+        Now { mono: Instant::START, wall: wall.checked_sub(gone).unwrap_or(wall) }
+    }
+
     /// Monotonic time since the start.
     pub fn mono(&self) -> Instant {
         Instant::from_duration(self.inner.start.elapsed())

@@ -9,6 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use rubelet_core::backoff::Doubling;
 use rubelet_core::node::{node_lease, renewed_lease};
+use rubelet_core::time::Now;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -27,6 +28,26 @@ const RENEWALS: u32 = 4;
 /// Jitter of the period, so that nodes that started together spread their renewals.
 const JITTER: f64 = 0.04;
 
+/// What the requests for the lease show of the API server. They are sent every few seconds whatever else happens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Whether the API server answers; `None` before the first request has ended.
+    pub contact: Option<Contact>,
+    /// When the lease was last renewed or made by this process.
+    pub renewed: Option<Now>,
+    /// Why the last request failed; `None` if it succeeded.
+    pub problem: Option<String>,
+}
+
+/// Whether the API server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// It does, if only with an error.
+    pub reachable: bool,
+    /// Since when this is so.
+    pub since: Now,
+}
+
 /// The task.
 #[doc(alias = "nodeLeaseController")]
 pub struct LeaseKeeper {
@@ -40,6 +61,7 @@ pub struct LeaseKeeper {
     latest: Option<Lease>,
     /// The last renewal failed, and a warning was logged.
     failing: bool,
+    heartbeat: watch::Sender<Heartbeat>,
 }
 
 impl LeaseKeeper {
@@ -52,7 +74,12 @@ impl LeaseKeeper {
         clock: Clock,
         rng: Arc<dyn Rng>,
     ) -> Self {
-        Self { name, seconds, api, node, clock, rng, latest: None, failing: false }
+        Self { name, seconds, api, node, clock, rng, latest: None, failing: false, heartbeat: watch::Sender::default() }
+    }
+
+    /// What its requests show of the API server.
+    pub fn heartbeat(&self) -> watch::Receiver<Heartbeat> {
+        self.heartbeat.subscribe()
     }
 
     /// Runs until cancelled. The lease is not released then: pods go on running.
@@ -150,8 +177,11 @@ impl LeaseKeeper {
     /// `None` if there is neither a lease nor a node object to own a new one.
     async fn try_ensure(&mut self) -> Result<Option<Ensured>, ApiError> {
         match self.api.get(&self.name).await {
-            Ok(lease) => return Ok(Some(Ensured::Found(lease))),
-            Err(err) if err.is_not_found() => {}
+            Ok(lease) => {
+                self.answered(None);
+                return Ok(Some(Ensured::Found(lease)));
+            }
+            Err(err) if err.is_not_found() => self.answered(None),
             Err(err) => return Err(err),
         }
         let node = self.node.borrow_and_update().clone();
@@ -165,9 +195,24 @@ impl LeaseKeeper {
             info!("The node's lease is renewed again");
         }
         self.failing = false;
+        self.answered(None);
+        let now = Now { mono: self.clock.mono(), wall: self.clock.wall() };
+        self.heartbeat.send_modify(|heartbeat| heartbeat.renewed = Some(now));
+    }
+
+    /// A request has ended, with this error if it failed.
+    fn answered(&self, err: Option<&ApiError>) {
+        let reachable = !err.is_some_and(|err| matches!(err.kind, ApiErrorKind::Unavailable | ApiErrorKind::Timeout));
+        let since = Now { mono: self.clock.mono(), wall: self.clock.wall() };
+        self.heartbeat.send_modify(|heartbeat| {
+            let same = heartbeat.contact.filter(|contact| contact.reachable == reachable);
+            heartbeat.contact = same.or(Some(Contact { reachable, since }));
+            heartbeat.problem = err.map(ToString::to_string);
+        });
     }
 
     fn failed(&mut self, err: &ApiError) {
+        self.answered(Some(err));
         if self.failing {
             debug!(%err, "Could not renew the node's lease");
         } else {

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::node::Ports;
-use crate::node_lease::LeaseKeeper;
+use crate::node_lease::{Heartbeat, LeaseKeeper};
 use crate::node_now::NodeNow;
 use crate::pleg::PlegHealth;
 use crate::ports::{LeaseApi, NodeApi};
@@ -67,14 +67,14 @@ pub enum Registration {
     OursOrNone,
 }
 
-/// Starts the tasks that keep the node's object and lease; answers with the object as last known.
+/// Starts the tasks that keep the node's object and lease; answers with the object as last known, and the heartbeat.
 pub(crate) fn start(
     parts: NodeParts,
     ports: &Ports,
     clock: &Clock,
     (now, pleg): (watch::Receiver<Arc<NodeNow>>, watch::Receiver<PlegHealth>),
     tasks: &mut TaskGroup,
-) -> watch::Receiver<Option<Arc<Node>>> {
+) -> (watch::Receiver<Option<Arc<Node>>>, watch::Receiver<Heartbeat>) {
     let cancel = tasks.cancel_token();
     let (publish, inventory) = watch::channel(Inventory::default());
     let images = watch_inventory(Arc::clone(&ports.runtime) as _, Arc::clone(&ports.images), publish);
@@ -103,6 +103,7 @@ pub(crate) fn start(
     tasks.start("node-reporter", reporter.run(cancel.clone()));
     let (seconds, rng) = (parts.timing.lease_seconds, Arc::clone(&ports.rng));
     let keeper = LeaseKeeper::new(name, seconds, parts.lease, node.clone(), clock.clone(), rng);
+    let heartbeat = keeper.heartbeat();
     tasks.start("node-lease", keeper.run(cancel));
-    node
+    (node, heartbeat)
 }

@@ -18,7 +18,7 @@ mod link;
 mod parse;
 mod task;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod types;
 mod value;
 mod write;

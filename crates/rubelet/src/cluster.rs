@@ -51,6 +51,8 @@ pub(crate) struct Cluster {
     /// Pods that use an object which has changed.
     pub(crate) object_changes: mpsc::Receiver<PodUid>,
     client: Client,
+    /// Its URL, and the credentials that it is shown.
+    pub(crate) identity: (String, Credentials),
 }
 
 /// Makes connections to the API server that the kubeconfig names.
@@ -123,6 +125,7 @@ pub(crate) async fn join(
     let node = node_settings.parts(Arc::new(node), Arc::new(lease), watched.clone());
 
     let identity = (connector.endpoint.clone(), connector.credentials.clone());
+    let shown = (connector.endpoint.url(), connector.credentials.clone());
     let time = (clock.clone(), Arc::clone(rng));
     let reviews = ApiReviews::connect(identity, &connector.options(), review_times(config), time, tasks);
 
@@ -147,6 +150,7 @@ pub(crate) async fn join(
         node,
         object_changes,
         client,
+        identity: shown,
     }))
 }
 

@@ -4,10 +4,12 @@
 //! code is 0 for success, 1 for a problem or a failure, and 2 for an invalid command line.
 
 mod check;
+mod config;
 mod explain;
 mod human;
 mod man;
 mod pods;
+mod status;
 mod style;
 mod version;
 
@@ -28,9 +30,9 @@ use style::Style;
 /// How long an idle thread for blocking calls is kept. A new thread costs about 30 µs.
 const BLOCKING_IDLE: Duration = Duration::from_secs(1);
 
-/// The version of the documents that commands print with `-o json`, in their field `version`. It grows when a field changes
-/// its meaning or goes away; new fields do not count.
-const DOCUMENT_VERSION: u32 = 1;
+/// `apiVersion` of the documents that commands print with `-o json`. It changes when a field changes its meaning or goes away;
+/// new fields do not count.
+const DOCUMENT_VERSION: &str = "rubelet/v1";
 
 /// The output of a command.
 #[derive(Debug, Default)]
@@ -57,7 +59,12 @@ pub fn main() -> ExitCode {
         Ok(Command::Print(text)) => Ok(Report { text, ..Report::default() }),
         Ok(Command::Pods { query, namespace }) => wait_for(pods::run(&query, namespace.as_deref(), style)),
         Ok(Command::Explain { query, pod }) => wait_for(explain::run(&query, &pod, style, TimeZone::system())),
+        Ok(Command::Status { query }) => wait_for(status::run(&query, style)),
         Ok(Command::Check { output, options }) => wait_for(check::run(&options, output, style)),
+        Ok(Command::ConfigShow { format, all, options }) => config::show(&options, all, format, style),
+        Ok(Command::ConfigValidate { output, options }) => {
+            config::check(&options, check::cgroup_version(), output, style)
+        }
         Ok(Command::Version { format }) => version::run(format),
         Ok(Command::ManPages { dir }) => man::run(&dir),
     };
@@ -128,6 +135,22 @@ fn complain(level: Level, lines: &[String]) {
     let mut err = io::stderr().lock();
     for line in lines {
         let _gone = err.write_all(logging::for_stderr(level, &format!("rubelet: {line}\n")).as_bytes());
+    }
+}
+
+/// A document with the version of its form and its kind before all else.
+#[derive(serde::Serialize)]
+struct Document<'a, T> {
+    #[serde(rename = "apiVersion")]
+    api_version: &'static str,
+    kind: &'static str,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+impl<'a, T> Document<'a, T> {
+    fn new(kind: &'static str, content: &'a T) -> Self {
+        Self { api_version: DOCUMENT_VERSION, kind, content }
     }
 }
 

@@ -10,7 +10,9 @@
 
 mod decode;
 mod drop_ins;
+mod origin;
 mod tree;
+mod whole;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +31,8 @@ use crate::flags::{FlagError, KubeletFlags, RunOptions};
 
 pub use decode::Problem;
 use decode::Tolerated;
+pub use origin::{Origin, Origins};
+pub use whole::{Fault, faults};
 
 /// Largest file. kubeadm writes 2 KiB; the API server stores no object larger than this.
 const MAX_FILE: u64 = 1024 * 1024;
@@ -44,6 +48,8 @@ pub struct Loaded {
     pub gates: FeatureGates,
     /// The fields that were set explicitly.
     pub given: Given,
+    /// Where each of them was set.
+    pub origins: Origins,
     /// Warnings to log once logging is set up.
     pub warnings: Vec<String>,
     /// What was ignored in the files: unknown fields and duplicate keys, each with its place.
@@ -128,6 +134,7 @@ impl<T: fmt::Display> fmt::Display for Lines<'_, T> {
 #[derive(Default)]
 struct Sources {
     given: Given,
+    origins: Origins,
     tolerated: Vec<String>,
     skipped: Vec<PathBuf>,
 }
@@ -139,16 +146,11 @@ struct Sources {
 pub fn load(options: &RunOptions, host: CgroupVersion) -> Result<Loaded, LoadError> {
     let mut sources = Sources::default();
     let flags = options.flags.clone();
-    let mut config = options.config.clone();
-    if !flags.config.is_empty() {
-        config = read_config(Path::new(&flags.config), &mut sources)?;
-    }
-    if !flags.config_dir.is_empty() {
-        config = drop_ins::merge(config, Path::new(&flags.config_dir), &mut sources)?;
-    }
-    let Sources { mut given, tolerated, skipped } = sources;
+    let config = read_all(options, &mut sources)?;
+    let Sources { mut given, mut origins, tolerated, skipped } = sources;
     let config = options.apply_over(config)?;
     given.extend(&options.given());
+    origins.set_by_flags(options);
 
     let wrong_labels = check_node_labels(&flags.node_labels);
     if !wrong_labels.is_empty() {
@@ -161,7 +163,20 @@ pub fn load(options: &RunOptions, host: CgroupVersion) -> Result<Loaded, LoadErr
     let gates = FeatureGates::lenient(&config.feature_gates);
     let warnings = warnings(options, &config, &given);
     let reported_version = options.reported_version.clone();
-    Ok(Loaded { flags, config, gates, given, warnings, tolerated, skipped, reported_version })
+    Ok(Loaded { flags, config, gates, given, origins, warnings, tolerated, skipped, reported_version })
+}
+
+/// The configuration of all files, without flags.
+fn read_all(options: &RunOptions, sources: &mut Sources) -> Result<KubeletConfiguration, LoadError> {
+    let flags = &options.flags;
+    let mut config = options.config.clone();
+    if !flags.config.is_empty() {
+        config = read_config(Path::new(&flags.config), sources)?;
+    }
+    if !flags.config_dir.is_empty() {
+        config = drop_ins::merge(config, Path::new(&flags.config_dir), sources)?;
+    }
+    Ok(config)
 }
 
 fn warnings(options: &RunOptions, config: &KubeletConfiguration, given: &Given) -> Vec<String> {
@@ -187,6 +202,7 @@ fn warnings(options: &RunOptions, config: &KubeletConfiguration, given: &Given) 
 fn read_config(path: &Path, sources: &mut Sources) -> Result<KubeletConfiguration, LoadError> {
     let (tree, mut tolerated) = read_tree(path)?;
     sources.given = tree.given();
+    sources.origins.set_by_file(path, &tree);
     let given = &sources.given;
     let decoded = decode::decode(&tree, &mut tolerated);
     let mut config: KubeletConfiguration = decoded.map_err(|problem| at(path, vec![problem]))?;

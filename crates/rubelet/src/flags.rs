@@ -91,11 +91,32 @@ pub enum Command {
         /// Name, `namespace/name` or UID.
         pod: String,
     },
+    /// Show the state of the running agent.
+    Status {
+        /// How to ask for it.
+        query: Query,
+    },
     /// Test the machine for a run with these options.
     Check {
         /// How to show the findings.
         output: Output,
         /// The options of the run to check.
+        options: Box<RunOptions>,
+    },
+    /// Show the configuration of a run with these options.
+    ConfigShow {
+        /// How to show it.
+        format: Format,
+        /// Also the fields that have their default.
+        all: bool,
+        /// The options of the run.
+        options: Box<RunOptions>,
+    },
+    /// Report every error of the configuration of a run with these options.
+    ConfigValidate {
+        /// How to show the errors.
+        output: Output,
+        /// The options of the run.
         options: Box<RunOptions>,
     },
     /// Show the version.
@@ -142,6 +163,14 @@ struct Assigned {
     word: String,
 }
 
+impl Assigned {
+    /// Its value, unless that is a secret.
+    fn shown(&self) -> &str {
+        let secret = matches!(self.flag.kind, Kind::Headers(_)) || self.flag.name.contains("password");
+        if secret { "<masked>" } else { &self.word }
+    }
+}
+
 impl std::fmt::Debug for Assigned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "--{}={}", self.flag.name, self.word)
@@ -167,17 +196,28 @@ impl RunOptions {
 
     /// The fields of the configuration that the command line set.
     pub(crate) fn given(&self) -> Given {
-        let mut given = Given::default();
+        self.fields().into_iter().map(|(field, _)| field).collect()
+    }
+
+    /// The fields of the configuration that the command line set, each with its flag.
+    pub(crate) fn fields(&self) -> Vec<(String, &'static str)> {
+        let mut fields = Vec::new();
         for Assigned { flag, word } in &self.assigned {
             let Some(field) = flag.config_field() else { continue };
             if matches!(flag.kind, Kind::Gates(_)) {
                 let names = word.split(',').filter_map(|part| part.split_once('='));
-                names.for_each(|(gate, _)| given.insert(format!("{field}.{}", gate.trim())));
+                fields.extend(names.map(|(gate, _)| (format!("{field}.{}", gate.trim()), flag.name)));
             } else {
-                given.insert(field);
+                fields.push((field.to_owned(), flag.name));
             }
         }
-        given
+        fields
+    }
+
+    /// The flags in use that are no fields of the configuration, with their values. Secrets are masked.
+    pub(crate) fn flags_without_field(&self) -> Vec<(&'static str, &str)> {
+        let own = self.assigned.iter().filter(|assigned| assigned.flag.config_field().is_none());
+        own.map(|assigned| (assigned.flag.name, assigned.shown())).collect()
     }
 
     /// The flags in use that have no field and no effect yet, as `--flag`. Flags from cAdvisor have a warning of their own.
@@ -197,10 +237,7 @@ impl RunOptions {
     #[must_use]
     #[doc(alias = "PrintFlags")]
     pub fn used(&self) -> Vec<String> {
-        let masked = |flag: &Flag| matches!(flag.kind, Kind::Headers(_)) || flag.name.contains("password");
-        let show =
-            |a: &Assigned| format!("--{}={}", a.flag.name, if masked(a.flag) { "<masked>" } else { a.word.as_str() });
-        self.assigned.iter().map(show).collect()
+        self.assigned.iter().map(|assigned| format!("--{}={}", assigned.flag.name, assigned.shown())).collect()
     }
 }
 

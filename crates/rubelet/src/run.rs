@@ -1,11 +1,14 @@
 //! `rubelet run`: the order of start-up and of shutdown (BOOT-01). Each area has a builder of its own; nothing is decided
 //! here.
 
+mod cgroup_advice;
 mod ending;
 mod host;
 mod serve;
 mod service;
 pub(crate) mod systemd;
+#[cfg(test)]
+mod testing;
 mod volumes;
 
 use std::path::{Path, PathBuf};
@@ -19,13 +22,13 @@ use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::node::{Ports, Settings};
-use rubelet_engine::node_cgroups;
+use rubelet_engine::node_cgroups::{self, PrepareError};
 use rubelet_engine::node_shutdown::ShutdownParts;
 use rubelet_engine::ports::{CgroupDriver, Events, Rng, VolumePlugin};
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, KernelProcesses, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
-use rubelet_linux::dbus::{Bus, Endpoint};
+use rubelet_linux::dbus::Bus;
 use rubelet_linux::heap::Heap;
 use rubelet_linux::host::lock_file::{LockFile, RootLock};
 use rubelet_linux::host::node_files::NodeFiles;
@@ -153,6 +156,9 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         rng: Arc::clone(&base.rng),
         clock: base.clock.clone(),
         metrics: vec![Arc::clone(&runtime.metrics), Arc::new(LogPage(log.queue()))],
+        version,
+        driver,
+        identity: cluster.as_ref().map(|cluster| cluster.identity.clone()),
     };
     let ports = ports(&base, &host, runtime, cluster.as_ref(), disk)?;
     let mut sources = sources::sources(loaded, &host.facts.name)?;
@@ -187,8 +193,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
 /// What ends the pods before the machine goes down, if that is configured (SHUT-01).
 fn shutdown(loaded: &Loaded, tasks: &mut TaskGroup) -> Option<ShutdownParts> {
     let plan = ShutdownPlan::of(&loaded.config, &loaded.gates)?;
-    let address = std::env::var("DBUS_SYSTEM_BUS_ADDRESS").ok();
-    let bus = Bus::start(Endpoint::system_bus(address.as_deref()), tasks);
+    let bus = Bus::start(systemd::bus_endpoints(), tasks);
     let recorded = loaded.gates.enabled(Gate::GracefulNodeShutdownBasedOnPodPriority);
     Some(ShutdownParts { plan, machine: Arc::new(Logind::new(bus)), recorded })
 }
@@ -246,10 +251,16 @@ async fn cgroups(
     let tree = settings.launch.tree.clone();
     let cgroups = match tree.driver() {
         CgroupDriver::Cgroupfs => KernelCgroups::new(layout.clone(), tree),
-        CgroupDriver::Systemd => KernelCgroups::with_systemd(layout.clone(), tree, systemd::units(connections).await?),
+        CgroupDriver::Systemd => {
+            let units = systemd::units(systemd::endpoints(), connections).await?;
+            KernelCgroups::with_systemd(layout.clone(), tree, units)
+        }
     };
-    cgroups.check().await.map_err(into_anyhow)?;
-    node_cgroups::prepare(&cgroups, settings).await.map_err(into_anyhow)?;
+    cgroups.check().await.map_err(cgroup_advice::explain)?;
+    node_cgroups::prepare(&cgroups, settings).await.map_err(|err| match err {
+        PrepareError::Pods(err) => cgroup_advice::explain(err),
+        PrepareError::Reserved(_) => into_anyhow(err),
+    })?;
     let score = loaded.config.oom_score_adj;
     Ok((cgroups, KernelProcesses::new(layout, host.files.proc.clone(), score)))
 }

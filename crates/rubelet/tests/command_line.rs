@@ -30,6 +30,33 @@ fn the_exit_code_is_0_1_or_2() {
 }
 
 #[test]
+fn status_without_an_agent_is_a_failure_that_names_the_socket() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let root = dir.path().to_str().expect("text");
+    for output in ["table", "json"] {
+        let (code, stdout, stderr) = run(&["status", "-o", output, "--root-dir", root]);
+        assert_eq!((code, stdout.as_str()), (Some(1), ""));
+        assert!(stderr.starts_with("rubelet: no rubelet answers on ") && stderr.contains(root), "{stderr}");
+    }
+}
+
+#[test]
+fn an_invalid_configuration_is_a_failure_of_validate() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("config.yaml");
+    let path_text = path.to_str().expect("text");
+    let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailCgroupV1: false\n";
+    std::fs::write(&path, head).expect("written");
+    assert_eq!(run(&["config", "validate", "--config", path_text]).0, Some(0));
+    std::fs::write(&path, head.to_owned() + "maxPod: 5\nport: many\n").expect("written");
+    let (code, stdout, _) = run(&["--config", path_text, "config", "validate"]);
+    assert_eq!(code, Some(1));
+    assert!(stdout.contains(":4: maxPod: ") && stdout.contains(":5: port: "), "{stdout}");
+    assert_eq!(run(&["config", "show", "--config", path_text]).0, Some(1));
+    assert_eq!(run(&["config"]).0, Some(2));
+}
+
+#[test]
 fn an_output_that_cannot_be_written_is_a_failure_and_a_closed_pipe_is_none() {
     let full = File::options().write(true).open("/dev/full").expect("Linux has it");
     let output = rubelet(&["--help"]).stdout(full).output().expect("it can be started");

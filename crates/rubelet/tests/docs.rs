@@ -203,7 +203,7 @@ fn the_service_of_the_package_starts_a_node_with_a_configuration_that_is_taken_w
     let of_kubeadm: BTreeMap<&str, &str> = unit
         .lines()
         .filter_map(|line| line.strip_prefix("Environment=\"")?.strip_suffix('"')?.split_once('='))
-        .chain([("KUBELET_KUBEADM_ARGS", "--pod-infra-container-image=pause:1"), ("KUBELET_EXTRA_ARGS", "-v=2")])
+        .chain([("KUBELET_KUBEADM_ARGS", "--node-ip=192.0.2.1"), ("KUBELET_EXTRA_ARGS", "-v=2")])
         .collect();
     let standalone = read("packaging/standalone.env");
     let mut of_one_machine = of_kubeadm.clone();

@@ -8,6 +8,7 @@ mod container;
 mod find;
 mod line;
 mod resize;
+mod status;
 mod story;
 
 #[cfg(test)]
@@ -20,6 +21,10 @@ use rubelet_engine::sync_loop::{NodeView, Rejected};
 use serde::{Deserialize, Serialize};
 
 pub use find::Miss;
+pub use status::{
+    AgentView, ApiServerDocument, CertificateDocument, ConditionDocument, PodCounts, StatusDocument,
+    StatusRuntimeDocument, status_document,
+};
 
 /// The node, and one line per pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,14 +13,19 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
+use rubelet_core::qos::CgroupDriver;
 use rubelet_core::time::{Instant, Now};
 use rubelet_core::timeline::Timeline;
 use rubelet_engine::health::RuntimeHealth;
+use rubelet_engine::node_now::NodeNow;
 use rubelet_engine::pod_worker::WorkerView;
+use rubelet_engine::ports::RuntimeVersion;
+use rubelet_engine::status::StatusMail;
 use rubelet_engine::sync_loop::{KnownPod, NodeView};
 
 use tokio::sync::watch;
 
+use crate::local::Agent;
 use crate::watched::WatchedNode;
 
 /// An hour after start-up.
@@ -43,6 +48,32 @@ pub(crate) fn node(pods: Vec<WorkerView>) -> NodeView {
         now: Now { mono: NOW, wall: ago(0) },
         job_panics: 0,
         longest_hold_up: None,
+    }
+}
+
+/// A standalone agent that was started an hour ago.
+pub(crate) fn agent() -> Agent {
+    let now = NodeNow {
+        ips: Arc::new([]),
+        runtime: RuntimeHealth::default(),
+        labels: BTreeMap::new(),
+        taints: Vec::new(),
+        allocatable: BTreeMap::new(),
+        shutting_down: false,
+    };
+    Agent {
+        node_name: "node-1".into(),
+        version: "v1.36.4+rubelet.0.1.0".into(),
+        started: Now { mono: Instant::START, wall: ago(3600) },
+        api_server: None,
+        heartbeat: None,
+        object: watch::channel(None).1,
+        now: watch::channel(Arc::new(now)).1,
+        statuses: StatusMail::unread(None),
+        runtime: RuntimeVersion { name: "containerd".into(), version: "2.1.9".into(), api_version: "v1".into() },
+        runtime_endpoint: "unix:///run/containerd/containerd.sock".into(),
+        driver: CgroupDriver::Cgroupfs,
+        certificates: Arc::new(Vec::new),
     }
 }
 

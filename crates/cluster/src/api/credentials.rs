@@ -148,6 +148,12 @@ impl Credentials {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The client certificate of the newest connection or, before there was one, the assigned one.
+    pub(crate) fn in_use(&self) -> Option<Arc<Identity>> {
+        let state = self.state();
+        state.used.clone().or_else(|| state.assigned.clone())
+    }
+
     /// The certificate for a new connection. Files are read again.
     pub(super) async fn identity(&self, now: Now) -> Result<Option<Arc<Identity>>, CredentialsError> {
         let identity = self.newest(now).await?;

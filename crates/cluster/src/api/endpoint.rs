@@ -204,7 +204,7 @@ impl Endpoint {
     }
 
     /// The host and port of the TCP connection: the proxy's, if there is one.
-    pub(super) fn dial_target(&self) -> (&str, u16) {
+    pub fn dial_target(&self) -> (&str, u16) {
         match &self.proxy {
             None => (&self.host, self.port),
             Some(proxy) => (&proxy.host, proxy.port),

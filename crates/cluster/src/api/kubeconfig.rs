@@ -153,6 +153,31 @@ impl Kubeconfig {
         };
         Ok(Self { endpoint, user, namespace: context.text("namespace")?.map(ToOwned::to_owned) })
     }
+
+    /// The files that server and user refer to, each with the field that names it. They need not exist: some are made later.
+    #[must_use]
+    pub fn files(&self) -> Vec<(&'static str, &Path)> {
+        let mut files = Vec::new();
+        if let Roots::File(path) = &self.endpoint.roots {
+            files.push(("certificate-authority", path.as_path()));
+        }
+        if let Some((certificate, key)) = &self.user.certificate {
+            for (field, pem) in [("client-certificate", certificate), ("client-key", key)] {
+                if let Pem::File(path) = pem {
+                    files.push((field, path.as_path()));
+                }
+            }
+        }
+        match &self.user.login {
+            Login::TokenFile(path) => files.push(("tokenFile", path.as_path())),
+            // A command without a slash is looked up in PATH.
+            Login::Exec(exec) if exec.command.components().count() > 1 => {
+                files.push(("exec.command", exec.command.as_path()))
+            }
+            Login::Exec(_) | Login::None | Login::Token(_) | Login::Basic(..) => {}
+        }
+        files
+    }
 }
 
 /// The `field` of the entry of `list` with this name. If several have it, the last one counts, as upstream.

@@ -271,19 +271,25 @@ impl Link {
         let mut driver: Driver = Box::pin(async move {
             let _ = connection.await;
         });
+        let mut ended = false;
         let answer = {
             let answer = send.send_request(request);
             let mut answer = std::pin::pin!(answer);
             tokio::select! {
                 biased;
                 answer = &mut answer => answer,
-                () = &mut driver => answer.await,
+                () = &mut driver => {
+                    ended = true;
+                    answer.await
+                }
             }
         };
         let answer: Response<Incoming> =
             answer.map_err(|source| Failure { error: failed(source), processed: Processed::Perhaps })?;
         let (head, body) = answer.into_parts();
-        let inner = Inner::Http1 { body: Box::new(body), driver: Some(driver) };
+        // A server that closes the connection with its answer ends it here, and a future that has ended is not polled again.
+        let driver = (!ended).then_some(driver);
+        let inner = Inner::Http1 { body: Box::new(body), driver };
         let body = Body { inner, slot: None, over: Arc::clone(&self.over), server: self.server() };
         Ok(Answer { status: head.status, headers: head.headers, body })
     }

@@ -157,7 +157,7 @@ pub async fn client(
 }
 
 fn publish(credentials: Credentials) -> Publish {
-    Box::new(move |pair| match pair.identity() {
+    Box::new(move |pair, renewal| match pair.identity(renewal) {
         Some(identity) => credentials.set_identity(identity),
         None => warn!("The key of the client certificate is of an unsupported kind"),
     })

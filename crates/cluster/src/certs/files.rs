@@ -89,7 +89,7 @@ impl Files {
                 if pair.leaf.validity.at(now) == Phase::Expired {
                     warn!(%path, expired = %until, clock = %now, "The serving certificate has expired");
                 }
-                let new = Some(Arc::new(pair.serving()));
+                let new = Some(Arc::new(pair.serving(None)));
                 let changed = out.send_if_modified(|old| {
                     let other = *old != new;
                     *old = new.clone();

@@ -45,8 +45,8 @@ pub(super) enum Rotate {
     No,
 }
 
-/// Receives each new certificate.
-pub(super) type Publish = Box<dyn Fn(&Pair) + Send + Sync>;
+/// Receives each new certificate, and when it will be rotated.
+pub(super) type Publish = Box<dyn Fn(&Pair, Option<Timestamp>) + Send + Sync>;
 
 /// Inputs of a keeper.
 pub(super) struct Parts {
@@ -259,7 +259,7 @@ impl Keeper {
 
     fn hold(&mut self, pair: Pair) {
         let deadline = rotation_deadline(pair.leaf.validity, self.parts.rng.fraction());
-        (self.parts.publish)(&pair);
+        (self.parts.publish)(&pair, (self.parts.rotate == Rotate::Yes).then_some(deadline));
         info!(purpose = %self.parts.purpose, until = %pair.leaf.validity.not_after, renewal = %deadline,
             "Using a certificate");
         self.held = Some(Held { pair, deadline });

@@ -26,19 +26,26 @@ pub(super) struct Pair {
 
 /// Why a text is not a certificate with its key.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PairError {
+pub enum PairError {
+    /// It is not PEM.
     #[error("the certificate is not PEM")]
     Pem(#[source] PemError),
+    /// It has no certificate.
     #[error("there is no certificate in it")]
     NoCertificate,
+    /// A certificate is not X.509.
     #[error("the certificate cannot be read")]
     Certificate(#[source] x509_parser::nom::Err<X509Error>),
+    /// A time is out of range.
     #[error("the certificate has an invalid time")]
     Time,
+    /// It has no key.
     #[error("there is no private key in it")]
     Key(#[source] PemError),
+    /// The key is of a kind that is not supported.
     #[error("the private key is of an unsupported kind")]
     BadKey(#[source] rustls::Error),
+    /// The key is another certificate's.
     #[error("the certificate and the private key do not belong together")]
     Mismatch,
 }
@@ -59,14 +66,16 @@ impl Pair {
     }
 
     /// The form that the node's API server takes.
-    pub(super) fn serving(&self) -> ServingCert {
-        ServingCert { chain: self.chain.clone(), key: self.key.clone() }
+    pub(super) fn serving(&self, renewal: Option<Timestamp>) -> ServingCert {
+        ServingCert { chain: self.chain.clone(), key: self.key.clone(), renewal }
     }
 
     /// The form that the API client takes.
-    pub(super) fn identity(&self) -> Option<Identity> {
+    pub(super) fn identity(&self, renewal: Option<Timestamp>) -> Option<Identity> {
         let chain = self.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
-        Some(Identity::new(chain, PrivateKeyDer::try_from(self.key.clone()).ok()?))
+        let mut identity = Identity::new(chain, PrivateKeyDer::try_from(self.key.clone()).ok()?);
+        identity.renewal = renewal;
+        Some(identity)
     }
 }
 
@@ -81,9 +90,17 @@ pub(super) fn certificates_only(text: &[u8]) -> Result<String, PairError> {
     Ok(chain(text)?.iter().map(|der| pem::encode(pem::CERTIFICATE, der)).collect())
 }
 
-/// The validity of each certificate of `text`.
-pub(super) fn validities(text: &[u8]) -> Result<Vec<Validity>, PairError> {
+/// The validity of each certificate of `text`, which is PEM.
+///
+/// # Errors
+/// If it is not PEM, or a certificate in it cannot be read.
+pub fn validities(text: &[u8]) -> Result<Vec<Validity>, PairError> {
     chain(text)?.iter().map(|der| leaf(der).map(|(leaf, _)| leaf.validity)).collect()
+}
+
+/// The content of the first certificate of a chain in DER.
+pub(super) fn first_leaf(chain: &[impl AsRef<[u8]>]) -> Option<Leaf> {
+    leaf(chain.first()?.as_ref()).ok().map(|(leaf, _)| leaf)
 }
 
 fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {

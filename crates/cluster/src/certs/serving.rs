@@ -135,7 +135,7 @@ fn parts(
         kept_key: None,
         wishes: Wishes::Addresses { node, addresses, dns_only },
         csr_api: Box::new(ServingCsrApi { client, rng: Arc::clone(&rng) }),
-        publish: Box::new(move |pair| drop(out.send_replace(Some(Arc::new(pair.serving()))))),
+        publish: Box::new(move |pair, renewal| drop(out.send_replace(Some(Arc::new(pair.serving(renewal)))))),
         refusals: None,
         clock,
         rng,
@@ -165,7 +165,7 @@ async fn follow(
         key: files.key.clone(),
         source: Box::new(source),
     })?;
-    out.send_replace(Some(Arc::new(pair.serving())));
+    out.send_replace(Some(Arc::new(pair.serving(None))));
     match reload {
         Reload::Yes => tasks.start("serving-certificate", files.run(out, clock, tasks.cancel_token())),
         Reload::No => {}

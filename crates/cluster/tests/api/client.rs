@@ -271,3 +271,16 @@ async fn a_server_without_tls_is_accessed_by_http_1() {
     assert_eq!(got.unwrap(), json!({"a": 1}));
     assert!(sent.starts_with("GET /base/x HTTP/1.1\r\n"), "{sent}");
 }
+
+/// Such an answer ends the connection while its head is read, with nothing left to wait for.
+#[tokio::test]
+async fn a_server_may_close_the_connection_with_an_answer_without_a_body() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = Endpoint::new(&format!("http://{}", listener.local_addr().unwrap()), Roots::System).unwrap();
+    let mut group = TaskGroup::new(&CancellationToken::new());
+    let credentials = Credentials::new(User::default());
+    let client = Client::new(endpoint, credentials, &Options::default(), Clock::real(), &mut group);
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let (got, _) = tokio::join!(get(&client), plain(&listener, answer));
+    assert!(got.is_err(), "nothing is no object: {got:?}");
+}

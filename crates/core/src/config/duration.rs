@@ -25,8 +25,20 @@ const HOUR: i64 = 60 * MINUTE;
 
 /// Why a text is not a duration. Names the text and the notation, so that the message can stand alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a duration; write a number with a unit, like 300ms, 10s, 1m30s or 2h")]
-pub struct DurationError(String);
+pub enum DurationError {
+    /// It is not in Go's notation.
+    #[error("{0:?} is not a duration; write a number with a unit, like 300ms, 10s, 1m30s or 2h")]
+    Form(String),
+    /// It is longer than Go's type holds.
+    #[error("{0:?} is out of range; the longest duration is 2562047h47m16s, some 292 years")]
+    Range(String),
+}
+
+/// What is wrong with a text.
+enum Fault {
+    Form,
+    Range,
+}
 
 impl GoDuration {
     /// No time at all; in most fields of a configuration file it means "use the default".
@@ -98,22 +110,26 @@ impl FromStr for GoDuration {
     type Err = DurationError;
 
     fn from_str(text: &str) -> Result<Self, DurationError> {
-        parse(text).map(Self).ok_or_else(|| DurationError(text.to_owned()))
+        parse(text).map(Self).map_err(|fault| match fault {
+            Fault::Form => DurationError::Form(text.to_owned()),
+            Fault::Range => DurationError::Range(text.to_owned()),
+        })
     }
 }
 
-fn parse(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, text.get(1..)?),
-        b'+' => (false, text.get(1..)?),
-        _ => (false, text),
+fn parse(text: &str) -> Result<i64, Fault> {
+    let (negative, mut rest) = match (text.strip_prefix('-'), text.strip_prefix('+')) {
+        (Some(rest), _) => (true, rest),
+        (None, Some(rest)) => (false, rest),
+        (None, None) => (false, text),
     };
     if rest == "0" {
-        return Some(0);
+        return Ok(0);
     }
     if rest.is_empty() {
-        return None;
+        return Err(Fault::Form);
     }
+    let mut too_long = false;
     let mut total: i128 = 0;
     while !rest.is_empty() {
         let (whole, after) = split_digits(rest);
@@ -122,14 +138,20 @@ fn parse(text: &str) -> Option<i64> {
             None => ("", after),
         };
         if whole.is_empty() && fraction.is_empty() {
-            return None;
+            return Err(Fault::Form);
         }
         let unit_len = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
         let (unit, after) = after.split_at(unit_len);
-        total = total.checked_add(part(whole, fraction, unit_nanos(unit)?)?)?;
+        let unit = unit_nanos(unit).ok_or(Fault::Form)?;
+        // The rest is read all the same: a wrong notation counts for more than a wrong length.
+        match part(whole, fraction, unit).and_then(|part| total.checked_add(part)) {
+            Some(sum) => total = sum,
+            None => too_long = true,
+        }
         rest = after;
     }
-    i64::try_from(if negative { -total } else { total }).ok()
+    let total = i64::try_from(if negative { -total } else { total }).map_err(|_| Fault::Range)?;
+    if too_long { Err(Fault::Range) } else { Ok(total) }
 }
 
 fn split_digits(text: &str) -> (&str, &str) {

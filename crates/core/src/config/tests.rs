@@ -312,6 +312,19 @@ fn reading_is_strict() {
 }
 
 #[test]
+fn a_duration_that_is_too_long_is_called_that() {
+    let problem = |text: &str| text.parse::<GoDuration>().expect_err(text).to_string();
+    let range =
+        |text: &str| format!("{text:?} is out of range; the longest duration is 2562047h47m16s, some 292 years");
+    for text in ["2562048h", "-9999999h", "99999999999999999999s", "9223372036854775808ns"] {
+        assert_eq!(problem(text), range(text));
+    }
+    assert!(problem("99999999999999999999x").contains("is not a duration"));
+    assert!(problem("99999999999999999999s 1").contains("is not a duration"));
+    assert!("2562047h47m16s".parse::<GoDuration>().is_ok());
+}
+
+#[test]
 fn durations_are_read_and_printed_as_go_does() {
     let table = [
         ("0", "0s"),

@@ -10,6 +10,8 @@ pub struct ServingCert {
     pub chain: Vec<Vec<u8>>,
     /// In DER: PKCS #8, PKCS #1 or SEC 1.
     pub key: Vec<u8>,
+    /// When it will be rotated; `None` if others replace it, or nobody.
+    pub renewal: Option<jiff::Timestamp>,
 }
 
 impl std::fmt::Debug for ServingCert {

@@ -16,6 +16,12 @@ pub struct StatusMail {
     observer: Option<Arc<dyn StatusObserver>>,
 }
 
+impl std::fmt::Debug for StatusMail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StatusMail").field("unwritten", &self.unwritten()).finish_non_exhaustive()
+    }
+}
+
 /// The writer's end. It holds at most one status of each pod, so it needs no bound of its own.
 #[derive(Clone)]
 pub(super) struct Inbox {
@@ -34,7 +40,7 @@ pub(super) struct Mail {
 
 impl StatusMail {
     /// A mailbox that no writer reads.
-    pub(crate) fn unread(observer: Option<Arc<dyn StatusObserver>>) -> Self {
+    pub fn unread(observer: Option<Arc<dyn StatusObserver>>) -> Self {
         Self { inbox: None, observer }
     }
 
@@ -65,6 +71,13 @@ impl StatusMail {
                 mail.forgotten.insert(uid.clone());
             });
         }
+    }
+
+    /// How many writes are yet to be made or answered; `None` on a node without an API server.
+    pub fn unwritten(&self) -> Option<usize> {
+        let Inbox { mail, unwritten } = self.inbox.as_ref()?;
+        let waiting = mail.borrow().reports.len();
+        Some(waiting + *unwritten.borrow())
     }
 
     /// Waits until the API shows every status that has come in so far. While the API server is away that takes as long as

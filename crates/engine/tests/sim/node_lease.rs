@@ -91,3 +91,32 @@ async fn node_30_a_busy_server_is_given_the_time_that_it_asks_for() {
     sim.pass(2).await;
     assert_eq!(updates(&api), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_heartbeat_shows_since_when_the_api_server_answers() {
+    let (sim, api) = started(|_, _| {}).await;
+    sim.pass(60).await;
+    let seen = sim.heartbeat().expect("a node of a cluster");
+    let first = seen.borrow().clone();
+    sim.pass(60).await;
+    let up = first.contact.expect("it has answered");
+    assert!(up.reachable && first.problem.is_none(), "{first:?}");
+    assert_eq!(seen.borrow().contact, first.contact, "it has been reachable since then");
+    assert!(seen.borrow().renewed.map(|at| at.wall) > first.renewed.map(|at| at.wall));
+
+    api.set_away(true);
+    sim.pass(60).await;
+    let away = seen.borrow().clone();
+    let down = away.contact.expect("it has been asked");
+    assert!(!down.reachable && away.problem.is_some() && down.since.mono > up.since.mono, "{away:?}");
+
+    api.set_away(false);
+    sim.pass(30).await;
+    // An error is an answer.
+    for _ in 0..100 {
+        api.refuse("lease update", ApiErrorKind::Failed);
+    }
+    sim.pass(30).await;
+    let refused = seen.borrow().clone();
+    assert!(refused.contact.is_some_and(|contact| contact.reachable) && refused.problem.is_some(), "{refused:?}");
+}

@@ -230,6 +230,11 @@ impl Sim {
         &self.running.as_ref().expect("an engine runs").1.sync_loop
     }
 
+    /// Whether the API server answers, as the engine sees it.
+    pub(crate) fn heartbeat(&self) -> Option<tokio::sync::watch::Receiver<rubelet_engine::node_lease::Heartbeat>> {
+        self.running.as_ref().expect("an engine runs").1.heartbeat.clone()
+    }
+
     /// All that the engine knows.
     pub(crate) async fn view(&self) -> NodeView {
         let (_, handle, _) = self.running.as_ref().expect("an engine runs");

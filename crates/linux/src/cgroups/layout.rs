@@ -100,7 +100,7 @@ impl Layout {
     }
 
     /// The trees in which we make cgroups.
-    pub(super) fn own_trees(&self) -> impl Iterator<Item = &Hierarchy> {
+    pub(crate) fn own_trees(&self) -> impl Iterator<Item = &Hierarchy> {
         self.v1.iter().chain(self.unified.iter().filter(|_| self.version == CgroupVersion::V2))
     }
 

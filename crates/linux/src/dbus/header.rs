@@ -38,14 +38,14 @@ pub(super) enum Kind {
 
 /// A parsed header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(crate) struct Header {
     pub(super) order: Order,
     pub(super) kind: Kind,
     pub(super) serial: u32,
     pub(super) reply_serial: Option<u32>,
     pub(super) path: Option<String>,
     pub(super) interface: Option<String>,
-    pub(super) member: Option<String>,
+    pub(crate) member: Option<String>,
     pub(super) error_name: Option<String>,
     pub(super) sender: Option<String>,
     pub(super) signature: String,

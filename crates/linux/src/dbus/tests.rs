@@ -1,6 +1,6 @@
 //! Messages to the byte, hostile bytes, a bus of our own over a socket, and a real one.
 
 mod bytes;
-mod fake;
+pub(crate) mod fake;
 mod real;
 mod sessions;

@@ -1,9 +1,11 @@
 use std::fs;
 
+use super::machine::{capability, forwarding, name, swap};
 use super::*;
+use crate::host::tunables;
 use crate::testing::{TempDir, temp_dir};
 
-fn request() -> (TempDir, HostCheck) {
+pub(super) fn request() -> (TempDir, HostCheck) {
     let dir = temp_dir();
     let files = KernelFiles { proc: dir.path().join("proc"), sys: dir.path().join("sys") };
     fs::create_dir_all(files.proc.join("self")).unwrap();
@@ -16,6 +18,7 @@ fn request() -> (TempDir, HostCheck) {
     let request = HostCheck {
         root: dir.path().join("var/lib/kubelet"),
         pod_logs: dir.path().join("var/log/pods"),
+        static_pods: None,
         listen: Vec::new(),
         hostname_override: "node".to_owned(),
         fail_swap_on: true,
@@ -26,10 +29,20 @@ fn request() -> (TempDir, HostCheck) {
     (dir, request)
 }
 
-fn check(finding: &Finding, grade: Grade, what: &str) {
+pub(super) fn check(finding: &Finding, grade: Grade, what: &str) {
     assert_eq!(finding.grade, grade, "{finding:?}");
     assert!(finding.what.contains(what), "{finding:?}");
     assert_eq!(finding.mend.is_empty(), grade == Grade::Ok, "what is not well can be mended: {finding:?}");
+}
+
+/// Findings as text, for tables.
+pub(super) fn lines(findings: &[Finding]) -> String {
+    let line = |finding: &Finding| {
+        let Finding { name, grade, what, mend } = finding;
+        let fix = if mend.is_empty() { String::new() } else { format!("  fix: {mend}\n") };
+        format!("{grade:?} {name}: {what}\n{fix}")
+    };
+    findings.iter().map(line).collect()
 }
 
 #[tokio::test]
@@ -38,7 +51,19 @@ async fn this_machine_can_be_looked_at() {
     request.files = KernelFiles::default();
     let found = check_host(request).await;
     let names: Vec<_> = found.iter().map(|finding| finding.name.as_str()).collect();
-    for name in ["user", "kernel", "hostname", "cgroups", "cgroup-controllers", "swap", "capabilities", "root-dir"] {
+    for name in [
+        "user",
+        "kernel",
+        "hostname",
+        "cgroups",
+        "cgroup-controllers",
+        "cgroup-tree",
+        "swap",
+        "psi",
+        "time-sync",
+        "capabilities",
+        "root-dir",
+    ] {
         assert!(names.contains(&name), "{name}");
     }
     for finding in &found {
@@ -54,41 +79,6 @@ fn swap_is_judged_by_the_configuration() {
     check(&swap(&request), Grade::Fail, "failSwapOn");
     request.fail_swap_on = false;
     check(&swap(&request), Grade::Warn, "swapped out");
-}
-
-#[test]
-fn cgroups_are_judged_by_the_configuration_and_missing_controllers_named() {
-    let (_dir, mut request) = request();
-    let mounts = "1 0 0:1 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
-    fs::write(request.files.proc.join("self/mountinfo"), mounts).unwrap();
-    let found = cgroups(&request);
-    check(&found[0], Grade::Fail, "failCgroupV1");
-    check(&found[1], Grade::Fail, "missing: cpu, cpuacct, cpuset, pids");
-    request.fail_cgroup_v1 = false;
-    check(&cgroups(&request)[0], Grade::Warn, "v1");
-}
-
-#[test]
-fn kernel_settings_matter_only_if_we_may_not_change_them() {
-    let (_dir, mut request) = request();
-    check(&kernel_settings(&request)[0], Grade::Ok, "as they should be");
-    fs::write(request.files.proc.join("sys/vm/panic_on_oom"), "2").unwrap();
-    let found = kernel_settings(&request);
-    check(&found[0], Grade::Fail, "vm/panic_on_oom is 2");
-    assert_eq!(found[0].mend, "`sysctl -w vm.panic_on_oom=0`");
-    request.protect_kernel_defaults = false;
-    check(&kernel_settings(&request)[0], Grade::Ok, "will be set");
-    fs::remove_file(request.files.proc.join("sys/vm/panic_on_oom")).unwrap();
-    check(&kernel_settings(&request)[0], Grade::Fail, "cannot be read");
-}
-
-#[test]
-fn a_taken_port_names_the_field_that_asks_for_it() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    check(&port("healthzPort", address), Grade::Fail, "(healthzPort) is in use");
-    drop(taken);
-    check(&port("healthzPort", address), Grade::Ok, "is free for healthzPort");
 }
 
 #[test]
@@ -122,9 +112,10 @@ fn a_missing_capability_and_no_forwarding_are_warnings() {
 }
 
 #[test]
-fn the_disk_of_a_directory_yet_to_be_made_is_the_one_above() {
+fn systemd_is_pid_1_only_by_its_name() {
     let (_dir, request) = request();
-    let found = disk("root-dir", &request.root);
-    assert_ne!(found.grade, Grade::Fail, "{found:?}");
-    assert!(found.what.starts_with(request.root.to_str().unwrap()));
+    assert!(!systemd_is_pid_1(&request.files), "without /proc/1/comm");
+    fs::create_dir(request.files.proc.join("1")).unwrap();
+    fs::write(request.files.proc.join("1/comm"), "init\n").unwrap();
+    assert!(!systemd_is_pid_1(&request.files));
 }

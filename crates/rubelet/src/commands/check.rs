@@ -1,18 +1,26 @@
 //! `rubelet check`: is this machine fit to be a node?
 //!
-//! `linux::preflight` checks the host; this module checks the configuration and the container runtime, and prints all
-//! findings. It changes nothing, and needs no running rubelet.
+//! `linux::preflight` checks the host; the files of this module check the configuration, the runtime, systemd, the way to the
+//! API server and certificates. Each reads at its edge and judges by a function. Nothing is changed, and no running rubelet is
+//! needed.
 
+mod api_server;
+mod certificates;
+mod configuration;
+mod containerd;
+mod driver;
+mod network;
 mod runtime;
+mod systemd;
 
 #[cfg(test)]
 mod tests;
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use rubelet_core::config::{CgroupVersion, KubeletConfiguration, MISSING, Missing, When};
-use rubelet_engine::chain::Chain;
+use rubelet_core::config::{CgroupVersion, KubeletConfiguration};
+use rubelet_core::shutdown::ShutdownPlan;
+use rubelet_engine::clock::Clock;
 use rubelet_linux::cgroups::Layout;
 use rubelet_linux::preflight::{Finding, Grade, HostCheck, check_host};
 use serde::Serialize;
@@ -20,10 +28,23 @@ use serde::Serialize;
 use super::human::hang;
 use super::style::{Style, Tone};
 use super::{Report, json};
-use crate::config_load::load;
 use crate::flags::{Output, RunOptions};
+use configuration::Settings;
+use driver::DriverSeen;
+use systemd::Systemd;
 
-/// A finding as `-o json` prints it.
+/// All findings as `-o json` prints them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckDocument<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    /// Whether nothing failed.
+    ready: bool,
+    findings: Vec<FindingDocument<'a>>,
+}
+
+/// One of them.
 #[derive(Serialize)]
 struct FindingDocument<'a> {
     name: &'a str,
@@ -33,17 +54,68 @@ struct FindingDocument<'a> {
 }
 
 pub(super) async fn run(options: &RunOptions, output: Output, style: Style) -> Result<Report, String> {
-    let (configuration, config) = configuration(options);
-    let mut findings = vec![configuration];
-    findings.extend(check_host(request(options, &config)).await);
-    findings.extend(runtime::findings(&config).await);
-    findings.push(not_yet());
+    let findings = findings(options).await;
     let failed = findings.iter().any(|finding| finding.grade == Grade::Fail);
     let text = match output {
         Output::Table => render(&findings, style),
-        Output::Json => json(&findings.iter().map(document).collect::<Vec<_>>())?,
+        Output::Json => json(&document(&findings))?,
     };
     Ok(Report { text, notes: Vec::new(), failed })
+}
+
+async fn findings(options: &RunOptions) -> Vec<Finding> {
+    let (settings, mut found) = configuration::load_settings(options);
+    let config = &settings.config;
+    found.extend(check_host(request(options, config)).await);
+    found.extend(runtime_and_systemd(options, &settings).await);
+    let kubeconfig = api_server::Seen::read(&options.flags.kubeconfig);
+    let bootstrap = api_server::Seen::read(&options.flags.bootstrap_kubeconfig);
+    found.extend(api_server::files(&kubeconfig, &bootstrap));
+    found.extend(api_server::reach(&kubeconfig, &bootstrap).await);
+    let used = kubeconfig.good().map(|good| &good.kubeconfig);
+    let cert_dir = Path::new(&options.flags.cert_dir);
+    found.extend(certificates::findings(config, used, cert_dir, Clock::real().wall()));
+    found.push(configuration::not_yet());
+    found
+}
+
+/// The runtime, its network, its cgroup driver, and systemd as far as one of them or the configuration needs it.
+async fn runtime_and_systemd(options: &RunOptions, settings: &Settings) -> Vec<Finding> {
+    let config = &settings.config;
+    let (runtime, mut found) = runtime::findings(config).await;
+    let containerd = read_containerd(&config.container_runtime_endpoint);
+    if runtime.network != Some(true) {
+        found.push(network::finding(&containerd));
+    }
+    let seen = DriverSeen {
+        configured: driver::configured(config.cgroup_driver),
+        set_in: settings.given.has("cgroupDriver").then(|| place(options)),
+        runtime: runtime.driver,
+        containerd: containerd.driver.map(|driver| (containerd::USUAL.to_owned(), driver)),
+    };
+    let systemd = Systemd::look().await;
+    found.push(driver::finding(&seen, &systemd));
+    found.push(systemd::finding(&systemd, seen.needs_systemd()));
+    if let Some(plan) = ShutdownPlan::of(config, &settings.gates) {
+        found.push(systemd::shutdown(&plan).await);
+    }
+    found
+}
+
+/// What containerd's own configuration says, if it is containerd that is configured.
+fn read_containerd(endpoint: &str) -> containerd::Containerd {
+    if !endpoint.contains("containerd") {
+        return containerd::Containerd::default();
+    }
+    std::fs::read_to_string(containerd::USUAL).map(|text| containerd::parse(&text)).unwrap_or_default()
+}
+
+/// Where a setting is to be changed.
+fn place(options: &RunOptions) -> String {
+    match options.flags.config.as_str() {
+        "" => "the configuration".to_owned(),
+        path => path.to_owned(),
+    }
 }
 
 /// The host's cgroup version, which the validation of a configuration depends on. If unknown, v2 is assumed.
@@ -51,87 +123,18 @@ pub(super) fn cgroup_version() -> CgroupVersion {
     Layout::discover(Path::new("/proc")).map_or(CgroupVersion::V2, |layout| layout.version())
 }
 
-/// The configuration in effect. If it cannot be loaded, the other checks use flags and defaults alone.
-fn configuration(options: &RunOptions) -> (Finding, KubeletConfiguration) {
-    let name = "configuration".to_owned();
-    // A forbidden cgroup version of the host is reported as a separate finding, not as an error of the configuration.
-    let loaded = load(options, cgroup_version()).or_else(|err| match load(options, CgroupVersion::V2) {
-        Ok(loaded) if loaded.config.fail_cgroup_v1 => Ok(loaded),
-        Ok(_) | Err(_) => Err(err),
-    });
-    match loaded {
-        Ok(loaded) if !loaded.tolerated.is_empty() => {
-            let mend = "fix or remove these: the node starts, but ignores them";
-            let what = loaded.tolerated.join("\n");
-            (Finding { name, grade: Grade::Fail, what, mend: mend.to_owned() }, loaded.config)
-        }
-        Ok(loaded) if loaded.warnings.is_empty() => {
-            let what = match loaded.flags.config.as_str() {
-                "" => "flags and defaults".to_owned(),
-                path => path.to_owned(),
-            };
-            (Finding { name, grade: Grade::Ok, what, mend: String::new() }, loaded.config)
-        }
-        Ok(loaded) => {
-            let (what, mend) =
-                (loaded.warnings.join("\n"), "change these settings, or accept that they have no effect".to_owned());
-            (Finding { name, grade: Grade::Warn, what, mend }, loaded.config)
-        }
-        Err(err) => {
-            let what = Chain(&err).to_string();
-            let mend = "fix this first; the checks below use flags and defaults alone".to_owned();
-            (Finding { name, grade: Grade::Fail, what, mend }, options.config.clone())
-        }
-    }
-}
-
-/// Capabilities of upstream's kubelet that rubelet lacks.
-fn not_yet() -> Finding {
-    let line = |missing: &Missing| {
-        let fields = missing.fields.first().map(|field| format!(" ({field})")).unwrap_or_default();
-        let asked = match missing.when {
-            When::ByDefault => "",
-            When::Asked => "only if configured: ",
-        };
-        format!("{asked}{}{fields}: {}", missing.what, missing.instead)
-    };
-    let what: Vec<String> = MISSING.iter().map(line).collect();
-    Finding {
-        name: "not-yet".to_owned(),
-        grade: Grade::Warn,
-        what: what.join("\n"),
-        mend: "keep pods that need one of these off this node; leave the fields out of the configuration".to_owned(),
-    }
-}
-
 fn request(options: &RunOptions, config: &KubeletConfiguration) -> HostCheck {
     HostCheck {
         root: PathBuf::from(&options.flags.root_dir),
         pod_logs: Path::new(&config.pod_logs_dir).to_owned(),
-        listen: listens(config),
+        static_pods: Some(&config.static_pod_path).filter(|path| !path.is_empty()).map(PathBuf::from),
+        listen: configuration::listens(config),
         hostname_override: options.flags.hostname_override.clone(),
         fail_swap_on: config.fail_swap_on,
         fail_cgroup_v1: config.fail_cgroup_v1,
         protect_kernel_defaults: config.protect_kernel_defaults,
         files: Default::default(),
     }
-}
-
-/// Every address that a run listens on. A port of 0 is off; an invalid address was reported with the configuration.
-fn listens(config: &KubeletConfiguration) -> Vec<(String, SocketAddr)> {
-    let ports = [
-        ("healthzPort", &config.healthz_bind_address, config.healthz_port),
-        ("port", &config.address, config.port),
-        ("readOnlyPort", &config.address, config.read_only_port),
-    ];
-    ports
-        .into_iter()
-        .filter_map(|(field, address, port)| {
-            let port = u16::try_from(port).ok().filter(|port| *port != 0)?;
-            let address = address.parse::<IpAddr>().ok()?;
-            Some((field.to_owned(), SocketAddr::new(address, port)))
-        })
-        .collect()
 }
 
 fn tone(grade: Grade) -> Tone {
@@ -142,7 +145,16 @@ fn tone(grade: Grade) -> Tone {
     }
 }
 
-fn document(finding: &Finding) -> FindingDocument<'_> {
+fn document(findings: &[Finding]) -> CheckDocument<'_> {
+    CheckDocument {
+        api_version: "rubelet/v1",
+        kind: "Check",
+        ready: findings.iter().all(|finding| finding.grade != Grade::Fail),
+        findings: findings.iter().map(finding_document).collect(),
+    }
+}
+
+fn finding_document(finding: &Finding) -> FindingDocument<'_> {
     let grade = match finding.grade {
         Grade::Ok => "ok",
         Grade::Warn => "warn",

@@ -12,7 +12,7 @@ use rubelet_server::local::Client;
 use super::human::{age, clean, hang, took};
 use super::pods::tone;
 use super::style::{Style, Tone};
-use super::{Report, json};
+use super::{Document, Report, json};
 use crate::flags::{Output, Query};
 
 /// Where values begin, after their names.
@@ -21,7 +21,7 @@ const INDENT: usize = 10;
 pub(super) async fn run(query: &Query, pod: &str, style: Style, zone: TimeZone) -> Result<Report, String> {
     let story = Client::new(&query.socket).story(pod).await.map_err(|err| err.to_string())?;
     let text = match query.output {
-        Output::Json => json(&story)?,
+        Output::Json => json(&Document::new("Pod", &story))?,
         Output::Table => render(&story, style, &zone),
     };
     Ok(Report { text, ..Report::default() })

@@ -8,7 +8,7 @@ use rubelet_server::local::Client;
 
 use super::human::{age, clean};
 use super::style::{Style, Tone};
-use super::{Report, json};
+use super::{Document, Report, json};
 use crate::flags::{Output, Query};
 
 const HEADINGS: [&str; 6] = ["POD", "STATE", "READY", "REASON", "RESTARTS", "AGE"];
@@ -19,7 +19,7 @@ pub(super) async fn run(query: &Query, namespace: Option<&str>, style: Style) ->
         node.pods.retain(|pod| pod.namespace == namespace);
     }
     match query.output {
-        Output::Json => Ok(Report { text: json(&node.pods)?, ..Report::default() }),
+        Output::Json => Ok(Report { text: json(&Document::new("Pods", &node))?, ..Report::default() }),
         Output::Table => Ok(Report { text: table(&node.pods, style), notes: notes(&node, namespace), failed: false }),
     }
 }

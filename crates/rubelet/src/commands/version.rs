@@ -2,15 +2,12 @@
 
 use serde::Serialize;
 
-use super::{Report, json, yaml};
+use super::{Document, Report, json, yaml};
 use crate::flags::{Format, KUBERNETES_VERSION, REPORTED_VERSION};
 
 /// What `-o json` prints.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct VersionDocument {
-    /// The version of this document.
-    version: u32,
     rubelet: &'static str,
     /// The release of Kubernetes whose kubelet this replaces.
     kubernetes: &'static str,
@@ -25,7 +22,6 @@ struct VersionDocument {
 
 pub(super) fn run(format: Format) -> Result<Report, String> {
     let document = VersionDocument {
-        version: super::DOCUMENT_VERSION,
         rubelet: env!("CARGO_PKG_VERSION"),
         kubernetes: KUBERNETES_VERSION,
         kubelet_version: REPORTED_VERSION,
@@ -35,8 +31,8 @@ pub(super) fn run(format: Format) -> Result<Report, String> {
     };
     let text = match format {
         Format::Table => table(&document),
-        Format::Json => json(&document)?,
-        Format::Yaml => yaml(&document)?,
+        Format::Json => json(&Document::new("Version", &document))?,
+        Format::Yaml => yaml(&Document::new("Version", &document))?,
     };
     Ok(Report { text, ..Report::default() })
 }
@@ -65,12 +61,12 @@ mod tests {
     fn every_format_names_the_release() {
         let printed = |format| run(format).expect("it is printed").text;
         let json: serde_json::Value = serde_json::from_str(&printed(Format::Json)).expect("JSON");
-        assert_eq!(json["version"], 1);
+        assert_eq!((&json["apiVersion"], &json["kind"]), (&"rubelet/v1".into(), &"Version".into()));
         assert_eq!(
             (&json["kubernetes"], &json["rubelet"]),
             (&KUBERNETES_VERSION.into(), &env!("CARGO_PKG_VERSION").into())
         );
-        assert!(json["rustVersion"].as_str().is_some_and(|version| version.starts_with("1.")), "{json}");
+        assert!(json["rust_version"].as_str().is_some_and(|version| version.starts_with("1.")), "{json}");
         assert!(json["platform"].as_str().is_some_and(|platform| platform.starts_with("linux/")), "{json}");
         assert!(printed(Format::Yaml).contains("kubernetes: v1.36.4\n"));
         assert!(printed(Format::Table).contains("\nKubernetes  v1.36.4\n"));

@@ -27,6 +27,21 @@ impl Problem {
         Self { place, field, message }
     }
 
+    /// Where it is.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// Sorts problems as the file has them.
+    pub(super) fn order(&self) -> Option<(u64, u64)> {
+        self.place.map(|place| (place.line, place.column))
+    }
+
+    /// The field and the message.
+    pub(super) fn without_place(&self) -> String {
+        Self { place: None, ..self.clone() }.to_string().trim_start().to_owned()
+    }
+
     /// The dotted path of the field.
     #[must_use]
     pub fn field(&self) -> &str {
@@ -149,9 +164,14 @@ impl Tolerated {
         }
     }
 
+    /// Those that were kept, each once.
+    pub(super) fn take(&mut self) -> Vec<Problem> {
+        std::mem::take(&mut self.problems)
+    }
+
     /// A line for each, in the order of the file.
     pub(super) fn lines(mut self, path: &Path) -> Vec<String> {
-        self.problems.sort_by_key(|problem| problem.place.map(|place| (place.line, place.column)));
+        self.problems.sort_by_key(Problem::order);
         let mut lines: Vec<String> =
             self.problems.iter().map(|problem| format!("{}:{problem}", path.display())).collect();
         if self.more > 0 {
@@ -197,6 +217,10 @@ impl<'de> de::Deserializer<'de> for Decoder<'de> {
             Content::Int(value) => visitor.visit_i64(*value),
             Content::Unsigned(value) => visitor.visit_u64(*value),
             Content::Float(value) => visitor.visit_f64(*value),
+            Content::Huge(digits) => {
+                let shown = format!("the number {digits}");
+                Err(de::Error::invalid_value(de::Unexpected::Other(&shown), &visitor))
+            }
             Content::Text(text) => visitor.visit_borrowed_str(text),
             Content::List(nodes) => visitor.visit_seq(Items { nodes: nodes.iter(), at: 0, found }),
             Content::Map(entries) => visitor.visit_map(Entries { entries, value: None, fields: None, found }),
@@ -210,6 +234,7 @@ impl<'de> de::Deserializer<'de> for Decoder<'de> {
             | Content::Int(_)
             | Content::Unsigned(_)
             | Content::Float(_)
+            | Content::Huge(_)
             | Content::Text(_)
             | Content::List(_)
             | Content::Map(_) => visitor.visit_some(self),

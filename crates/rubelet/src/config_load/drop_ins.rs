@@ -9,7 +9,7 @@ use super::tree::Node;
 use super::{LoadError, Sources, at, decode, read_tree};
 
 /// Directories deeper than this are a loop or a mistake.
-const MAX_DEPTH: usize = 32;
+pub(super) const MAX_DEPTH: usize = 32;
 
 /// Merges every drop-in over a configuration.
 ///
@@ -32,6 +32,7 @@ pub(super) fn merge(
         }
         let (tree, mut tolerated) = read_tree(&file)?;
         sources.given.extend(&tree.given());
+        sources.origins.set_by_file(&file, &tree);
         merge_patch(&mut merged, &tree.to_json());
         // Decoded alone first: the places of its problems are known only before the merge.
         decode::decode::<KubeletConfiguration>(&tree, &mut tolerated).map_err(|problem| at(&file, vec![problem]))?;
@@ -47,7 +48,7 @@ pub(super) fn merge(
 }
 
 /// Every file below a directory, in lexical order, directories in their place among the files.
-fn walk(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+pub(super) fn walk(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
     let unreadable = |source| LoadError::Read { path: directory.to_owned(), source };
     if depth == 0 {
         return Err(unreadable(std::io::Error::other("directories are nested too deep")));

@@ -6,6 +6,7 @@ use std::fmt;
 use rubelet_core::config::Given;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
 use serde_json::Value;
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Location, MessageFormatter as _, Options, Spanned, UserMessageFormatter};
 
@@ -36,6 +37,23 @@ fn options() -> Options {
     }
 }
 
+/// The message of the parser, in plain words where a limit is exceeded.
+fn message(error: &serde_saphyr::Error) -> String {
+    let error = error.without_snippet();
+    let more = |limit: usize, what: &str| format!("has more than {limit} {what}: it is no KubeletConfiguration");
+    match error {
+        serde_saphyr::Error::Budget { breach, .. } => match breach {
+            BudgetBreach::Depth { .. } => format!("is nested deeper than {MAX_DEPTH} levels"),
+            BudgetBreach::Nodes { .. } => more(MAX_VALUES, "values"),
+            BudgetBreach::Aliases { .. } => more(MAX_ALIASES, "aliases"),
+            BudgetBreach::Anchors { .. } => more(MAX_ALIASES, "anchors"),
+            BudgetBreach::MergeKeys { .. } => more(MAX_ALIASES, "merge keys"),
+            _ => "is too large or too complex: it is no KubeletConfiguration".to_owned(),
+        },
+        other => UserMessageFormatter.format_message(other).into_owned(),
+    }
+}
+
 /// Line and column, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
@@ -63,6 +81,8 @@ pub(super) enum Content {
     Int(i64),
     Unsigned(u64),
     Float(f64),
+    /// A whole number that no integer holds, as it is written.
+    Huge(String),
     Text(String),
     List(Vec<Node>),
     Map(Vec<(Key, Node)>),
@@ -79,11 +99,37 @@ impl Node {
     pub(super) fn parse(text: &str, tolerated: &mut Tolerated) -> Result<Self, Problem> {
         let mut tree: Self = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
             let place = error.location().map(Place::from);
-            let message = UserMessageFormatter.format_message(error.without_snippet()).into_owned();
-            Problem::new(place, String::new(), message)
+            Problem::new(place, String::new(), message(&error))
         })?;
+        tree.find_huge(&text.lines().collect::<Vec<_>>());
         tree.drop_duplicates(tolerated);
         Ok(tree)
+    }
+
+    /// Whole numbers that no integer holds were read as fractions, which lost their last digits: they are read again from
+    /// the source.
+    fn find_huge(&mut self, lines: &[&str]) {
+        match &mut self.content {
+            Content::Float(_) => {
+                let index = usize::try_from(self.place.line).unwrap_or_default().checked_sub(1);
+                let column = usize::try_from(self.place.column).unwrap_or_default().saturating_sub(1);
+                let source: String = index.and_then(|index| lines.get(index)).map_or_else(String::new, |line| {
+                    line.chars().skip(column).take_while(|c| !matches!(c, ',' | '}' | ']' | '#' | ' ')).collect()
+                });
+                let digits = source.strip_prefix(['-', '+']).unwrap_or(&source);
+                if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+                    self.content = Content::Huge(source);
+                }
+            }
+            Content::List(nodes) => nodes.iter_mut().for_each(|node| node.find_huge(lines)),
+            Content::Map(entries) => entries.iter_mut().for_each(|(_, node)| node.find_huge(lines)),
+            Content::Null
+            | Content::Bool(_)
+            | Content::Int(_)
+            | Content::Unsigned(_)
+            | Content::Huge(_)
+            | Content::Text(_) => {}
+        }
     }
 
     fn drop_duplicates(&mut self, tolerated: &mut Tolerated) {
@@ -117,6 +163,7 @@ impl Node {
             | Content::Int(_)
             | Content::Unsigned(_)
             | Content::Float(_)
+            | Content::Huge(_)
             | Content::Text(_) => {}
         }
     }
@@ -161,12 +208,42 @@ impl Node {
 
     /// The dotted paths of all fields that are set. Null, empty text and `0s` mean "not set" in this format.
     pub(super) fn given(&self) -> Given {
-        let mut given = Given::default();
+        self.places().into_iter().map(|(path, _)| path).collect()
+    }
+
+    /// The same with their places.
+    pub(super) fn places(&self) -> Vec<(String, Place)> {
+        let mut given = Vec::new();
         self.collect(String::new(), &mut given);
         given
     }
 
-    fn collect(&self, path: String, given: &mut Given) {
+    /// Removes the values and keys at this place; whether there was one.
+    pub(super) fn remove(&mut self, place: Place) -> bool {
+        match &mut self.content {
+            Content::Map(entries) => {
+                let before = entries.len();
+                entries.retain(|(key, node)| key.place != place && node.place != place);
+                let removed = entries.len() < before;
+                entries.iter_mut().fold(removed, |found, (_, node)| node.remove(place) || found)
+            }
+            Content::List(nodes) => {
+                let before = nodes.len();
+                nodes.retain(|node| node.place != place);
+                let removed = nodes.len() < before;
+                nodes.iter_mut().fold(removed, |found, node| node.remove(place) || found)
+            }
+            Content::Null
+            | Content::Bool(_)
+            | Content::Int(_)
+            | Content::Unsigned(_)
+            | Content::Float(_)
+            | Content::Huge(_)
+            | Content::Text(_) => false,
+        }
+    }
+
+    fn collect(&self, path: String, given: &mut Vec<(String, Place)>) {
         match &self.content {
             Content::Map(entries) if !entries.is_empty() => {
                 for (key, node) in entries {
@@ -176,8 +253,14 @@ impl Node {
             }
             Content::Null => {}
             Content::Text(text) if matches!(text.as_str(), "" | "0s") => {}
-            Content::Bool(_) | Content::Int(_) | Content::Unsigned(_) | Content::Float(_) => given.insert(path),
-            Content::Text(_) | Content::List(_) | Content::Map(_) => given.insert(path),
+            Content::Bool(_)
+            | Content::Int(_)
+            | Content::Unsigned(_)
+            | Content::Float(_)
+            | Content::Huge(_)
+            | Content::Text(_)
+            | Content::List(_)
+            | Content::Map(_) => given.push((path, self.place)),
         }
     }
 
@@ -189,6 +272,7 @@ impl Node {
             Content::Int(value) => (*value).into(),
             Content::Unsigned(value) => (*value).into(),
             Content::Float(value) => (*value).into(),
+            Content::Huge(digits) => digits.parse::<f64>().unwrap_or_default().into(),
             Content::Text(text) => Value::String(text.clone()),
             Content::List(nodes) => nodes.iter().map(Self::to_json).collect(),
             Content::Map(entries) => {
@@ -203,7 +287,7 @@ impl Content {
         match self {
             Self::Null => "nothing",
             Self::Bool(_) => "true or false",
-            Self::Int(_) | Self::Unsigned(_) => "a whole number",
+            Self::Int(_) | Self::Unsigned(_) | Self::Huge(_) => "a whole number",
             Self::Float(_) => "a number",
             Self::Text(_) => "text",
             Self::List(_) => "a list",
@@ -219,6 +303,7 @@ impl Content {
             | Self::Int(_)
             | Self::Unsigned(_)
             | Self::Float(_)
+            | Self::Huge(_)
             | Self::List(_)
             | Self::Map(_) => self.kind().to_owned(),
         }

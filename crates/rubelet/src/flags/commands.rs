@@ -3,7 +3,7 @@
 
 use super::flag::Flag;
 use super::table::FlagSet;
-use super::table::tool::{ALL_NAMESPACES, DIR, FORMAT, NAMESPACE, OUTPUT};
+use super::table::tool::{ALL_FIELDS, ALL_NAMESPACES, DIR, FORMAT, NAMESPACE, OUTPUT};
 
 /// What a command does once its flags are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,10 @@ pub(super) enum Action {
     Run,
     Pods,
     Explain,
+    Status,
     Check,
+    ConfigShow,
+    ConfigValidate,
     Version,
     Help,
     Completion,
@@ -126,6 +129,17 @@ pub(super) static COMMANDS: &[Spec] = &[
         examples: &[("rubelet explain kube-system/kube-proxy-x7k2p", "show the history of one pod")],
     },
     Spec {
+        name: "status",
+        action: Action::Status,
+        args: Args::None,
+        flags: FlagSet::Ask(&[&OUTPUT]),
+        about: "show the state of the running agent",
+        text: "Shows the state of the running rubelet: the API server and the lease, the container runtime, certificates, \
+               conditions of the node, status writes that wait, pods, and a shutdown of the machine if one is in progress. \
+               The exit code is 1 if no rubelet answers.",
+        examples: &[("rubelet status", "show the state"), ("rubelet status -o json", "show it for a program")],
+    },
+    Spec {
         name: "check",
         action: Action::Check,
         args: Args::None,
@@ -134,6 +148,31 @@ pub(super) static COMMANDS: &[Spec] = &[
         text: "Tests this machine before use: runtime, cgroups, swap, ports, kernel, disk. Each finding says how to mend it. \
                It takes every flag of a run, and tests for that run. It changes nothing. The exit code is 1 if a test fails.",
         examples: &[("rubelet check --config /etc/rubelet.yaml", "test for a run with this file")],
+    },
+    Spec {
+        name: "config show",
+        action: Action::ConfigShow,
+        args: Args::None,
+        flags: FlagSet::RunAnd(&[&FORMAT, &ALL_FIELDS]),
+        about: "show the effective configuration and where each value comes from",
+        text: "Shows the configuration that a run with the same flags would have, and where each value comes from: a file with \
+               its line, a drop-in, or a flag. Fields with their default are left out unless --all is given. With -o yaml it \
+               prints a KubeletConfiguration file.",
+        examples: &[
+            ("rubelet config show --config /etc/rubelet.yaml", "show what the file and defaults lead to"),
+            ("rubelet config show --config /etc/rubelet.yaml --all -o yaml", "write all of it as one file"),
+        ],
+    },
+    Spec {
+        name: "config validate",
+        action: Action::ConfigValidate,
+        args: Args::None,
+        flags: FlagSet::RunAnd(&[&OUTPUT]),
+        about: "report every error of a configuration",
+        text: "Reads the configuration that a run with the same flags would have, and reports every error in it: unknown \
+               fields, each with its line and the nearest valid name, and values that cannot be used. The exit code is 1 if \
+               there is one.",
+        examples: &[("rubelet config validate --config /etc/rubelet.yaml", "test a file before it is used")],
     },
     Spec {
         name: "version",
@@ -151,7 +190,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: FlagSet::Only(&[]),
         about: "show the help text of a command",
         text: "Shows the help text of a command, the same as COMMAND --help; without COMMAND, that of the agent.",
-        examples: &[("rubelet help pods", "show what pods does")],
+        examples: &[("rubelet help config show", "show what config show does")],
     },
     Spec {
         name: "completion",

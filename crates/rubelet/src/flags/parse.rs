@@ -28,7 +28,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, FlagEr
         Found::HelpOfGroup(group) => return Ok(Command::Print(help::group(group))),
     };
     let parsed = Parsed::read(&rest, spec)?;
-    let common = matches!(spec.action, Action::Run | Action::Check);
+    let common = matches!(spec.action, Action::Run | Action::Check | Action::ConfigShow | Action::ConfigValidate);
     if common { parsed.looks_at_a_run(spec) } else { parsed.stands_alone(spec) }
 }
 
@@ -127,6 +127,7 @@ impl Parsed {
         Ok(match spec.action {
             Action::Pods => Command::Pods { query, namespace },
             Action::Explain => Command::Explain { query, pod: in_namespace(word, namespace) },
+            Action::Status => Command::Status { query },
             Action::Version => Command::Version { format: tool.format },
             Action::Completion => Command::Print(completion::script(word)),
             Action::Man if !tool.dir.is_empty() => Command::ManPages { dir: tool.dir.into() },
@@ -135,7 +136,7 @@ impl Parsed {
                 (1, false) => Command::Print(help::group(word)),
                 _ => Command::Print(help::of(self.named_command()?)),
             },
-            Action::Run | Action::Check => {
+            Action::Run | Action::Check | Action::ConfigShow | Action::ConfigValidate => {
                 return self.looks_at_a_run(spec);
             }
         })
@@ -180,6 +181,8 @@ impl Parsed {
         let options = Box::new(RunOptions { flags, warnings, reported_version, config, assigned });
         Ok(match spec.action {
             Action::Check => Command::Check { output: tool.output, options },
+            Action::ConfigShow => Command::ConfigShow { format: tool.format, all: tool.all_fields, options },
+            Action::ConfigValidate => Command::ConfigValidate { output: tool.output, options },
             _ => Command::Run(options),
         })
     }

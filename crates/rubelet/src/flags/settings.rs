@@ -112,7 +112,7 @@ pub enum Format {
 pub(crate) struct ToolSettings {
     /// `-o` of most commands.
     pub(crate) output: Output,
-    /// `-o` of `version`.
+    /// `-o` of `config show` and `version`.
     pub(crate) format: Format,
     /// `--socket`; empty for the one in the root directory.
     pub(crate) socket: String,
@@ -120,6 +120,8 @@ pub(crate) struct ToolSettings {
     pub(crate) namespace: String,
     /// `-A`: takes precedence over `-n`.
     pub(crate) all_namespaces: bool,
+    /// `--all` of `config show`.
+    pub(crate) all_fields: bool,
     /// `--dir` of `man`; empty for stdout.
     pub(crate) dir: String,
 }

@@ -227,13 +227,13 @@ fn flag_03_an_unknown_positional_argument_is_an_error() {
     check_error(
         "run",
         &expect![[
-            r#"unknown command "run"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man"#
+            r#"unknown command "run"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man"#
         ]],
     );
     check_error(
         "explian web",
         &expect![[
-            r#"unknown command "explian"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man; did you mean explain?"#
+            r#"unknown command "explian"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man; did you mean explain?"#
         ]],
     );
     check_error(
@@ -243,7 +243,7 @@ fn flag_03_an_unknown_positional_argument_is_an_error() {
     check_error(
         "-- --max-pods=5",
         &expect![[
-            r#"unknown command "--max-pods=5"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man"#
+            r#"unknown command "--max-pods=5"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man"#
         ]],
     );
     check_error("explain", &expect!["rubelet explain needs POD: rubelet explain POD"]);
@@ -253,16 +253,20 @@ fn flag_03_an_unknown_positional_argument_is_an_error() {
     check_error(
         "help nonsense",
         &expect![[
-            r#"unknown command "nonsense"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man"#
+            r#"unknown command "nonsense"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man"#
         ]],
     );
     check_error("help pods web", &expect![[r#"unexpected argument "web" after rubelet pods"#]]);
     check_error(
         "man vresion",
         &expect![[
-            r#"unknown command "vresion"; without a command rubelet runs the node, else there are pods, explain, check, version, help, completion, man; did you mean version?"#
+            r#"unknown command "vresion"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man; did you mean version?"#
         ]],
     );
+    check_error("config", &expect!["rubelet config needs show|validate: rubelet config show|validate"]);
+    check_error("config shwo", &expect![[r#"rubelet config knows no "shwo": rubelet config show|validate"#]]);
+    check_error("help config shwo", &expect![[r#"rubelet config knows no "shwo": rubelet config show|validate"#]]);
+    check_error("config show extra", &expect![[r#"unexpected argument "extra" after rubelet config show"#]]);
     check_error("completion", &expect!["rubelet completion needs bash|zsh|fish: rubelet completion bash|zsh|fish"]);
     check_error(
         "completion tcsh",
@@ -539,7 +543,10 @@ fn manual_pages_are_plain_roff() {
         .SH SEE ALSO
         \fBrubelet\fR(8),
         \fBrubelet\-explain\fR(8),
+        \fBrubelet\-status\fR(8),
         \fBrubelet\-check\fR(8),
+        \fBrubelet\-config\-show\fR(8),
+        \fBrubelet\-config\-validate\fR(8),
         \fBrubelet\-version\fR(8),
         \fBrubelet\-help\fR(8),
         \fBrubelet\-completion\fR(8),

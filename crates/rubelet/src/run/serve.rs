@@ -5,19 +5,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use rubelet_cluster::api::Client;
+use rubelet_cluster::api::{Client, Credentials};
+use rubelet_cluster::certs::{client_in_use, serving_in_use};
 use rubelet_core::config::configz;
 use rubelet_engine::assemble::EngineHandle;
+use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{LogReader, NodeFacts, Reviews, Rng, Runtime};
+use rubelet_engine::ports::{CgroupDriver, LogReader, NodeFacts, Reviews, Rng, Runtime, RuntimeVersion, ServingCert};
 use rubelet_engine::task::TaskGroup;
 use rubelet_server::api::{self, ApiParts, ApiSettings, EnginePage, MetricsPage, ProbePage, TlsParts};
 use rubelet_server::healthz::{self, Health};
-use rubelet_server::local::{LocalServer, ROOT};
+use rubelet_server::local::{Agent, Certificates, LocalServer, OwnedSocket, ROOT};
 use rubelet_server::{LiveNode, WatchedNode};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
-use super::into_anyhow;
 use crate::cluster;
 use crate::config_load::Loaded;
 use crate::flags::control_socket;
@@ -33,6 +36,12 @@ pub(super) struct Served {
     pub(super) clock: Clock,
     /// Metrics besides the engine's.
     pub(super) metrics: Vec<Arc<dyn MetricsPage>>,
+    /// The runtime as it answered at the start.
+    pub(super) version: RuntimeVersion,
+    /// The cgroup driver in use.
+    pub(super) driver: CgroupDriver,
+    /// The API server's URL and the credentials for it; `None` on a standalone node.
+    pub(super) identity: Option<(String, Credentials)>,
 }
 
 /// Starts every server.
@@ -53,29 +62,75 @@ pub(super) async fn serve(
         let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
         servers.start("healthz", healthz::run(address, health, servers.cancel_token()));
     }
-    if config.enable_server {
-        node_api(loaded, Arc::clone(&node), engine, served, &mut servers).await?;
+    let mut agent = agent(loaded, &engine, &served);
+    let identity = served.identity.clone();
+    let serving = if config.enable_server {
+        node_api(loaded, Arc::clone(&node), engine, served, &mut servers).await?
+    } else {
+        watch::channel(None).1
+    };
+    agent.certificates = certificates(identity.map(|(_, credentials)| credentials), serving);
+    if let Some(socket) = local_socket(&control_socket(root)) {
+        let local = LocalServer::new(socket, node, agent, ROOT);
+        servers.start("local-socket", local.run(servers.cancel_token()));
     }
-    let local = LocalServer::bind(&control_socket(root), node, ROOT).map_err(into_anyhow)?;
-    servers.start("local-socket", local.run(servers.cancel_token()));
     Ok(servers)
 }
 
-/// The node's HTTPS API, and the read-only port if one is configured.
+/// The socket for commands. The node works without it, so that a full file system does not end the start.
+fn local_socket(path: &Path) -> Option<OwnedSocket> {
+    let bound = OwnedSocket::bind(path);
+    if let Err(err) = &bound {
+        warn!(
+            err = %Chain(err),
+            "Could not open the socket for `rubelet pods`, `explain` and `status`: they find no rubelet until the next start"
+        );
+    }
+    bound.ok()
+}
+
+/// What `rubelet status` shows of this process; its certificates are yet to come.
+fn agent(loaded: &Loaded, engine: &EngineHandle, served: &Served) -> Agent {
+    Agent {
+        node_name: served.facts.name.clone(),
+        version: loaded.reported_version.clone(),
+        started: served.clock.at_start(),
+        api_server: served.identity.as_ref().map(|(url, _)| url.clone()),
+        heartbeat: engine.heartbeat.clone(),
+        object: engine.node.clone(),
+        now: engine.now.clone(),
+        statuses: engine.statuses.clone(),
+        runtime: served.version.clone(),
+        runtime_endpoint: loaded.config.container_runtime_endpoint.clone(),
+        driver: served.driver,
+        certificates: Arc::new(Vec::new),
+    }
+}
+
+/// Reads the certificates that are in use when it is called.
+fn certificates(client: Option<Credentials>, serving: watch::Receiver<Option<Arc<ServingCert>>>) -> Certificates {
+    Arc::new(move || {
+        let client = client.as_ref().and_then(client_in_use);
+        let serving = serving.borrow().clone().and_then(|certificate| serving_in_use(&certificate));
+        client.into_iter().chain(serving).collect()
+    })
+}
+
+/// The node's HTTPS API, and the read-only port if one is configured. Answers with its certificate.
 async fn node_api(
     loaded: &Loaded,
     node: Arc<dyn WatchedNode>,
     engine: EngineHandle,
     served: Served,
     servers: &mut TaskGroup,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<watch::Receiver<Option<Arc<ServingCert>>>> {
     let config = &loaded.config;
     let client = served.client.as_ref();
     let time_and_rng = (&served.clock, &served.rng);
     let certificate = cluster::serving(loaded, &served.facts, client, engine.node, time_and_rng, servers).await?;
     let client_ca = Some(&config.authentication.x509.client_ca_file).filter(|path| !path.is_empty());
     let tls = TlsParts {
-        certificate,
+        certificate: certificate.clone(),
         client_ca: client_ca.map(PathBuf::from),
         cipher_suites: config.tls_cipher_suites.clone(),
         min_version: config.tls_min_version.clone(),
@@ -102,5 +157,22 @@ async fn node_api(
         servers.start("read-only-api", api::run(address, parts.clone(), None, servers.cancel_token()));
     }
     servers.start("node-api", api::run(at(config.port, "port")?, parts, Some(tls), servers.cancel_token()));
-    Ok(())
+    Ok(certificate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_cannot_be_made_does_not_end_the_start() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("rubelet.sock");
+        std::fs::write(&path, "a file of somebody else").expect("written");
+        assert!(local_socket(&path).is_none(), "a file is in its place");
+        assert!(local_socket(&dir.path().join("no/such/directory/rubelet.sock")).is_none());
+        assert!(local_socket(Path::new("/dev/full/rubelet.sock")).is_none());
+        std::fs::remove_file(&path).expect("removed");
+        assert!(local_socket(&path).is_some());
+    }
 }

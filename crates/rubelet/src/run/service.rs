@@ -91,3 +91,90 @@ async fn feed(
         })
         .await;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use rubelet_core::time::Instant;
+    use rubelet_engine::clock::Clock;
+
+    use super::*;
+    use crate::run::testing::StillNode;
+
+    /// Half of systemd's time.
+    const EVERY: Duration = Duration::from_secs(5);
+
+    /// A service manager that notes when it was notified, and does not take the first `deaf` notifications.
+    struct Listener {
+        clock: Clock,
+        heard: Mutex<Vec<Instant>>,
+        deaf: AtomicU32,
+    }
+
+    impl ServiceManager for Listener {
+        fn notify(&self, message: &ServiceMessage<'_>) -> bool {
+            assert_eq!(*message, ServiceMessage::Watchdog);
+            let taken =
+                self.deaf.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err();
+            if taken {
+                self.heard.lock().expect("no panic").push(self.clock.mono());
+            }
+            taken
+        }
+    }
+
+    impl Listener {
+        fn new(deaf: u32) -> Arc<Self> {
+            Arc::new(Self { clock: Clock::real(), heard: Mutex::default(), deaf: AtomicU32::new(deaf) })
+        }
+
+        /// Seconds after `start` at which it was notified.
+        fn seconds(&self, start: Instant) -> Vec<u64> {
+            let heard = self.heard.lock().expect("no panic");
+            heard.iter().map(|at| at.since(start).as_secs()).collect()
+        }
+    }
+
+    fn start(listener: &Arc<Listener>) -> (watch::Sender<Option<Health>>, TaskGroup, Instant) {
+        let mut tasks = TaskGroup::new(&CancellationToken::new());
+        let (health, checks) = watch::channel(None);
+        let manager: Arc<dyn ServiceManager> = Arc::clone(listener) as _;
+        tasks.start("watchdog", feed(manager, EVERY, checks, tasks.cancel_token()));
+        (health, tasks, listener.clock.mono())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wd_01_a_start_that_is_slower_than_the_watchdog_is_not_killed() {
+        let listener = Listener::new(0);
+        let (_health, tasks, begun) = start(&listener);
+        tokio::time::sleep(Duration::from_secs(33)).await;
+        tasks.stop().await;
+        assert_eq!(listener.seconds(begun), [0, 5, 10, 15, 20, 25, 30], "there are no checks during the start");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wd_01_a_node_that_hangs_is_not_reported_as_well() {
+        let (listener, node) = (Listener::new(0), Arc::new(StillNode::default()));
+        let (health, tasks, begun) = start(&listener);
+        health.send_replace(Some(Health::new(Arc::clone(&node) as _, Duration::from_secs(60))));
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        node.hangs.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(listener.seconds(begun), [0, 5, 10], "none while the sync loop hangs");
+        node.hangs.store(false, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        tasks.stop().await;
+        assert!(listener.seconds(begun).len() > 3, "the loop goes on, and so do notifications");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wd_01_a_notification_that_is_not_taken_is_sent_a_second_time() {
+        let listener = Listener::new(1);
+        let (_health, tasks, begun) = start(&listener);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        tasks.stop().await;
+        assert_eq!(listener.seconds(begun), [1]);
+    }
+}

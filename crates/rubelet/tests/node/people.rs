@@ -28,7 +28,12 @@ fn the_commands_tell_of_a_running_node_and_of_none() {
     assert!(row.contains("Running"), "{row}");
     let json = node.run_bare(&["pods", "-o", "json", "--root-dir", root]);
     let document: Value = serde_json::from_str(&json.stdout).expect("it prints JSON");
-    assert_eq!(document[0]["name"], full.as_str());
+    assert_eq!(document["pods"][0]["name"], full.as_str());
+    assert_eq!((&document["kind"], &document["runtime"]["up"]), (&"Pods".into(), &true.into()));
+    let status = node.run_bare(&["status", "-o", "json", "--root-dir", root]);
+    let status: Value = serde_json::from_str(&status.stdout).expect("it prints JSON");
+    assert_eq!((&status["kind"], &status["pods"]["running"]), (&"Status".into(), &1.into()), "{status}");
+    assert_eq!((&status["runtime"]["up"], &status["api_server"]), (&true.into(), &Value::Null), "{status}");
     let story = node.run_bare(&["explain", "web", "--root-dir", root]);
     assert!(story.code == Some(0) && story.stdout.contains("Sandbox created"), "{story:?}");
     let missed = node.run_bare(&["explain", "nobody", "--root-dir", root]);

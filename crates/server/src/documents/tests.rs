@@ -1,4 +1,5 @@
 mod life;
+mod status;
 
 use std::sync::Arc;
 use std::time::Duration;

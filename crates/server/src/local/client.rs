@@ -13,8 +13,8 @@ use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use super::{PODS, Refusal};
-use crate::documents::{Miss, NodeDocument, PodStory};
+use super::{PODS, Refusal, STATUS};
+use crate::documents::{Miss, NodeDocument, PodStory, StatusDocument};
 use crate::url::encode;
 
 /// Deadline of a query: longer than the server waits for its sync loop.
@@ -79,6 +79,14 @@ impl Client {
     /// The query failed.
     pub async fn pods(&self) -> Result<NodeDocument, AskError> {
         self.get(PODS.to_owned()).await
+    }
+
+    /// The state of the agent.
+    ///
+    /// # Errors
+    /// The query failed.
+    pub async fn status(&self) -> Result<StatusDocument, AskError> {
+        self.get(STATUS.to_owned()).await
     }
 
     /// The details of the pod that `word` names.

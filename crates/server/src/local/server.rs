@@ -1,6 +1,5 @@
 //! The server of the local socket.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +11,9 @@ use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::socket::{BindError, OwnedSocket};
-use super::{PODS, Refusal};
-use crate::documents::{node_document, pod_story};
+use super::socket::OwnedSocket;
+use super::{Agent, PODS, Refusal, STATUS};
+use crate::documents::{node_document, pod_story, status_document};
 use crate::http1::{Answer, answer, serve};
 use crate::url::decode;
 use crate::watched::WatchedNode;
@@ -34,19 +33,16 @@ pub struct LocalServer {
 
 struct Handler {
     node: Arc<dyn WatchedNode>,
+    agent: Agent,
     /// The only user that may connect.
     user: u32,
 }
 
 impl LocalServer {
-    /// Opens the socket at `path`, for `user` alone ([`ROOT`]). Must be called within a tokio runtime.
-    ///
-    /// # Errors
-    /// The socket cannot be opened.
-    pub fn bind(path: &Path, node: Arc<dyn WatchedNode>, user: u32) -> Result<Self, BindError> {
-        let socket = OwnedSocket::bind(path)?;
-        info!(path = %path.display(), "Serving rubelet pods and rubelet explain");
-        Ok(Self { socket, asks: Arc::new(Handler { node, user }) })
+    /// Serves `user` alone ([`ROOT`]) on a socket.
+    pub fn new(socket: OwnedSocket, node: Arc<dyn WatchedNode>, agent: Agent, user: u32) -> Self {
+        info!(path = %socket.path().display(), "Serving rubelet pods, rubelet explain and rubelet status");
+        Self { socket, asks: Arc::new(Handler { node, agent, user }) }
     }
 
     /// Serves until cancelled.
@@ -71,10 +67,11 @@ impl Handler {
             warn!(uid = peer, "Rejected a user that is not root");
             return refuse(StatusCode::FORBIDDEN, "only root may ask");
         }
-        let pod = match path.strip_prefix(PODS) {
+        let asked = match path.strip_prefix(PODS) {
             _ if method != Method::GET => return refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET is known"),
-            Some("") => None,
-            Some(rest) if rest.starts_with('/') => rest.strip_prefix('/').map(decode),
+            None if path == STATUS => Asked::Status,
+            Some("") => Asked::Pods,
+            Some(rest) if rest.starts_with('/') => Asked::Pod(decode(rest.trim_start_matches('/'))),
             Some(_) | None => return refuse(StatusCode::NOT_FOUND, "no such path"),
         };
         let view = match tokio::time::timeout(VIEW_WITHIN, self.node.view()).await {
@@ -85,13 +82,24 @@ impl Handler {
                 return refuse(StatusCode::SERVICE_UNAVAILABLE, error);
             }
         };
-        respond(&view, pod)
+        match asked {
+            Asked::Pods => json(StatusCode::OK, &node_document(&view)),
+            Asked::Pod(word) => respond(&view, &word),
+            Asked::Status => json(StatusCode::OK, &status_document(&view, &self.agent.view(view.now))),
+        }
     }
 }
 
-fn respond(view: &NodeView, pod: Option<String>) -> Answer {
-    let Some(word) = pod else { return json(StatusCode::OK, &node_document(view)) };
-    match pod_story(view, &word) {
+/// What a request asks for.
+enum Asked {
+    Pods,
+    /// The word that names the pod.
+    Pod(String),
+    Status,
+}
+
+fn respond(view: &NodeView, word: &str) -> Answer {
+    match pod_story(view, word) {
         Ok(story) => json(StatusCode::OK, &story),
         Err(miss) => json(StatusCode::NOT_FOUND, &Refusal { error: miss.to_string(), miss: Some(miss) }),
     }

@@ -41,7 +41,8 @@ pub enum BindError {
 }
 
 /// A listening socket that removes its file when dropped.
-pub(super) struct OwnedSocket {
+#[derive(Debug)]
+pub struct OwnedSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
     /// Device and inode: a file that another process has created since is not removed.
@@ -49,7 +50,11 @@ pub(super) struct OwnedSocket {
 }
 
 impl OwnedSocket {
-    pub(super) fn bind(path: &Path) -> Result<Self, BindError> {
+    /// Opens the socket at `path`. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The socket cannot be opened.
+    pub fn bind(path: &Path) -> Result<Self, BindError> {
         if path.as_os_str().len() > LONGEST_PATH {
             return Err(BindError::TooLong(path.to_owned()));
         }
@@ -63,6 +68,10 @@ impl OwnedSocket {
         let made = path.symlink_metadata().map_err(system)?;
         let listener = socket.listen(BACKLOG).map_err(system)?;
         Ok(Self { listener, path: path.to_owned(), identity: (made.dev(), made.ino()) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 }
 

@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
-use super::{Client, LocalServer};
+use super::{Client, LocalServer, OwnedSocket};
 use crate::documents::PodState;
-use crate::testing::{FakeNode, node, running, status, worker};
+use crate::testing::{FakeNode, agent, node, running, status, worker};
 
 struct Rig {
     dir: TempDir,
@@ -38,7 +38,8 @@ impl Rig {
 
     fn start(&mut self, view: Option<NodeView>, user: u32) {
         let node = Arc::new(FakeNode { view, quiet_for: Duration::ZERO });
-        let server = LocalServer::bind(&self.path(), node, user).expect("it binds");
+        let socket = OwnedSocket::bind(&self.path()).expect("it binds");
+        let server = LocalServer::new(socket, node, agent(), user);
         self.tasks.start("local", server.run(self.tasks.cancel_token()));
     }
 
@@ -53,8 +54,7 @@ fn web() -> NodeView {
 }
 
 fn bind_error(path: &Path) -> String {
-    let node = Arc::new(FakeNode { view: None, quiet_for: Duration::ZERO });
-    LocalServer::bind(path, node, 0).err().map_or_else(|| "bound".to_owned(), |err| Chain(&err).to_string())
+    OwnedSocket::bind(path).err().map_or_else(|| "bound".to_owned(), |err| Chain(&err).to_string())
 }
 
 #[tokio::test]
@@ -66,6 +66,8 @@ async fn queries_are_answered() {
     assert_eq!(node.pods.iter().map(|p| (p.name.as_str(), p.state)).collect::<Vec<_>>(), [("web", PodState::Running)]);
     let story = client.story("default/web").await.expect("an answer");
     assert_eq!(story.line.uid, "web-uid");
+    let status = client.status().await.expect("an answer");
+    assert_eq!((status.node.as_str(), status.pods.running, status.api_server), ("node-1", 1, None));
     let miss = client.story("a b%/ü").await.expect_err("no such pod");
     rig.check(&miss.to_string(), expect![[r#"no pod "a b%/ü" on this node; rubelet pods lists all"#]]);
     rig.tasks.stop().await;
@@ -177,7 +179,9 @@ async fn only_get_is_supported() {
     let mut rig = Rig::new();
     rig.start(Some(web()), rig.me());
     let mut answers = String::new();
-    for request in ["DELETE /v1/pods/web", "POST /v1/pods", "GET /", "GET /v1/podsx", "GET /v1/pods/"] {
+    for request in
+        ["DELETE /v1/pods/web", "POST /v1/pods", "GET /", "GET /v1/podsx", "GET /v1/statusx", "GET /v1/pods/"]
+    {
         let mut stream = UnixStream::connect(rig.path()).await.expect("it listens");
         stream.write_all(format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.expect("it reads");
         let mut answer = String::new();
@@ -190,6 +194,7 @@ async fn only_get_is_supported() {
         POST /v1/pods: HTTP/1.1 405 Method Not Allowed {"error":"only GET is known"}
         GET /: HTTP/1.1 404 Not Found {"error":"no such path"}
         GET /v1/podsx: HTTP/1.1 404 Not Found {"error":"no such path"}
+        GET /v1/statusx: HTTP/1.1 404 Not Found {"error":"no such path"}
         GET /v1/pods/: HTTP/1.1 404 Not Found {"error":"no pod \"\" on this node; rubelet pods lists all","miss":{"miss":"unknown","word":"","nearest":[]}}
     "#]]);
     rig.tasks.stop().await;

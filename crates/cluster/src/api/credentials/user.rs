@@ -14,6 +14,8 @@ use crate::api::exec::Exec;
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    /// When it will be rotated; `None` if others replace it, or nobody.
+    pub(crate) renewal: Option<Timestamp>,
 }
 
 /// Why a certificate and key cannot be used.
@@ -41,7 +43,7 @@ impl Identity {
         if chain.is_empty() {
             return Err(BadIdentity::NoCertificate);
         }
-        Ok(Self { chain, key: PrivateKeyDer::from_pem_slice(key).map_err(BadIdentity::Key)? })
+        Ok(Self { chain, key: PrivateKeyDer::from_pem_slice(key).map_err(BadIdentity::Key)?, renewal: None })
     }
 
     /// When the certificate expires, if that can be read.
@@ -52,10 +54,10 @@ impl Identity {
 
     /// From DER: the certificate, its intermediates, and the key.
     pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Self {
-        Self { chain, key }
+        Self { chain, key, renewal: None }
     }
 
-    pub(in crate::api) fn chain(&self) -> &[CertificateDer<'static>] {
+    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
         &self.chain
     }
 

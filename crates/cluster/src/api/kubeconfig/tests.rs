@@ -275,3 +275,27 @@ fn errors_name_the_file() {
     let error = Kubeconfig::load(&path).unwrap_err();
     assert_eq!(explain(&error), format!("kubeconfig {}: current-context must be a text", path.display()));
 }
+
+#[test]
+fn the_files_that_are_referred_to_are_listed_with_their_fields() {
+    let exec = |command: &str| format!("{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {command}}}}}");
+    let files = |cluster: &str, user: &str| {
+        let kubeconfig =
+            Kubeconfig::parse(config(cluster, user).as_bytes(), Path::new("/etc/k")).expect("it is usable");
+        let files = kubeconfig.files().into_iter().map(|(field, path)| format!("{field} {}", path.display()));
+        files.collect::<Vec<_>>()
+    };
+    let server = "{server: 'https://a', certificate-authority: ca.crt}";
+    assert_eq!(
+        files(server, "{client-certificate: c.pem, client-key: /k/k.pem, tokenFile: t}"),
+        [
+            "certificate-authority /etc/k/ca.crt",
+            "client-certificate /etc/k/c.pem",
+            "client-key /k/k.pem",
+            "tokenFile /etc/k/t"
+        ]
+    );
+    assert_eq!(files("{server: 'https://a'}", "{token: t}"), Vec::<String>::new());
+    assert_eq!(files("{server: 'https://a'}", &exec("bin/login")), ["exec.command /etc/k/bin/login"]);
+    assert_eq!(files("{server: 'https://a'}", &exec("login")), Vec::<String>::new());
+}

@@ -154,7 +154,7 @@ async fn tls_06_a_serving_certificate_on_disk_is_read_again_when_it_changes() {
         let (certificate, key) = made(name);
         fs::write(&files.certificate, &certificate).expect("written");
         fs::write(&files.key, &key).expect("written");
-        Arc::new(Pair::from_pem(&certificate, key.as_bytes()).expect("a pair").serving())
+        Arc::new(Pair::from_pem(&certificate, key.as_bytes()).expect("a pair").serving(None))
     };
     let first = write("a");
     let (out, mut seen) = watch::channel(None);

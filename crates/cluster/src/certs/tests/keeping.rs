@@ -59,7 +59,7 @@ impl<'a> Setup<'a> {
                 Some(addresses) => Wishes::Addresses { node: "n1".into(), addresses, dns_only: DnsOnly::Refused },
             },
             csr_api: Box::new(FakeCsrApi { authority: self.authority.clone(), bootstrap: self.bootstrap }),
-            publish: Box::new(move |pair| drop(publish.send_replace(Some(pair.leaf.clone())))),
+            publish: Box::new(move |pair, _| drop(publish.send_replace(Some(pair.leaf.clone())))),
             refusals: Some(self.authority.refusals.subscribe()),
             clock: self.clock.clone(),
             rng: Arc::new(SeededRng::new(7)),

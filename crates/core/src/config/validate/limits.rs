@@ -7,6 +7,7 @@ use super::Findings;
 
 pub(super) fn check(config: &KubeletConfiguration, gates: &FeatureGates, found: &mut Findings) {
     numbers(config, found);
+    durations(config, found);
     images(config, found);
     logs(config, gates, found);
     cpu_quota(config, gates, found);
@@ -40,6 +41,38 @@ fn numbers(config: &KubeletConfiguration, found: &mut Findings) {
     ];
     for (field, value, least, most) in ranges {
         found.range(field, value.into(), least, most);
+    }
+}
+
+/// Durations of which a negative one means nothing. Upstream takes them, and its timers then run without a pause, or panic.
+fn durations(config: &KubeletConfiguration, found: &mut Findings) {
+    let all = [
+        ("syncFrequency (--sync-frequency)", config.sync_frequency),
+        ("fileCheckFrequency (--file-check-frequency)", config.file_check_frequency),
+        ("httpCheckFrequency (--http-check-frequency)", config.http_check_frequency),
+        ("nodeStatusUpdateFrequency (--node-status-update-frequency)", config.node_status_update_frequency),
+        ("nodeStatusReportFrequency", config.node_status_report_frequency),
+        ("runtimeRequestTimeout (--runtime-request-timeout)", config.runtime_request_timeout),
+        (
+            "evictionPressureTransitionPeriod (--eviction-pressure-transition-period)",
+            config.eviction_pressure_transition_period,
+        ),
+        ("cpuManagerReconcilePeriod (--cpu-manager-reconcile-period)", config.cpu_manager_reconcile_period),
+        (
+            "authentication.webhook.cacheTTL (--authentication-token-webhook-cache-ttl)",
+            config.authentication.webhook.cache_ttl,
+        ),
+        (
+            "authorization.webhook.cacheAuthorizedTTL (--authorization-webhook-cache-authorized-ttl)",
+            config.authorization.webhook.cache_authorized_ttl,
+        ),
+        (
+            "authorization.webhook.cacheUnauthorizedTTL (--authorization-webhook-cache-unauthorized-ttl)",
+            config.authorization.webhook.cache_unauthorized_ttl,
+        ),
+    ];
+    for (field, duration) in all.into_iter().filter(|(_, duration)| duration.is_negative()) {
+        found.value(field, duration, "must not be negative");
     }
 }
 

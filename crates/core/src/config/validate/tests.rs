@@ -17,6 +17,21 @@ fn check(rows: &[(&str, &str)]) {
 }
 
 #[test]
+fn a_duration_of_which_a_negative_one_means_nothing_is_not_negative() {
+    check(&[
+        (r#"{"syncFrequency":"-1s"}"#, "syncFrequency (--sync-frequency) -1s: must not be negative"),
+        (r#"{"nodeStatusReportFrequency":"-1ns"}"#, "nodeStatusReportFrequency -1ns: must not be negative"),
+        (
+            r#"{"runtimeRequestTimeout":"-2m"}"#,
+            "runtimeRequestTimeout (--runtime-request-timeout) -2m0s: must not be negative",
+        ),
+        // These mean "off".
+        (r#"{"volumeStatsAggPeriod":"-1s"}"#, ""),
+        (r#"{"streamingConnectionIdleTimeout":"-1s"}"#, ""),
+    ]);
+}
+
+#[test]
 fn a_limit_itself_is_valid() {
     check(&[
         (r#"{"maxParallelImagePulls":1,"serializeImagePulls":true}"#, ""),

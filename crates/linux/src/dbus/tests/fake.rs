@@ -22,22 +22,25 @@ const SENDER: u8 = 7;
 const SIGNATURE: u8 = 8;
 const UNIX_FDS: u8 = 9;
 
+/// The header of a call.
+pub(crate) type Received = Header;
+
 /// A socket on which the test accepts connections, one after another.
-pub(super) struct FakeBus {
+pub(crate) struct FakeBus {
     listener: UnixListener,
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     _dir: tempfile::TempDir,
 }
 
 impl FakeBus {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = crate::testing::temp_dir();
         let path = dir.path().join("bus");
         Self { listener: UnixListener::bind(&path).unwrap(), path, _dir: dir }
     }
 
     /// Accepts a client up to and including its `Hello`.
-    pub(super) fn accept(&self) -> FakeClient {
+    pub(crate) fn accept(&self) -> FakeClient {
         let (mut stream, _) = self.listener.accept().unwrap();
         let mut zero = [1];
         stream.read_exact(&mut zero).unwrap();
@@ -56,8 +59,8 @@ impl FakeBus {
 }
 
 /// The bus's side of a connection.
-pub(super) struct FakeClient {
-    pub(super) stream: UnixStream,
+pub(crate) struct FakeClient {
+    pub(crate) stream: UnixStream,
     frames: Frames,
     serial: u32,
 }
@@ -74,7 +77,7 @@ impl FakeClient {
     }
 
     /// The next message of the client.
-    pub(super) fn receive(&mut self) -> (Header, Vec<Value>) {
+    pub(crate) fn receive(&mut self) -> (Header, Vec<Value>) {
         loop {
             if let Some(frame) = self.frames.next().unwrap() {
                 let body = frame.header.parse_body(&frame.body.unwrap()).unwrap();
@@ -87,8 +90,23 @@ impl FakeClient {
         }
     }
 
+    /// Answers calls of the bus itself, and passes others to `answer`, until one of the member `last` was answered.
+    pub(crate) fn serve(&mut self, owner: &str, last: &str, mut answer: impl FnMut(&mut Self, &Header, &[Value])) {
+        loop {
+            let (call, body) = self.receive();
+            match call.member.as_deref() {
+                Some("AddMatch" | "RemoveMatch") => self.reply(&call, &[]),
+                Some("GetNameOwner") => self.reply(&call, &[Value::str(owner)]),
+                _ => answer(self, &call, &body),
+            }
+            if call.member.as_deref() == Some(last) {
+                return;
+            }
+        }
+    }
+
     /// Answers the three calls of a subscription. Returns the rule.
-    pub(super) fn accept_subscription(&mut self, owner: &str) -> String {
+    pub(crate) fn accept_subscription(&mut self, owner: &str) -> String {
         let (first, _) = self.receive();
         self.reply(&first, &[]);
         let (owned, _) = self.receive();
@@ -100,18 +118,18 @@ impl FakeClient {
         rule[0].as_str().unwrap().to_owned()
     }
 
-    pub(super) fn reply(&mut self, call: &Header, body: &[Value]) {
+    pub(crate) fn reply(&mut self, call: &Header, body: &[Value]) {
         let bytes = self.message(2, vec![(REPLY_SERIAL, Value::U32(call.serial))], body);
         self.stream.write_all(&bytes).unwrap();
     }
 
-    pub(super) fn reply_error(&mut self, call: &Header, name: &str) {
+    pub(crate) fn reply_error(&mut self, call: &Header, name: &str) {
         let fields = vec![(REPLY_SERIAL, Value::U32(call.serial)), (ERROR_NAME, Value::str(name))];
         let bytes = self.message(3, fields, &[Value::str("it is so")]);
         self.stream.write_all(&bytes).unwrap();
     }
 
-    pub(super) fn reply_fd(&mut self, call: &Header, fd: impl AsFd) {
+    pub(crate) fn reply_fd(&mut self, call: &Header, fd: impl AsFd) {
         let fields = vec![(REPLY_SERIAL, Value::U32(call.serial)), (UNIX_FDS, Value::U32(1))];
         let bytes = self.message(2, fields, &[Value::Fd(0)]);
         let fds = [fd.as_fd()];
@@ -121,7 +139,7 @@ impl FakeClient {
         sendmsg(&self.stream, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::empty()).unwrap();
     }
 
-    pub(super) fn signal(&mut self, sender: &str, (path, interface, member): (&str, &str, &str), body: &[Value]) {
+    pub(crate) fn signal(&mut self, sender: &str, (path, interface, member): (&str, &str, &str), body: &[Value]) {
         let fields = vec![
             (PATH, Value::Path(path.to_owned())),
             (INTERFACE, Value::str(interface)),

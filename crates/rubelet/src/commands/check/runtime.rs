@@ -1,28 +1,40 @@
-//! Checks the container runtime: whether it answers, its version, and whether its settings fit.
+//! Checks the container runtime: whether it answers, its version, and whether it is ready.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_core::config::{self, KubeletConfiguration};
+use rubelet_core::config::KubeletConfiguration;
 use rubelet_cri::{Connection, ConnectionOptions, CriRuntime, Endpoint, ListMode, OperationMetrics};
-use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{CgroupDriver, ReadyCondition, RpcErrorKind, RuntimeInfo};
-use rubelet_engine::task::TaskGroup;
-use rubelet_linux::dbus;
+use rubelet_engine::ports::{ReadyCondition, RpcErrorKind, RuntimeInfo};
 use rubelet_linux::preflight::{Finding, Grade};
-use tokio_util::sync::CancellationToken;
 
-use crate::run::systemd::{MEND, endpoints, reach};
+use super::driver::Answer;
 
 /// A user waits for the answer; a healthy runtime takes milliseconds.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// What to do if pods get no network.
+pub(super) const NO_NETWORK: &str = "put a network configuration into /etc/cni/net.d and the CNI plugins into /opt/cni/bin, \
+                                     as a network add-on does; pods on the host's network run without";
+
+/// What the runtime answered, as far as other checks depend on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RuntimeSeen {
+    pub(super) driver: Answer,
+    /// Whether it reports that its network is ready; `None` if it did not answer.
+    pub(super) network: Option<bool>,
+}
 
 /// The findings about the configured runtime.
-pub(super) async fn findings(config: &KubeletConfiguration) -> Vec<Finding> {
+pub(super) async fn findings(config: &KubeletConfiguration) -> (RuntimeSeen, Vec<Finding>) {
     let endpoint = match config.container_runtime_endpoint.parse::<Endpoint>() {
         Ok(endpoint) => endpoint,
-        Err(err) => return vec![fail("runtime", err.to_string(), "set containerRuntimeEndpoint")],
+        Err(err) => {
+            let mend = "set containerRuntimeEndpoint to a socket, such as unix:///run/containerd/containerd.sock";
+            let seen = RuntimeSeen { driver: Answer::Down, network: None };
+            return (seen, vec![Finding::fail("runtime", err.to_string(), mend)]);
+        }
     };
     let clock = Clock::real();
     let options = ConnectionOptions {
@@ -33,15 +45,11 @@ pub(super) async fn findings(config: &KubeletConfiguration) -> Vec<Finding> {
         kept: None,
     };
     let runtime = CriRuntime::new(Connection::lazy(&endpoint, options));
-    ask(&runtime, &endpoint.to_string(), config.cgroup_driver, endpoints()).await
+    ask(&runtime, &endpoint.to_string()).await
 }
 
-pub(super) async fn ask(
-    runtime: &dyn RuntimeInfo,
-    endpoint: &str,
-    driver: config::CgroupDriver,
-    systemd: Vec<dbus::Endpoint>,
-) -> Vec<Finding> {
+pub(super) async fn ask(runtime: &dyn RuntimeInfo, endpoint: &str) -> (RuntimeSeen, Vec<Finding>) {
+    let mut seen = RuntimeSeen { driver: Answer::Down, network: None };
     let version = match runtime.version().await {
         Ok(version) => version,
         Err(err) => {
@@ -55,76 +63,33 @@ pub(super) async fn ask(
                 }
                 RpcErrorKind::NotFound | RpcErrorKind::AlreadyExists | RpcErrorKind::Failed => "see the runtime's log",
             };
-            return vec![fail("runtime", format!("{endpoint}: {err}"), mend)];
+            return (seen, vec![Finding::fail("runtime", format!("{endpoint}: {err}"), mend)]);
         }
     };
     let who = format!("{} {} ({}) on {endpoint}", version.name, version.version, version.api_version);
-    let mut found = vec![ok("runtime", who)];
+    let mut found = vec![Finding::ok("runtime", who)];
     match runtime.status().await {
         Ok(status) => {
             found.push(condition("runtime-ready", &status.runtime, Grade::Fail, "see the runtime's log"));
-            let mend = "put a network configuration into /etc/cni/net.d and the CNI plugins into /opt/cni/bin; pods on \
-                        the host's network run without";
-            found.push(condition("pod-network", &status.network, Grade::Warn, mend));
+            found.push(condition("pod-network", &status.network, Grade::Warn, NO_NETWORK));
+            seen.network = Some(status.network.ready);
         }
-        Err(err) => found.push(fail("runtime-ready", err.to_string(), "see the runtime's log")),
+        Err(err) => found.push(Finding::fail("runtime-ready", err.to_string(), "see the runtime's log")),
     }
-    found.push(cgroup_driver(runtime, driver, systemd).await);
-    found
-}
-
-/// The runtime's cgroup driver takes precedence; the configured one is used only if the runtime does not report one
-/// (BOOT-05).
-async fn cgroup_driver(
-    runtime: &dyn RuntimeInfo,
-    configured: config::CgroupDriver,
-    endpoints: Vec<dbus::Endpoint>,
-) -> Finding {
-    let name = "cgroup-driver";
-    let configured = match configured {
-        config::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
-        config::CgroupDriver::Systemd => CgroupDriver::Systemd,
+    seen.driver = match runtime.cgroup_driver().await {
+        Ok(Some(driver)) => Answer::Reports(driver),
+        Ok(None) => Answer::Silent,
+        Err(err) => Answer::Failed(err.to_string()),
     };
-    let (driver, by) = match runtime.cgroup_driver().await {
-        Ok(Some(driver)) => (driver, "as reported by the runtime"),
-        Ok(None) => (configured, "as configured; the runtime does not report its driver, which must be the same"),
-        Err(err) => return fail(name, err.to_string(), "see the runtime's log"),
-    };
-    match driver {
-        CgroupDriver::Cgroupfs => ok(name, format!("cgroupfs, {by}")),
-        CgroupDriver::Systemd => systemd(name, by, endpoints).await,
-    }
-}
-
-/// The systemd driver needs a systemd that answers.
-async fn systemd(name: &str, by: &str, endpoints: Vec<dbus::Endpoint>) -> Finding {
-    let mut tasks = TaskGroup::new(&CancellationToken::new());
-    let reached = match tokio::time::timeout(ANSWER_WITHIN, reach(endpoints, &mut tasks)).await {
-        Ok(Ok((_, version))) => Ok(version),
-        Ok(Err(err)) => Err(Chain(&err).to_string()),
-        Err(_) => Err(format!("no answer within {ANSWER_WITHIN:?}")),
-    };
-    tasks.stop().await;
-    match reached {
-        Ok(version) => ok(name, format!("systemd {version}, {by}")),
-        Err(why) => fail(name, format!("systemd, {by}; systemd does not answer: {why}"), MEND),
-    }
+    (seen, found)
 }
 
 fn condition(name: &str, condition: &ReadyCondition, otherwise: Grade, mend: &str) -> Finding {
     if condition.ready {
-        return ok(name, "ready");
+        return Finding::ok(name, "ready");
     }
     let parts = [condition.reason.as_str(), condition.message.as_str()];
     let why = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
     let what = if why.is_empty() { "not ready".to_owned() } else { format!("not ready: {why}") };
     Finding { name: name.to_owned(), grade: otherwise, what, mend: mend.to_owned() }
-}
-
-fn ok(name: &str, what: impl Into<String>) -> Finding {
-    Finding { name: name.to_owned(), grade: Grade::Ok, what: what.into(), mend: String::new() }
-}
-
-fn fail(name: &str, what: impl Into<String>, mend: &str) -> Finding {
-    Finding { name: name.to_owned(), grade: Grade::Fail, what: what.into(), mend: mend.to_owned() }
 }

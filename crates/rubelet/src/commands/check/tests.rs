@@ -1,13 +1,15 @@
 use async_trait::async_trait;
 use expect_test::{Expect, expect};
-use rubelet_core::config;
 use rubelet_core::config::KubeletConfiguration;
 use rubelet_engine::ports::{
     CgroupDriver, ReadyCondition, RpcError, RpcErrorKind, RuntimeInfo, RuntimeStatus, RuntimeVersion,
 };
 use rubelet_linux::preflight::{Finding, Grade};
 
-use super::{listens, render, runtime};
+use super::driver::Answer;
+use super::runtime::RuntimeSeen;
+use super::{document, findings, render, runtime};
+use crate::commands::json;
 use crate::commands::style::Style;
 use crate::flags::{Command, parse};
 
@@ -43,65 +45,69 @@ impl RuntimeInfo for Fake {
     }
 }
 
-async fn check(fake: Fake, expected: Expect) {
-    let nowhere = vec![rubelet_linux::dbus::Endpoint::Bus("/nonexistent/bus".into())];
-    let found = runtime::ask(&fake, "unix:///run/c.sock", config::CgroupDriver::Cgroupfs, nowhere).await;
+async fn check(fake: Fake, expected: Expect) -> RuntimeSeen {
+    let (seen, found) = runtime::ask(&fake, "unix:///run/c.sock").await;
     expected.assert_eq(&render(&found, Style::Plain));
+    seen
+}
+
+/// Findings as text, for tables.
+pub(super) fn lines(findings: &[Finding]) -> String {
+    let line = |finding: &Finding| {
+        let Finding { name, grade, what, mend } = finding;
+        let fix = if mend.is_empty() { String::new() } else { format!("  fix: {mend}\n") };
+        format!("{grade:?} {name}: {what}\n{fix}")
+    };
+    findings.iter().map(line).collect()
 }
 
 #[tokio::test]
 async fn a_runtime_that_fits_is_reported_with_its_version() {
-    check(
+    let seen = check(
         Fake::well(),
         expect![[r#"
         ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
         ok   runtime-ready  ready
         ok   pod-network    ready
-        ok   cgroup-driver  cgroupfs, as reported by the runtime
 
         This machine is ready.
     "#]],
     )
     .await;
+    assert_eq!(seen, RuntimeSeen { driver: Answer::Reports(CgroupDriver::Cgroupfs), network: Some(true) });
 }
 
 #[tokio::test]
 async fn what_does_not_fit_is_reported_with_a_fix() {
-    check(Fake { down: Some(RpcErrorKind::Unavailable), ..Fake::well() }, expect![[r#"
+    let down = RuntimeSeen { driver: Answer::Down, network: None };
+    let seen = check(Fake { down: Some(RpcErrorKind::Unavailable), ..Fake::well() }, expect![[r#"
         FAIL runtime  unix:///run/c.sock: version: no such file
                       fix: start the runtime (such as `systemctl start containerd`), or name its socket with --container-runtime-endpoint
 
         This machine is not ready: 1 check failed.
     "#]]).await;
-    check(Fake { down: Some(RpcErrorKind::Unimplemented), ..Fake::well() }, expect![[r#"
+    assert_eq!(seen, down);
+    let seen = check(Fake { down: Some(RpcErrorKind::Unimplemented), ..Fake::well() }, expect![[r#"
         FAIL runtime  unix:///run/c.sock: version: no such file
                       fix: a runtime that speaks CRI v1 is needed: containerd 1.6 or later with its CRI plugin on, or CRI-O
 
         This machine is not ready: 1 check failed.
     "#]]).await;
+    assert_eq!(seen, down);
     let network = ReadyCondition {
         ready: false,
         reason: "NetworkPluginNotReady".into(),
         message: "cni config uninitialized".into(),
     };
-    check(Fake { network, driver: None, ..Fake::well() }, expect![[r#"
+    let seen = check(Fake { network, driver: None, ..Fake::well() }, expect![[r#"
         ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
         ok   runtime-ready  ready
         warn pod-network    not ready: NetworkPluginNotReady: cni config uninitialized
-                            fix: put a network configuration into /etc/cni/net.d and the CNI plugins into /opt/cni/bin; pods on the host's network run without
-        ok   cgroup-driver  cgroupfs, as configured; the runtime does not report its driver, which must be the same
+                            fix: put a network configuration into /etc/cni/net.d and the CNI plugins into /opt/cni/bin, as a network add-on does; pods on the host's network run without
 
         This machine is ready, with 1 warning.
     "#]]).await;
-    check(Fake { driver: Some(CgroupDriver::Systemd), ..Fake::well() }, expect![[r#"
-        ok   runtime        containerd 2.1.9 (v1) on unix:///run/c.sock
-        ok   runtime-ready  ready
-        ok   pod-network    ready
-        FAIL cgroup-driver  systemd, as reported by the runtime; systemd does not answer: connect to D-Bus at /nonexistent/bus: No such file or directory (os error 2)
-                            fix: the systemd cgroup driver needs systemd as PID 1, and D-Bus (`systemctl start dbus`) or root; on a host without systemd set SystemdCgroup = false for containerd's runc (cgroup_manager = "cgroupfs" for CRI-O) and cgroupDriver: cgroupfs
-
-        This machine is not ready: 1 check failed.
-    "#]]).await;
+    assert_eq!(seen, RuntimeSeen { driver: Answer::Silent, network: Some(false) });
 }
 
 #[tokio::test]
@@ -112,7 +118,7 @@ async fn a_runtime_that_is_not_there_fails_the_check() {
         container_runtime_endpoint: format!("unix://{}", socket.display()),
         ..KubeletConfiguration::legacy_defaults()
     };
-    let found = runtime::findings(&config).await;
+    let (_, found) = runtime::findings(&config).await;
     let [only] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((only.name.as_str(), only.grade), ("runtime", Grade::Fail));
     assert!(only.what.contains("none.sock"), "{}", only.what);
@@ -159,33 +165,54 @@ fn findings_are_a_table_with_a_sum() {
 }
 
 #[test]
-fn what_is_missing_is_listed_once_each_and_fails_nothing() {
-    let finding = super::not_yet();
-    assert_eq!(finding.grade, Grade::Warn);
-    assert_eq!(finding.what.lines().count(), rubelet_core::config::MISSING.len());
-    assert!(finding.what.contains("eviction (evictionHard): pods are not evicted"), "{}", finding.what);
-    let line = super::super::not_yet();
-    assert!(line.lines().count() == 1 && line.contains("eviction; image garbage collection;"), "{line}");
-    assert!(!line.contains("node shutdown"), "what upstream does only on request is not listed: {line}");
+fn the_json_document_has_a_version_and_says_whether_the_machine_is_ready() {
+    let found = [Finding::ok("kernel", "6.18"), Finding::warn("psi", "absent", "boot with psi=1")];
+    let ready = json(&document(&found)).expect("it can be written");
+    expect![[r#"
+        {
+          "apiVersion": "rubelet/v1",
+          "kind": "Check",
+          "ready": true,
+          "findings": [
+            {
+              "name": "kernel",
+              "grade": "ok",
+              "what": "6.18",
+              "mend": ""
+            },
+            {
+              "name": "psi",
+              "grade": "warn",
+              "what": "absent",
+              "mend": "boot with psi=1"
+            }
+          ]
+        }
+    "#]]
+    .assert_eq(&ready);
+    let failed = json(&document(&[Finding::fail("swap", "on", "`swapoff -a`")])).expect("it can be written");
+    assert!(failed.contains("\"ready\": false"), "{failed}");
 }
 
-#[test]
-fn a_field_that_does_not_exist_fails_the_check() {
+#[tokio::test]
+async fn every_finding_of_this_machine_has_a_name_that_fits_and_a_fix_if_something_is_wrong() {
     let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("k.yaml");
-    let text =
-        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPod: 5\nfailCgroupV1: false\n";
-    std::fs::write(&file, text).expect("a file");
-    let words = [format!("--config={}", file.display())];
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let words = [
+        format!("--kubeconfig={}", path("kubelet.conf")),
+        format!("--cert-dir={}", path("pki")),
+        format!("--root-dir={}", path("root")),
+        format!("--container-runtime-endpoint=unix://{}", path("none.sock")),
+    ];
     let Ok(Command::Run(options)) = parse(words.iter().map(Into::into)) else { panic!("a command line") };
-    let (finding, _) = super::configuration(&options);
-    assert_eq!(finding.grade, Grade::Fail);
-    assert!(finding.what.ends_with("k.yaml:3:1: maxPod: unknown field; did you mean maxPods?"), "{}", finding.what);
-}
-
-#[test]
-fn every_port_that_is_on_is_checked() {
-    let config = KubeletConfiguration { read_only_port: 0, ..KubeletConfiguration::legacy_defaults() };
-    let checked: Vec<String> = listens(&config).into_iter().map(|(field, at)| format!("{field} {at}")).collect();
-    assert_eq!(checked, ["healthzPort 127.0.0.1:10248", "port 0.0.0.0:10250"]);
+    let found = findings(&options).await;
+    for name in
+        ["configuration", "cgroup-tree", "runtime", "cni", "cgroup-driver", "systemd", "kubeconfig", "serving-cert"]
+    {
+        assert!(found.iter().any(|finding| finding.name == name), "{name}");
+    }
+    for finding in &found {
+        assert!(finding.name.len() <= "cgroup-controllers".len(), "the table keeps its width: {finding:?}");
+        assert_eq!(finding.mend.is_empty(), finding.grade == Grade::Ok, "{finding:?}");
+    }
 }

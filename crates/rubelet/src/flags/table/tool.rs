@@ -65,6 +65,13 @@ pub(in super::super) static ALL_NAMESPACES: Flag = Flag::new(
 )
 .short('A');
 
+pub(in super::super) static ALL_FIELDS: Flag = Flag::new(
+    "all",
+    Group::Tool,
+    Kind::Bool(|s| &mut s.tool.all_fields),
+    "Every field, also those that have their default.",
+);
+
 pub(in super::super) static DIR: Flag = Flag::new(
     "dir",
     Group::Tool,

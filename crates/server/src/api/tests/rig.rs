@@ -78,7 +78,7 @@ impl Authority {
 
     pub(super) fn server(&self) -> Arc<ServingCert> {
         let (certificate, key) = self.sign(CertificateParams::new(vec!["node".to_owned()]).expect("a name"));
-        Arc::new(ServingCert { chain: vec![certificate.to_vec()], key: key.secret_der().to_vec() })
+        Arc::new(ServingCert { chain: vec![certificate.to_vec()], key: key.secret_der().to_vec(), renewal: None })
     }
 
     fn sign(&self, params: CertificateParams) -> Pair {
