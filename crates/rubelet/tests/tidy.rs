@@ -271,9 +271,9 @@ fn no_file_names_a_machine_or_a_package_registry() {
     all.extend(files("examples", &[""]));
     all.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(str::to_owned));
     all.extend(["Makefile", "Cargo.toml", "deny.toml", ".ci/run"].map(str::to_owned));
-    // The names of Go's modules are hosts, and these two files hold nothing else.
-    let exempt = ["crates/rubelet/tests/tidy.rs", "tests/e2e/tools/go.mod", "tests/e2e/tools/go.sum"];
-    for file in all.iter().filter(|file| !exempt.contains(&file.as_str())) {
+    // The names of Go's modules are hosts, and these files hold nothing else.
+    let exempt = ["/tidy.rs", "/go.mod", "/go.sum"];
+    for file in all.iter().filter(|file| !exempt.iter().any(|end| file.ends_with(end))) {
         let Ok(text) = String::from_utf8(bytes(file)) else { continue };
         for word in hosts.iter().chain(&homes) {
             assert!(!text.contains(word.as_str()), "{file} names {word}");
