@@ -200,13 +200,13 @@ mod tests {
         let no_bus =
             Systemd { pid_1: true, bus: Err("refused".to_owned()), private: Some(Err("not there".to_owned())) };
         let private = Systemd { private: Some(Ok(257)), ..no_bus.clone() };
-        let short = |finding: Finding| Finding { mend: finding.mend.chars().take(40).collect(), ..finding };
+        let short = |finding: Finding| Finding { mend: finding.mend.chars().take(39).collect(), ..finding };
         expect![[r#"
             Fail cgroup-driver: systemd, as configured; the runtime does not answer; systemd is not PID 1, and systemd does not answer: no such socket
               fix: the systemd cgroup driver needs systemd
             Fail cgroup-driver: systemd, by /etc/containerd/config.toml; the runtime does not answer; systemd is not PID 1, and systemd does not answer: no such socket
               fix: the systemd cgroup driver needs systemd
-            Fail cgroup-driver: systemd, as reported by the runtime; systemd does not answer: refused
+            Fail cgroup-driver: systemd, as reported by the runtime; systemd does not answer: not there
               fix: the systemd cgroup driver needs systemd
             Ok cgroup-driver: systemd 257, as reported by the runtime
         "#]]
