@@ -62,6 +62,7 @@ debian() {
   put 0644 "$HERE/10-rubelet.conflist" usr/share/rubelet/10-rubelet.conflist
   install -d -m 0755 "$root/etc/kubernetes/manifests"
   pages
+  install -d -m 0755 "$root/$doc"
   copyright >"$root/$doc/copyright"
   changelog | gzip -9n >"$root/$doc/changelog.gz"
   gzip -9nc "$REPO/CHANGELOG.md" >"$root/$doc/NEWS.gz"
