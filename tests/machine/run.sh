@@ -14,6 +14,8 @@ set -euo pipefail
 # shellcheck source=tests/machine/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+WATCHES=8192
+
 usage() { sed -n '3,11s/^# *//p' "$0" >&2 && exit 2; }
 
 main() {
@@ -76,6 +78,7 @@ up() {
   echo "$root" >"$AT/root"
   "$MACHINE_DIR/parts.sh" "$AT/parts"
   each_hierarchy make_group "$CGROUP"
+  watches
   bridge
   for ((n = 1; n <= count; n++)); do
     make_machine "node-$n"
@@ -86,6 +89,13 @@ up() {
   for name in $(machines); do
     wait_booted "$name"
   done
+}
+
+# The limit is one of root, of all machines and of the host together. systemd, containerd and a control plane need some
+# dozens for each machine; the kernel's default, 128, is too few for three of them.
+watches() {
+  local limit=/proc/sys/fs/inotify/max_user_instances
+  (($(<"$limit") >= WATCHES)) || echo "$WATCHES" >"$limit" || warn "cannot raise $limit to $WATCHES: containerd may not start"
 }
 
 bridge() {
