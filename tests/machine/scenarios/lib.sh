@@ -7,15 +7,18 @@
 
 [[ $# == 1 ]] || die "usage: $(basename "$0") LOGS"
 logs=$(realpath -m "$1")
+# shellcheck disable=SC2034
+RUN=$MACHINE_DIR/run.sh
 NODE="node-2"
 # kubectl runs on the host: a watch goes on when a machine goes down.
 KUBECTL=(ip netns exec "$NET" "$CACHE/kubectl/usr/bin/kubectl" --kubeconfig "$AT/admin.conf")
 ON_NODE=(-A --field-selector "spec.nodeName=$NODE")
+WATCHED=("${ON_NODE[@]}")
 READY_SECONDS=${READY_SECONDS:-240}
 # Probes are due every second, and the slowest periodic work of an agent every ten.
 SETTLE=15
 CONFIG=/var/lib/kubelet/config.yaml
-watcher=''
+watcher='' followers=()
 # shellcheck source=tests/env/pods.sh
 . "$ENV_DIR/pods.sh"
 
@@ -33,6 +36,7 @@ finish() {
   local status=$? name
   trap - EXIT
   stop_watch
+  ((${#followers[@]} == 0)) || kill "${followers[@]}" 2>/dev/null || true
   if ((status)); then
     k get pods -A -o wide >"$logs/pods.txt" 2>&1 || true
     k get pods -A -o yaml >"$logs/pods.yaml" 2>&1 || true
@@ -67,7 +71,7 @@ timed() {
 
 # --- The agent ---
 
-ready() { [[ $(k get node "${1:-$NODE}" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null) == True ]]; }
+ready() { [[ $(k get node "$NODE" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null) == True ]]; }
 
 # `taken_over TIME`: the service is up, and has renewed its lease since.
 taken_over() {
@@ -100,20 +104,20 @@ configure() {
 # `same BEFORE WHAT`: pods of the node have the UIDs, containers and restart counts of before, and none was seen unready.
 same() {
   local unready
-  diff <(echo "$1") <(identities "${ON_NODE[@]}") >"$logs/identities.diff" ||
+  diff <(echo "$1") <(identities "${WATCHED[@]}") >"$logs/identities.diff" ||
     wrong "pods are not the same after $2, see $logs/identities.diff"
   unready=$(unready_since 0)
   [[ -z $unready ]] || wrong "seen not ready after $2: ${unready//$'\n'/ }"
 }
 
-# `unaffected WHAT COMMAND…`: the pods of the node do not notice what the command does.
+# `unaffected WHAT COMMAND…`: pods do not notice what the command does: all of the node, or those that WATCHED selects.
 unaffected() {
   local what=$1 before count
   shift
-  before=$(identities "${ON_NODE[@]}")
+  before=$(identities "${WATCHED[@]}")
   count=$(wc -l <<<"$before")
   stop_watch
-  watch_pods "${ON_NODE[@]}"
+  watch_pods "${WATCHED[@]}"
   until_true 20 watch_has "$count" || wrong "no watch"
   "$@"
   same "$before" "$what"
@@ -193,4 +197,69 @@ no_pods_of() { [[ -z $(k get pods -l "app=$1" --no-headers 2>/dev/null) ]]; }
 started() {
   deploy "$1" "$2" "${3:-1}" "$NODE"
   timed "$2 pods of $1 ready" "$READY_SECONDS" rolled_out "$1" "$2" || wrong "$2 pods of $1 are not ready after $READY_SECONDS s"
+}
+
+# --- A machine that goes down ---
+
+# `follow FILE WHAT ARGUMENTS…`: writes each change of objects, as `kubectl get -w` shows it, until the scenario ends.
+follow() {
+  local file=$logs/$1
+  shift
+  : >"$file"
+  setsid "${KUBECTL[@]}" get "$@" -w --no-headers >"$file" 2>/dev/null &
+  followers+=($!)
+  until_true 20 test -s "$file" || wrong "no watch of $1"
+}
+
+# Of each pod of the node: UID, phase, reason, when its first container ended.
+follow_phases() {
+  follow phases pods "${ON_NODE[@]}" -o \
+    'custom-columns=U:.metadata.uid,P:.status.phase,R:.status.reason,E:.status.containerStatuses[0].state.terminated.finishedAt'
+}
+
+# UIDs of pods that have ended because of the shutdown, by that watch.
+terminated() { awk '$2 == "Failed" && $3 == "Terminated" { print $1 }' "$logs/phases" | sort -u; }
+uids() { k get pods "$@" -o jsonpath='{.items[*].metadata.uid}' | tr ' ' '\n' | sort; }
+
+# `replaced NAME REPLICAS`: so many pods of a deployment are ready, not counting those that have failed.
+replaced() {
+  k get deployment "$1" -o json 2>/dev/null | jq -e --argjson n "$2" '.status.readyReplicas == $n and .status.replicas == $n' >/dev/null &&
+    (($(k get pods -l "app=$1" --field-selector status.phase!=Failed --no-headers 2>/dev/null | wc -l) == $2))
+}
+
+# A reboot begins. The connection to systemd may be cut by it.
+begin_reboot() {
+  booted_as=$(pid1 "$NODE")
+  on systemctl reboot || true
+}
+is_down() { [[ ! -e /proc/$booted_as ]]; }
+is_up() { ! is_off "$NODE" && [[ $(on systemctl is-system-running 2>/dev/null) =~ ^(running|degraded)$ ]]; }
+
+# A static pod with a probe.
+static_pod() {
+  on tee /etc/kubernetes/manifests/static.yaml >/dev/null <<'END'
+apiVersion: v1
+kind: Pod
+metadata: {name: static}
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: web
+    image: registry.k8s.io/e2e-test-images/agnhost:2.63.0
+    args: [netexec, --http-port=8080]
+    readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
+END
+}
+static_ready() { pod_ready default "static-$NODE"; }
+static_gone() {
+  on rm -f /etc/kubernetes/manifests/static.yaml
+  until_true 60 no_static || wrong "the static pod does not go"
+}
+no_static() { ! k get pod "static-$NODE" >/dev/null 2>&1; }
+pod_ready() { [[ $(k -n "$1" get pod "$2" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null) == True ]]; }
+
+# Every pod of the node that has not failed is ready.
+all_ready() {
+  k get pods "${ON_NODE[@]}" -o json 2>/dev/null |
+    jq -e '[.items[] | select(.status.phase != "Failed")] | length > 0 and all(any(.status.conditions[]?; .type == "Ready" and .status == "True"))' >/dev/null
 }
