@@ -235,12 +235,13 @@ begin_reboot() {
 is_down() { [[ ! -e /proc/$booted_as ]]; }
 is_up() { ! is_off "$NODE" && [[ $(on systemctl is-system-running 2>/dev/null) =~ ^(running|degraded)$ ]]; }
 
-# A static pod with a probe.
+# `static_pod UID`: with a probe. Without a UID it gets one of its content.
 static_pod() {
-  on tee /etc/kubernetes/manifests/static.yaml >/dev/null <<'END'
+  on mkdir -p /etc/kubernetes/manifests
+  on tee /etc/kubernetes/manifests/static.yaml >/dev/null <<END
 apiVersion: v1
 kind: Pod
-metadata: {name: static}
+metadata: {name: static${1:+, uid: $1}}
 spec:
   terminationGracePeriodSeconds: 5
   containers:

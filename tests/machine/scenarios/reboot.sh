@@ -12,7 +12,7 @@ REJECTED=30
 main() {
   begin
   configure 'shutdownGracePeriod: 30s' 'shutdownGracePeriodCriticalPods: 10s'
-  static_pod
+  static_pod ''
   started work "$PODS"
   until_true 60 static_ready || wrong "the static pod is not ready"
   goes_down
@@ -34,8 +34,8 @@ goes_down() {
   [[ -z $(comm -23 <(echo "$before") <(terminated)) ]] || wrong "pods whose last status was not sent: $(comm -23 <(echo "$before") <(terminated) | xargs)"
   terminated | grep -qxF "$proxy" || wrong "kube-proxy's last status was not sent"
   grep -q '^False .*shutting down' "$logs/nodes" || wrong "the node was not seen not ready because of the shutdown"
-  [[ ! $(ended_at <<<"$before" | tail -n 1) > $(ended_at <<<"$proxy") ]] || wrong "kube-proxy, which is critical, ended before an ordinary pod"
-  measured "ordinary pods ended, then critical ones" "$(ended_at <<<"$before" | tail -n 1), $(ended_at <<<"$proxy")"
+  [[ ! $(ended_at <<<"$before" | tail -n 1) > $(ended_at <<<"$proxy" | tail -n 1) ]] || wrong "kube-proxy, which is critical, ended before an ordinary pod"
+  measured "ordinary pods ended, then critical ones" "$(ended_at <<<"$before" | tail -n 1), $(ended_at <<<"$proxy" | tail -n 1)"
 }
 
 # `ended_at <UIDS`: when each of them ended, sorted.

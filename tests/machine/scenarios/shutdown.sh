@@ -10,7 +10,7 @@ PODS=10
 main() {
   begin
   configure 'shutdownGracePeriod: 30s' 'shutdownGracePeriodCriticalPods: 10s'
-  static_pod
+  static_pod ''
   slow_pod
   started work "$PODS"
   until_true 60 static_ready || wrong "the static pod is not ready"
