@@ -125,6 +125,12 @@ impl KernelCgroups {
         if !matches!(state, CgroupState::AsWanted) {
             units.set(path, &values, version).await?;
         }
+        if version == CgroupVersion::V1
+            && matches!(state, CgroupState::Differs(_))
+            && matches!(self.look(path, &values).await?, CgroupState::Differs(_))
+        {
+            units.unset_v2(path).await?;
+        }
         // The trees that systemd does not make, and the values that it has no property for.
         let (inner, at) = (Arc::clone(&self.inner), path.clone());
         CGROUPS.run(&path.cgroupfs(), move || inner.ensure(&at, &values)).await

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rubelet_core::backoff::Doubling;
 use rubelet_core::qos::{
-    CgroupPath, CgroupValues, CgroupVersion, UnitProperty, UnitValue, new_slice, slice_names, slice_values,
+    CgroupPath, CgroupValues, CgroupVersion, UnitProperty, UnitValue, new_slice, slice_names, slice_values, v2_unset,
 };
 use rubelet_engine::ports::CgroupError;
 
@@ -114,6 +114,14 @@ impl Units {
             self.call(&call).await.map(drop)
         };
         done.await.map_err(failed("set", unit))
+    }
+
+    /// Unsets what of cgroup v2 somebody set of a slice on v1, where it outranks what [`Units::set`] set.
+    pub(super) async fn unset_v2(&self, path: &CgroupPath) -> Result<(), CgroupError> {
+        let (unit, _) = slice_names(path);
+        let body = [Value::str(unit.as_str()), Value::Bool(true), properties(&v2_unset())];
+        let done = self.call(&manager("SetUnitProperties").with(body)).await;
+        done.map(drop).map_err(failed("set", unit))
     }
 
     /// Stops the slice of `path` and all units in it, and lets systemd forget it.
