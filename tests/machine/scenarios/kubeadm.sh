@@ -71,6 +71,8 @@ rejoin() {
   [[ ! -e /proc/$(pid1 "$NODE")/root/etc/kubernetes/kubelet.conf ]] || wrong "kubeadm reset left kubelet.conf"
   left=$(on ctr -n k8s.io tasks ls -q)
   [[ -z $left ]] || wrong "containers run after kubeadm reset: $left"
+  # Or else kubeadm takes it for another node of the same name.
+  k delete node "$NODE" >/dev/null
   command=$(enter node-1 env KUBECONFIG=/etc/kubernetes/admin.conf kubeadm token create --print-join-command)
   # shellcheck disable=SC2086  # a command line
   kubeadm "$NODE" ${command#kubeadm } --ignore-preflight-errors all
@@ -84,14 +86,14 @@ rejoin() {
 
 # Of the controller manager, which is a static pod: it is replaced.
 short_certificates() {
-  enter node-1 sed -i "/--use-service-account-credentials/i\\    - --cluster-signing-kubelet-client-duration=$LIFE" "$MANIFESTS/kube-controller-manager.yaml"
+  enter node-1 sed -i "/--use-service-account-credentials/i\\    - --cluster-signing-duration=$LIFE" "$MANIFESTS/kube-controller-manager.yaml"
   timed "a changed manifest replaces the controller manager" 120 signs_for "$LIFE" || wrong "the controller manager does not run with another flag"
 }
 long_certificates() {
-  enter node-1 sed -i '/--cluster-signing-kubelet-client-duration/d' "$MANIFESTS/kube-controller-manager.yaml"
+  enter node-1 sed -i '/--cluster-signing-duration/d' "$MANIFESTS/kube-controller-manager.yaml"
   until_true 120 runs_again || wrong "the controller manager does not run without the flag"
 }
-signs_for() { enter node-1 ps -o args= -C kube-controller-manager | grep -q -- "client-duration=$1" && pod_ready kube-system kube-controller-manager-node-1; }
+signs_for() { enter node-1 ps -o args= -C kube-controller-manager | grep -q -- "signing-duration=$1" && pod_ready kube-system kube-controller-manager-node-1; }
 runs_again() { ! signs_for "$LIFE" && pod_ready kube-system kube-controller-manager-node-1; }
 
 client_serial() { on cat "$CLIENT" | openssl x509 -noout -serial; }

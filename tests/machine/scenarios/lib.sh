@@ -249,6 +249,7 @@ spec:
     image: registry.k8s.io/e2e-test-images/agnhost:2.63.0
     args: [netexec, --http-port=8080]
     readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
+    resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
 END
 }
 static_ready() { pod_ready default "static-$NODE"; }

@@ -87,7 +87,7 @@ stays_up() { on busctl get-property org.freedesktop.login1 /org/freedesktop/logi
 
 # Another lock keeps the machine up, as that of rubelet ends with its process.
 restarted_in_the_middle() {
-  on systemd-run --quiet --unit other-lock systemd-inhibit --what=shutdown --mode=delay --who=test --why=test sleep 300
+  on systemd-run --quiet --collect --unit other-lock systemd-inhibit --what=shutdown --mode=delay --who=test --why=test sleep 300
   begin_shutdown
   # logind has a shutdown already, and says so.
   on busctl call org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager Reboot b false 2>"$logs/second" || true
@@ -95,6 +95,7 @@ restarted_in_the_middle() {
   timed "restarted in the middle: reboot to the power's end" 90 is_down || wrong "it does not go down"
   slow_ended || wrong "the slow pod's last status was not sent"
   timed "boot" 90 is_up || wrong "it does not boot"
+  booted_as=$(pid1 "$NODE")
   goes_on "after the reboot"
 }
 slow_ended() { k get pods -l app=slow -o json | jq -e 'any(.items[]; .status.reason == "Terminated")' >/dev/null; }
