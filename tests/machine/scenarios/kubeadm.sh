@@ -47,9 +47,9 @@ renew() {
   local before
   before=$(serial)
   kubeadm node-1 certs renew all
-  enter node-1 sh -c "mkdir -p /root/manifests && mv $MANIFESTS/*.yaml /root/manifests/"
+  enter node-1 sh -c "mkdir -p /etc/kubernetes/away && mv $MANIFESTS/*.yaml /etc/kubernetes/away/"
   timed "manifests moved away: the control plane has ended" 60 no_control_plane || wrong "pods of the control plane still run"
-  enter node-1 sh -c "mv /root/manifests/*.yaml $MANIFESTS/"
+  enter node-1 sh -c "mv /etc/kubernetes/away/*.yaml $MANIFESTS/"
   timed "manifests back: the API server answers" "$READY_SECONDS" answers || wrong "the API server does not answer"
   [[ $(serial) != "$before" ]] || wrong "the API server has its old certificate"
   timed "the node is ready" 90 ready || wrong "the node is not ready"
@@ -68,7 +68,7 @@ answers() { [[ $(k get --raw /readyz 2>/dev/null) == ok ]]; }
 rejoin() {
   local begun=$SECONDS command left
   kubeadm "$NODE" reset --force
-  [[ ! -e /proc/$(pid1 "$NODE")/root/etc/kubernetes/kubelet.conf ]] || wrong "kubeadm reset left kubelet.conf"
+  on test ! -e /etc/kubernetes/kubelet.conf || wrong "kubeadm reset left kubelet.conf"
   left=$(on ctr -n k8s.io tasks ls -q)
   [[ -z $left ]] || wrong "containers run after kubeadm reset: $left"
   # Or else kubeadm takes it for another node of the same name.
