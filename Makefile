@@ -2,7 +2,7 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test oracle e2e e2e-full conformance e2e-node mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
+.PHONY: help demo cluster scenarios test oracle e2e e2e-full conformance e2e-node mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
   clean-env
 
 help: ## List the commands
@@ -13,6 +13,9 @@ demo: ## Run the pods of examples/ on this machine, look at them, clean up (need
 
 cluster: ## A cluster that kubeadm makes of two machines with systemd, a Deployment behind a Service, clean up; KEEP=1 (needs root)
 	@tests/machine/demo.sh
+
+scenarios: ## Bad days of such a cluster: reboots, power losses, restarts of everything, upgrades; NAMES="reboot power" chooses (needs root)
+	@tests/machine/scenarios.sh $(NAMES)
 
 test: ## Install what the tests need and run them all; TIERS="fast doc node vm machine" chooses
 	@tests/env/test.sh

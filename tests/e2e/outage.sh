@@ -58,7 +58,7 @@ restarts() {
 
 runtime_agrees() {
   local uids
-  uids=$(identities roll | cut -d' ' -f2 | sort)
+  uids=$(identities -l app=roll | cut -d' ' -f2 | sort)
   diff <(echo "$uids") <(running | cut -d' ' -f1) >"$logs/running.diff" &&
     diff <(echo "$uids") <(sandboxes) >"$logs/sandboxes.diff"
 }

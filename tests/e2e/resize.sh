@@ -21,7 +21,7 @@ main() {
   . "$cluster/env"
   pod
   until_true 60 ready || wrong "the pod is not ready"
-  before=$(identities resized)
+  before=$(identities -l app=resized)
   find_cgroups
   # The first resize does not count: it includes one-time initialisation.
   resize "$size"
@@ -156,7 +156,7 @@ reported() {
 
 # `same IDENTITIES`
 same() {
-  diff <(echo "$1") <(identities resized) >"$logs/identities.diff" || wrong "a container was restarted, see $logs/identities.diff"
+  diff <(echo "$1") <(identities -l app=resized) >"$logs/identities.diff" || wrong "a container was restarted, see $logs/identities.diff"
   [[ $(k get pod resized -o json | jq '[.status | (.containerStatuses + .initContainerStatuses)[].restartCount] | add') == 0 ]] ||
     wrong "a container was restarted"
 }

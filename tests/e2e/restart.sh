@@ -18,13 +18,13 @@ main() {
   deploy calm "$PODS" 1
   until_true 180 rolled_out calm "$PODS" || wrong "$PODS pods are not ready"
   sleep "$SETTLE"
-  before=$(identities calm)
-  watch_pods calm
+  before=$(identities -l app=calm)
+  watch_pods -l app=calm
   until_true 10 watch_has_begun || wrong "no watch"
   for times in 1 2 3; do
     lines=$(watch_lines) writes=$(status_writes)
     again
-    diff <(echo "$before") <(identities calm) >"$logs/identities.diff" || wrong "pods are not the same, see $logs/identities.diff"
+    diff <(echo "$before") <(identities -l app=calm) >"$logs/identities.diff" || wrong "pods are not the same, see $logs/identities.diff"
     unready=$(unready_since "$lines")
     writes=$(($(status_writes) - writes))
     say "    restart $times: $writes pod statuses written, $(wc -w <<<"$unready") pods seen not ready"

@@ -18,8 +18,8 @@ main() {
   deploy swap "$PODS" 1
   until_true 180 rolled_out swap "$PODS" || wrong "$PODS pods are not ready with upstream's kubelet"
   sleep 3
-  before=$(identities swap)
-  watch_pods swap
+  before=$(identities -l app=swap)
+  watch_pods -l app=swap
   until_true 10 watch_has_begun || wrong "no watch"
 
   lines=$(watch_lines)
@@ -30,7 +30,7 @@ main() {
   [[ -z $unready ]] || wrong "not ready after the swap to $TO: ${unready//$'\n'/ }"
   replaced
 
-  before=$(identities swap)
+  before=$(identities -l app=swap)
   lines=$(watch_lines)
   swap_to upstream
   until_true 60 rolled_out swap "$PODS" || wrong "not all pods are ready with upstream's kubelet again"
@@ -52,7 +52,7 @@ swap_to() {
 
 # `same IDENTITIES AGENT`
 same() {
-  diff <(echo "$1") <(identities swap) >"$logs/identities.diff" ||
+  diff <(echo "$1") <(identities -l app=swap) >"$logs/identities.diff" ||
     wrong "pods are not the same under $2, see $logs/identities.diff"
   diff <(cut -d' ' -f2 <<<"$1" | sort) <(running | cut -d' ' -f1) >"$logs/running.diff" ||
     wrong "the runtime's containers are not the pods' under $2, see $logs/running.diff"

@@ -23,6 +23,21 @@ pub(crate) async fn ensure_pod(node: &Node, pod: &Pod) -> Result<(), CgroupError
     node.ports.cgroups.ensure(&launch.tree.of_pod(pod), &pod_values(pod, &launch.pod_cgroup_policy())).await
 }
 
+/// Sets right what somebody changed of the cgroup of a pod that runs as it should. Returns what was found. One that is gone
+/// is not made again here: no container would be in it.
+pub(crate) async fn keep_pod(node: &Node, pod: &Pod) -> Result<CgroupState, CgroupError> {
+    let (launch, cgroups) = (&node.settings.launch, node.ports.cgroups.as_ref());
+    if !launch.tree.per_qos() {
+        return Ok(CgroupState::AsWanted);
+    }
+    let (path, values) = (launch.tree.of_pod(pod), pod_values(pod, &launch.pod_cgroup_policy()));
+    let found = cgroups.look(&path, &values).await?;
+    if let CgroupState::Differs(_) = found {
+        cgroups.ensure(&path, &values).await?;
+    }
+    Ok(found)
+}
+
 /// Sets the values of the QoS levels, where they differ (CG-10). Returns what differed.
 pub(crate) async fn ensure_levels(node: &Node, values: &QosValues) -> Result<Vec<String>, CgroupError> {
     let tree = &node.settings.launch.tree;

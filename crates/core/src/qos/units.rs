@@ -103,6 +103,15 @@ pub fn slice_values(values: &CgroupValues, version: CgroupVersion, systemd: u32)
     found
 }
 
+/// The properties of cgroup v2 for what [`slice_values`] sets on v1, as they are when nobody has set them. Where one of
+/// them is set, systemd takes it on v1 too, and not the one of v1.
+#[must_use]
+pub fn v2_unset() -> Vec<UnitProperty> {
+    let zero = ["MemoryMin", "MemoryLow"].map(|name| property(name, UnitValue::U64(0)));
+    let open = ["MemoryHigh", "MemoryMax", "MemorySwapMax", "CPUWeight", "StartupCPUWeight"];
+    zero.into_iter().chain(open.map(|name| property(name, UnitValue::U64(INFINITY)))).collect()
+}
+
 /// The values that the cgroup itself gets: the quota is rounded as systemd rounds it, so that both agree.
 #[must_use]
 pub fn rounded(values: &CgroupValues) -> CgroupValues {
@@ -159,7 +168,11 @@ mod tests {
     use super::*;
 
     fn check(values: &CgroupValues, version: CgroupVersion, systemd: u32, expected: Expect) {
-        let lines: Vec<_> = slice_values(values, version, systemd)
+        expected.assert_eq(&text(slice_values(values, version, systemd)));
+    }
+
+    fn text(properties: Vec<UnitProperty>) -> String {
+        let lines: Vec<_> = properties
             .into_iter()
             .map(|property| match property.value {
                 UnitValue::U64(INFINITY) => format!("{}=infinity", property.name),
@@ -169,7 +182,7 @@ mod tests {
                 }
             })
             .collect();
-        expected.assert_eq(&lines.join(" "));
+        lines.join(" ")
     }
 
     fn limited() -> CgroupValues {
@@ -220,6 +233,14 @@ mod tests {
         let values = CgroupValues { unified, ..CgroupValues::default() };
         check(&values, v2, 252, expect!["MemoryHigh=infinity MemoryMin=4096"]);
         check(&values, v1, 252, expect![""]);
+    }
+
+    #[test]
+    fn a_property_of_v2_that_somebody_set_is_unset_on_v1() {
+        let expected = expect![
+            "MemoryMin=0 MemoryLow=0 MemoryHigh=infinity MemoryMax=infinity MemorySwapMax=infinity CPUWeight=infinity StartupCPUWeight=infinity"
+        ];
+        expected.assert_eq(&text(v2_unset()));
     }
 
     /// upstream: systemd_test.go TestAddCPUQuota, as of v1.36

@@ -16,12 +16,13 @@ use rubelet_core::pod::PodExt;
 use rubelet_core::resize::{PodAllocation, completed, failed, in_progress};
 use rubelet_core::status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left, is_terminal};
 use rubelet_core::volumes::MountEvents;
+use tracing::{debug, warn};
 
 use crate::chain::Chain;
 use crate::job::{JobContext, JobError, JobResult, PodMemory, PodSnapshot};
 use crate::node::Node;
 use crate::node_now::NodeNow;
-use crate::ports::{EventKind, FileError};
+use crate::ports::{CgroupState, EventKind, FileError};
 use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::runtime::{PodRuntime, SyncReport, container_name, handler};
 use crate::volumes::{MountAllError, Mounted};
@@ -103,9 +104,10 @@ impl SyncPod<'_> {
         self.memory.rest.as_ref().is_some_and(holds) && !overdue()
     }
 
-    /// Ends a job whose plan is empty: only volumes are brought up to date.
+    /// Ends a job whose plan is empty: only the cgroup and volumes are brought up to date.
     async fn rest_on(&mut self, seen: &PodObservation) -> JobEnd {
         self.keep_objects();
+        self.keep_cgroup().await;
         self.refresh().await;
         self.at_rest(seen, None)
     }
@@ -114,6 +116,18 @@ impl SyncPod<'_> {
     fn keep_objects(&self) {
         if let Some(cluster) = &self.node.ports.cluster {
             cluster.objects.keep(&self.pod);
+        }
+    }
+
+    /// Sets the limits of the pod's cgroup again, if somebody changed them. Upstream leaves them so until the pod ends.
+    async fn keep_cgroup(&self) {
+        match resources::keep_pod(self.node, &self.pod).await {
+            Ok(CgroupState::Differs(values)) => {
+                let changed = values.join("; ");
+                warn!(changed, "Somebody changed the limits of the pod's cgroup: they are set again");
+            }
+            Ok(CgroupState::AsWanted | CgroupState::Missing(_)) => {}
+            Err(err) => warn!(err = %Chain(&err), "The limits of the pod's cgroup cannot be set; it is tried again"),
         }
     }
 
@@ -203,9 +217,9 @@ impl SyncPod<'_> {
             match remove_container(self.node, DeadContainer::seen(&self.job.pod, dead)).await {
                 Ok(()) => {}
                 Err(RemoveError::Runtime(err)) => {
-                    tracing::debug!(container = %dead.name, %err, "Could not remove a dead container");
+                    debug!(container = %dead.name, %err, "Could not remove a dead container");
                 }
-                Err(err) => tracing::warn!(container = %dead.name, err = %Chain(&err), "A dead container left its log"),
+                Err(err) => warn!(container = %dead.name, err = %Chain(&err), "A dead container left its log"),
             }
         }
     }

@@ -91,6 +91,25 @@ async fn cg_10_22_values_that_somebody_changed_are_set_right_within_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn cg_11_values_of_a_pod_that_somebody_changed_are_set_right_and_others_are_not_written() {
+    let mut sim = Sim::stopped(5);
+    sim.files.push([]);
+    sim.start().await;
+    sim.files.put(static_pod("web").build());
+    sim.until_ready(&["web"], 5).await;
+    sim.pass(120).await;
+    let uid = sim.cgroups.pod_uids().pop().expect("a pod with a cgroup");
+    let path = settings().launch.tree.pod(QosClass::BestEffort, &uid);
+    let before = sim.cgroups.values(&path).expect("the pod's cgroup");
+    let writes = sim.cgroups.writes();
+    sim.pass(600).await;
+    assert_eq!(sim.cgroups.writes(), writes, "nothing differs, so nothing is written");
+    sim.cgroups.tamper(&path, shares(7));
+    sim.pass(120).await;
+    assert_eq!(sim.cgroups.values(&path), Some(before));
+}
+
+#[tokio::test(start_paused = true)]
 async fn cg_22_a_limit_that_pods_exceed_is_tried_again_each_minute_and_pods_run_meanwhile() {
     let mut sim = limited(3);
     sim.cgroups.tamper(&root(), CgroupValues::default());

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rubelet_core::backoff::Doubling;
 use rubelet_core::qos::{
-    CgroupPath, CgroupValues, CgroupVersion, UnitProperty, UnitValue, new_slice, slice_names, slice_values,
+    CgroupPath, CgroupValues, CgroupVersion, UnitProperty, UnitValue, new_slice, slice_names, slice_values, v2_unset,
 };
 use rubelet_engine::ports::CgroupError;
 
@@ -79,8 +79,8 @@ impl Units {
         Ok(*self.version.get_or_init(|| version))
     }
 
-    /// Makes the slice of `path`, without limits. One that is there stays as it is.
-    pub(super) async fn start(&self, path: &CgroupPath, version: CgroupVersion) -> Result<(), CgroupError> {
+    /// Makes the slice of `path`, without limits, and returns true. One that is there stays as it is.
+    pub(super) async fn start(&self, path: &CgroupPath, version: CgroupVersion) -> Result<bool, CgroupError> {
         let (unit, _) = slice_names(path);
         let body = [
             Value::str(unit.as_str()),
@@ -116,6 +116,14 @@ impl Units {
         done.await.map_err(failed("set", unit))
     }
 
+    /// Unsets what of cgroup v2 somebody set of a slice on v1, where it outranks what [`Units::set`] set.
+    pub(super) async fn unset_v2(&self, path: &CgroupPath) -> Result<(), CgroupError> {
+        let (unit, _) = slice_names(path);
+        let body = [Value::str(unit.as_str()), Value::Bool(true), properties(&v2_unset())];
+        let done = self.call(&manager("SetUnitProperties").with(body)).await;
+        done.map(drop).map_err(failed("set", unit))
+    }
+
     /// Stops the slice of `path` and all units in it, and lets systemd forget it.
     pub(super) async fn stop(&self, path: &CgroupPath) -> Result<(), CgroupError> {
         let (unit, _) = slice_names(path);
@@ -126,7 +134,7 @@ impl Units {
                 tracing::warn!(unit, result, "systemd did not stop the unit");
                 Ok(())
             }
-            other => other,
+            other => other.map(drop),
         };
         self.reset(&unit).await;
         result.map_err(failed("stop", unit))
@@ -140,8 +148,8 @@ impl Units {
     }
 
     /// Makes a call that starts a job, and waits for its end. An answer of `good_error` is as good as a job that
-    /// succeeded.
-    async fn job(&self, unit: &str, call: Call, good_error: &str) -> Result<Attempt<()>, UnitError> {
+    /// succeeded; returns whether there was a job.
+    async fn job(&self, unit: &str, call: Call, good_error: &str) -> Result<Attempt<bool>, UnitError> {
         let rule = SignalRule {
             sender: SYSTEMD.to_owned(),
             path: PATH.to_owned(),
@@ -155,7 +163,7 @@ impl Units {
         };
         let reply = match self.bus.call(call).await {
             Ok(reply) => reply,
-            Err(err) if err.name() == Some(good_error) => return Ok(Attempt::Done(())),
+            Err(err) if err.name() == Some(good_error) => return Ok(Attempt::Done(false)),
             Err(err) => return attempt(Err(err)),
         };
         let job = reply.body.first().and_then(Value::as_str).ok_or(UnitError::Form("a job"))?;
@@ -163,7 +171,7 @@ impl Units {
             Err(_) => Err(UnitError::Unfinished),
             // Signals were lost. The next attempt finds the unit there, or gone.
             Ok(None) => Ok(Attempt::Again(BusError::Lost { member: "JobRemoved".to_owned() })),
-            Ok(Some(result)) if result == "done" => Ok(Attempt::Done(())),
+            Ok(Some(result)) if result == "done" => Ok(Attempt::Done(true)),
             Ok(Some(result)) => Err(UnitError::Job(result)),
         }
     }
@@ -182,11 +190,11 @@ impl Units {
     }
 
     /// A job, tried again while the bus or systemd is away.
-    async fn finished_job(&self, unit: &str, call: &Call, good_error: &str) -> Result<(), UnitError> {
+    async fn finished_job(&self, unit: &str, call: &Call, good_error: &str) -> Result<bool, UnitError> {
         let mut tries = 0;
         loop {
             match self.job(unit, call.clone(), good_error).await? {
-                Attempt::Done(()) => return Ok(()),
+                Attempt::Done(ran) => return Ok(ran),
                 Attempt::Again(err) if tries >= TRIES => return Err(err.into()),
                 Attempt::Again(_) => tries += 1,
             }

@@ -123,6 +123,27 @@ async fn cg_05_node_systemd_makes_sets_and_removes_a_slice() {
     machine.clean().await;
 }
 
+/// On v1, properties of v2 outrank those that the driver sets. Only systemd's next look at the slice shows which of them
+/// counts: a unit that starts in it is one.
+#[tokio::test]
+async fn cg_11_node_systemd_limits_that_somebody_set_are_set_right_for_good() {
+    let machine = Machine::new("/rubelet-c");
+    let pod = machine.pod("12-cd");
+    let wanted = limits(100 << 20, 20_000);
+    machine.cgroups.ensure(&pod, &wanted).await.unwrap();
+    let unit = "rubelet_c-kubepods-burstable-pod12_cd.slice";
+    systemctl(&["set-property", "--runtime", unit, "MemoryMax=700M", "CPUWeight=77", "TasksMax=7"]);
+    assert_eq!(machine.memory(&pod), "734003200");
+    machine.cgroups.ensure(&pod, &wanted).await.unwrap();
+    let slice = format!("--slice={unit}");
+    for round in 0..2 {
+        assert_eq!(machine.cgroups.look(&pod, &wanted).await.unwrap(), CgroupState::AsWanted, "{round}");
+        let ran = Command::new("systemd-run").args(["--scope", "--quiet", &slice, "true"]).status().unwrap();
+        assert!(ran.success());
+    }
+    machine.clean().await;
+}
+
 /// Slices are made while systemd re-executes itself and while the bus is restarted.
 #[tokio::test(flavor = "multi_thread")]
 async fn cg_05_node_systemd_and_its_bus_may_be_replaced_meanwhile() {
