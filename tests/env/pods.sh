@@ -60,6 +60,7 @@ identities() {
 
 # `watch_pods SELECTION…`: writes each pod's readiness to a file whenever it changes, as a client sees it.
 watch_pods() {
+  : >"$logs/watch.txt"
   setsid "${KUBECTL[@]}" get pods "$@" -w --no-headers \
     -o 'custom-columns=N:.metadata.name,R:.status.conditions[?(@.type=="Ready")].status,D:.metadata.deletionTimestamp' \
     >"$logs/watch.txt" 2>/dev/null &

@@ -20,14 +20,17 @@ main() {
 }
 
 rubelet() {
-  local deb=${DEB:-}
+  local deb=${DEB:-} before
   if [[ -z $deb ]]; then
     OUT=$AT/package "$REPO/packaging/build.sh" >&2
     deb=$(echo "$AT"/package/rubelet_*.deb)
   fi
+  before=$(enter "$1" sh -c 'test ! -e /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf || echo upstream')
   remove_upstream "$1"
   "$RUN" put "$deb" "$1" /root/rubelet.deb
   quiet enter "$1" env DEBIAN_FRONTEND=noninteractive dpkg -i /root/rubelet.deb
+  # A service that was disabled once, as upstream's is above, is not enabled by the package.
+  [[ -z $before ]] || quiet enter "$1" systemctl enable --now kubelet
 }
 
 upstream() {

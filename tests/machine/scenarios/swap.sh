@@ -8,8 +8,8 @@ PODS=20
 
 main() {
   begin
-  # Of the host's disk, which may be nearly full: upstream's kubelet would take no pods.
-  configure 'evictionHard: {memory.available: 0%, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}'
+  # The host's disk may be nearly full: upstream's kubelet would take no pods and remove images.
+  configure 'imageGCHighThresholdPercent: 100' 'imageGCLowThresholdPercent: 99' 'evictionHard: {memory.available: 0%, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}'
   again agent upstream
   started swap "$PODS"
   sleep "$SETTLE"
