@@ -119,20 +119,17 @@ impl KernelCgroups {
         let version = self.inner.layout.version();
         let state = self.look(path, values).await?;
         let values = rounded(values);
-        let made = matches!(state, CgroupState::Missing(_)) && units.start(path, version).await?;
+        if let CgroupState::Missing(_) = state {
+            units.start(path, version).await?;
+        }
         if !matches!(state, CgroupState::AsWanted) {
             units.set(path, &values, version).await?;
         }
-        if version == CgroupVersion::V1 {
-            // Somebody else's slice lacks the trees that systemd does not make.
-            let outranked = match state {
-                CgroupState::AsWanted => false,
-                CgroupState::Missing(_) => !made,
-                CgroupState::Differs(_) => matches!(self.look(path, &values).await?, CgroupState::Differs(_)),
-            };
-            if outranked {
-                units.unset_v2(path).await?;
-            }
+        if version == CgroupVersion::V1
+            && matches!(state, CgroupState::Differs(_))
+            && matches!(self.look(path, &values).await?, CgroupState::Differs(_))
+        {
+            units.unset_v2(path).await?;
         }
         // The trees that systemd does not make, and the values that it has no property for.
         let (inner, at) = (Arc::clone(&self.inner), path.clone());

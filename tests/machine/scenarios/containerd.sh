@@ -23,10 +23,12 @@ version() { on containerd --version | cut -d ' ' -f 3; }
 # Its pods end; with an empty disk containerd begins anew.
 older() {
   on systemctl stop kubelet
+  on systemctl start containerd
   # shellcheck disable=SC2016
   on sh -c 'for task in $(ctr -n k8s.io tasks ls -q); do ctr -n k8s.io tasks kill -s KILL "$task"; done' || true
   on systemctl stop containerd
-  on sh -c 'pkill -KILL containerd-shim || true; until ! findmnt -rno TARGET | grep "^/run/containerd/" | xargs -r umount -l; do sleep 0.2; done'
+  # Of this machine only: it has processes of its own.
+  on sh -c 'pkill -KILL containerd-shim; findmnt -rno TARGET | grep "^/run/containerd/" | sort -r | xargs -r umount -l' || true
   on sh -c 'rm -rf /var/lib/containerd/* /run/containerd'
   install_from "$OLD"
   config | on tee /etc/containerd/config.toml >/dev/null
@@ -34,7 +36,9 @@ older() {
   [[ $(version) == *1.6.* ]] || wrong "the machine has containerd $(version)"
   import
   again on systemctl start kubelet
-  timed "the node's own pods run on $(version)" 120 all_ready || wrong "a pod of the node is not ready"
+  # The statuses of before the wipe are in the API for a while.
+  settled "the node's own pods run on $(version)"
+  until_true 60 all_ready || wrong "a pod of the node is not ready"
 }
 
 # `install_from DIR`: as a package does, by a rename while the old program runs.

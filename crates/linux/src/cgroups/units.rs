@@ -79,8 +79,8 @@ impl Units {
         Ok(*self.version.get_or_init(|| version))
     }
 
-    /// Makes the slice of `path`, without limits, and returns true. One that is there stays as it is.
-    pub(super) async fn start(&self, path: &CgroupPath, version: CgroupVersion) -> Result<bool, CgroupError> {
+    /// Makes the slice of `path`, without limits. One that is there stays as it is.
+    pub(super) async fn start(&self, path: &CgroupPath, version: CgroupVersion) -> Result<(), CgroupError> {
         let (unit, _) = slice_names(path);
         let body = [
             Value::str(unit.as_str()),
@@ -134,7 +134,7 @@ impl Units {
                 tracing::warn!(unit, result, "systemd did not stop the unit");
                 Ok(())
             }
-            other => other.map(drop),
+            other => other,
         };
         self.reset(&unit).await;
         result.map_err(failed("stop", unit))
@@ -148,8 +148,8 @@ impl Units {
     }
 
     /// Makes a call that starts a job, and waits for its end. An answer of `good_error` is as good as a job that
-    /// succeeded; returns whether there was a job.
-    async fn job(&self, unit: &str, call: Call, good_error: &str) -> Result<Attempt<bool>, UnitError> {
+    /// succeeded.
+    async fn job(&self, unit: &str, call: Call, good_error: &str) -> Result<Attempt<()>, UnitError> {
         let rule = SignalRule {
             sender: SYSTEMD.to_owned(),
             path: PATH.to_owned(),
@@ -163,7 +163,7 @@ impl Units {
         };
         let reply = match self.bus.call(call).await {
             Ok(reply) => reply,
-            Err(err) if err.name() == Some(good_error) => return Ok(Attempt::Done(false)),
+            Err(err) if err.name() == Some(good_error) => return Ok(Attempt::Done(())),
             Err(err) => return attempt(Err(err)),
         };
         let job = reply.body.first().and_then(Value::as_str).ok_or(UnitError::Form("a job"))?;
@@ -171,7 +171,7 @@ impl Units {
             Err(_) => Err(UnitError::Unfinished),
             // Signals were lost. The next attempt finds the unit there, or gone.
             Ok(None) => Ok(Attempt::Again(BusError::Lost { member: "JobRemoved".to_owned() })),
-            Ok(Some(result)) if result == "done" => Ok(Attempt::Done(true)),
+            Ok(Some(result)) if result == "done" => Ok(Attempt::Done(())),
             Ok(Some(result)) => Err(UnitError::Job(result)),
         }
     }
@@ -190,11 +190,11 @@ impl Units {
     }
 
     /// A job, tried again while the bus or systemd is away.
-    async fn finished_job(&self, unit: &str, call: &Call, good_error: &str) -> Result<bool, UnitError> {
+    async fn finished_job(&self, unit: &str, call: &Call, good_error: &str) -> Result<(), UnitError> {
         let mut tries = 0;
         loop {
             match self.job(unit, call.clone(), good_error).await? {
-                Attempt::Done(ran) => return Ok(ran),
+                Attempt::Done(()) => return Ok(()),
                 Attempt::Again(err) if tries >= TRIES => return Err(err.into()),
                 Attempt::Again(_) => tries += 1,
             }
