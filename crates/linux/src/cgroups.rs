@@ -119,17 +119,24 @@ impl KernelCgroups {
         let version = self.inner.layout.version();
         let state = self.look(path, values).await?;
         let values = rounded(values);
+        let (inner, rel_path) = (Arc::clone(&self.inner), self.inner.rel_path(path)?);
+        // Somebody else's slice lacks the trees that systemd does not make, so a look calls it missing.
+        let there = CGROUPS.run(&path.cgroupfs(), move || inner.is_anywhere(&rel_path)).await;
         if let CgroupState::Missing(_) = state {
             units.start(path, version).await?;
         }
         if !matches!(state, CgroupState::AsWanted) {
             units.set(path, &values, version).await?;
         }
-        if version == CgroupVersion::V1
-            && matches!(state, CgroupState::Differs(_))
-            && matches!(self.look(path, &values).await?, CgroupState::Differs(_))
-        {
-            units.unset_v2(path).await?;
+        if version == CgroupVersion::V1 {
+            let outranked = match state {
+                CgroupState::AsWanted => false,
+                CgroupState::Missing(_) => there,
+                CgroupState::Differs(_) => matches!(self.look(path, &values).await?, CgroupState::Differs(_)),
+            };
+            if outranked {
+                units.unset_v2(path).await?;
+            }
         }
         // The trees that systemd does not make, and the values that it has no property for.
         let (inner, at) = (Arc::clone(&self.inner), path.clone());
@@ -155,6 +162,11 @@ impl Inner {
         let number = |text: String| text.trim().parse().map_err(|err| io::Error::new(io::ErrorKind::InvalidData, err));
         let read = std::fs::read_to_string(&path).and_then(number);
         read.map_err(error("read", path.display().to_string()))
+    }
+
+    /// Whether any tree has the cgroup.
+    fn is_anywhere(&self, rel_path: &Path) -> bool {
+        self.layout.trees().any(|tree| tree.root.join(rel_path).is_dir())
     }
 
     fn ensure(&self, path: &CgroupPath, values: &CgroupValues) -> Result<(), CgroupError> {
