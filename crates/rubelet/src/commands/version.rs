@@ -13,7 +13,7 @@ struct VersionDocument {
     kubernetes: &'static str,
     /// What the node object reports.
     kubelet_version: &'static str,
-    /// The commit that it was built from, if the build was told.
+    /// The commit that it was built from, if the build named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     git_commit: Option<&'static str>,
     rust_version: &'static str,

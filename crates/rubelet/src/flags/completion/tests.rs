@@ -5,7 +5,7 @@ use std::process::Command;
 use super::{offered, run_flags, script};
 use crate::flags::commands;
 
-/// What bash offers for a line; the word to complete is what follows the last space.
+/// What bash offers for a line; the text after the last space is to be completed.
 fn offers(line: &str) -> Vec<String> {
     // `=` separates words, as in an interactive shell.
     let words: Vec<String> = line.replace('=', " = ").split(' ').map(|word| format!("'{word}'")).collect();
