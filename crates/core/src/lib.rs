@@ -43,5 +43,6 @@ pub mod status;
 pub mod time;
 pub mod timeline;
 pub mod token;
+pub mod usage;
 pub mod volume_files;
 pub mod volumes;

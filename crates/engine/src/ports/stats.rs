@@ -1,0 +1,54 @@
+//! What the node and its pods use.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use rubelet_core::id::ContainerId;
+use rubelet_core::usage::{DiskUsage, FsStats, LayerUsage, MachineInfo, NetworkUsage, ProcessCount, Sample};
+
+/// Something could not be measured. The text is for people only.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Unmeasured(pub String);
+
+/// How much of the cgroups a sample shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// CPU, memory and swap of pods and containers: what `/metrics/resource`, the summary and eviction need.
+    Usage,
+    /// All of it, with open files: what `/metrics/cadvisor` shows.
+    Everything,
+}
+
+/// The usage of cgroups and network namespaces, read from the kernel. Nothing is measured unless it is asked for.
+#[async_trait]
+pub trait Stats: Send + Sync {
+    /// One look at the cgroups of the node: the root, those of pods with all below, and those configured for the system.
+    /// What disappears meanwhile is left out.
+    async fn sample(&self, detail: Detail) -> Result<Sample, Unmeasured>;
+    /// The network namespaces of pods, each read through the cgroup of one of its containers; by the path of that cgroup.
+    /// The path `/` is the node's own.
+    async fn networks(&self, cgroups: &[String]) -> BTreeMap<String, NetworkUsage>;
+    /// Processes of the machine.
+    async fn processes(&self) -> Result<ProcessCount, Unmeasured>;
+    /// The machine.
+    async fn machine(&self) -> MachineInfo;
+}
+
+/// The usage of disks. A file system that hangs delays none of the others.
+#[async_trait]
+pub trait Disks: Send + Sync {
+    /// The file system that holds this path.
+    async fn file_system(&self, path: &Path) -> Result<FsStats, Unmeasured>;
+    /// What these directories take, each without what is mounted below it. Those that are missing take nothing; those that
+    /// cannot be measured are left out.
+    async fn usage(&self, dirs: &[PathBuf]) -> BTreeMap<PathBuf, DiskUsage>;
+}
+
+/// What only the runtime can tell.
+#[async_trait]
+pub trait RuntimeStats: Send + Sync {
+    /// The writable layer of each container.
+    async fn layers(&self) -> Result<BTreeMap<ContainerId, LayerUsage>, Unmeasured>;
+}
