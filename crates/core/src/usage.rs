@@ -8,6 +8,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+mod node;
+
+pub use node::*;
+
 use crate::id::{ContainerId, PodUid};
 use crate::time::Now;
 

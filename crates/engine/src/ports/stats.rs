@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rubelet_core::id::ContainerId;
-use rubelet_core::usage::{DiskUsage, FsStats, LayerUsage, MachineInfo, NetworkUsage, ProcessCount, Sample};
+use rubelet_core::usage::{DiskUsage, FsStats, LayerUsage, MachineInfo, NetworkUsage, NodeUsage, ProcessCount, Sample};
 
 /// Something could not be measured. The text is for people only.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -51,4 +53,26 @@ pub trait Disks: Send + Sync {
 pub trait RuntimeStats: Send + Sync {
     /// The writable layer of each container.
     async fn layers(&self) -> Result<BTreeMap<ContainerId, LayerUsage>, Unmeasured>;
+}
+
+/// What a reader of usage needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// How much of the cgroups.
+    pub detail: Detail,
+    /// The networks of pods and of the node.
+    pub networks: bool,
+    /// File systems, volumes, logs and writable layers.
+    pub disks: bool,
+    /// An older look will do if it is not older than this. Zero measures anew.
+    pub max_age: Duration,
+}
+
+/// Usage with the names of pods: implemented by `engine::usage` for the server, the commands and eviction.
+#[async_trait]
+pub trait UsageReader: Send + Sync {
+    /// All that is wanted, from one look.
+    async fn usage(&self, wanted: Wanted) -> Result<Arc<NodeUsage>, Unmeasured>;
+    /// The machine.
+    async fn machine(&self) -> MachineInfo;
 }
