@@ -4,8 +4,8 @@
 #
 #   agnhost      the suite's own tool; busybox, bash, curl, a key pair of localhost, a user and a group that specs look for,
 #                and a registry's files, which its fake-registry-server serves
-#   busybox, ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx (busybox's web server)
-#   glibc-dns-testing (the host's `hostname`, no name server), pause
+#   busybox (with a small nmeter), ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx
+#   (busybox's web server), glibc-dns-testing (the host's `hostname`, no name server), pause
 #
 # `e2e-images.sh full`: agnhost and glibc-dns-testing have Debian's dig, nc, ss and getent too, and bash as /bin/sh, in another
 # directory. Only specs of sig-network call them, and they double the size.
@@ -29,7 +29,7 @@ esac
 agnhost=$("$ENV_DIR/k8s-build.sh" agnhost)/agnhost
 curl=$(type -P curl) hostname=$(type -P hostname) bash=$CACHE/bash/bin/bash-static
 "$ENV_DIR/images.sh"
-recipe=$(cat "$ENV_DIR/e2e-images.sh" "$CACHE/images/recipe" "$agnhost" "$curl" "$hostname" "$bash" "${more[@]}" | sha256sum)
+recipe=$(cat "$ENV_DIR"/{e2e-images.sh,nmeter.c} "$CACHE/images/recipe" "$agnhost" "$curl" "$hostname" "$bash" "${more[@]}" | sha256sum)
 exec 9>"$CACHE/images.lock"
 flock 9
 if [[ -e $out/recipe && $(<"$out/recipe") == "$recipe" ]]; then
@@ -128,6 +128,7 @@ base "$work/busybox"
 # them use `sh`. Specs that look for busybox's own messages use `/bin/sh`.
 cp "$bash" "$work/busybox/bin/bash"
 ln -s /bin/bash "$work/busybox/usr/local/bin/sh"
+cc -static -Os -s -Wall -Wextra -Werror -o "$work/busybox/bin/nmeter" "$ENV_DIR/nmeter.c"
 base "$work/agnhost"
 cp "$bash" "$work/agnhost/bin/bash"
 put "$curl" "$work/agnhost"
