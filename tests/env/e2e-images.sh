@@ -113,14 +113,18 @@ registry() {
   done
 }
 
-# `image FILE DIR CONFIG NAME…`
+# `image FILE DIR CONFIG NAME…`: an image of its own for each name. Of two names of one image a runtime reports either, and
+# specs compare what it reports with what they have asked for. The first is in FILE.tar.
 image() {
-  local file=$1 root=$2 config=$3 names
+  local file=$1 root=$2 config=$3 name full
   shift 3
-  names=$(printf ",$FROM/%s" "$@")
-  names=${names//$FROM\/pause/registry.k8s.io/pause}
-  "$ENV_DIR/oci.sh" "${names#,}" "$work/$root" "$out/$file.tar" "$config"
-  say "    $*"
+  for name in "$@"; do
+    full=$FROM/$name
+    [[ $name != pause:* ]] || full=registry.k8s.io/$name
+    "$ENV_DIR/oci.sh" "$full" "$work/$root" "$out/$file.tar" "$(jq -c --arg name "$name" '.Labels = {name: $name}' <<<"$config")"
+    say "    $name"
+    file+=-more
+  done
 }
 
 base "$work/busybox"
