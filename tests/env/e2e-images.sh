@@ -4,7 +4,7 @@
 #
 #   agnhost      the suite's own tool; busybox, bash, curl, a key pair of localhost, a user and a group that specs look for,
 #                and a registry's files, which its fake-registry-server serves
-#   busybox (with a small nmeter), ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx
+#   busybox (with a small nmeter, as all that are made of it), ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx
 #   (busybox's web server), glibc-dns-testing (the host's `hostname`, no name server), pause
 #
 # `e2e-images.sh full`: agnhost and glibc-dns-testing have Debian's dig, nc, ss and getent too, and bash as /bin/sh, in another
@@ -42,12 +42,15 @@ mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# `base DIR`: busybox with all its applets.
+cc -static -Os -s -Wall -Wextra -Werror -o "$work/nmeter" "$ENV_DIR/nmeter.c"
+
+# `base DIR`: busybox with all its applets, and nmeter.
 base() {
   local applet
   mkdir -p "$1"/{bin,etc,home,root,tmp,run,usr/bin,usr/local/bin,var/log,www}
   ln -s ../run "$1/var/run"
   cp "$CACHE/busybox/bin/busybox" "$1/bin/busybox"
+  cp "$work/nmeter" "$1/bin/nmeter"
   while read -r applet; do
     [[ $applet == busybox ]] || ln -s busybox "$1/bin/$applet"
   done < <("$CACHE/busybox/bin/busybox" --list)
@@ -132,7 +135,6 @@ base "$work/busybox"
 # them use `sh`. Specs that look for busybox's own messages use `/bin/sh`.
 cp "$bash" "$work/busybox/bin/bash"
 ln -s /bin/bash "$work/busybox/usr/local/bin/sh"
-cc -static -Os -s -Wall -Wextra -Werror -o "$work/busybox/bin/nmeter" "$ENV_DIR/nmeter.c"
 base "$work/agnhost"
 cp "$bash" "$work/agnhost/bin/bash"
 put "$curl" "$work/agnhost"
