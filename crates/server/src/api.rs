@@ -24,6 +24,7 @@ mod side_tasks;
 mod table;
 mod tls;
 mod upgrade;
+mod usage;
 mod write_timeout;
 
 #[cfg(test)]
@@ -38,7 +39,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rubelet_core::config::{AuthorizationMode, FeatureGates, Gate, KubeletConfiguration};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{LogReader, Reviews, Runtime, ServingCert};
+use rubelet_engine::ports::{LogReader, Reviews, Runtime, ServingCert, UsageReader};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -83,6 +84,8 @@ pub struct ApiParts {
     pub metrics: Vec<Arc<dyn MetricsPage>>,
     /// `/metrics/probes`.
     pub probe_metrics: Arc<dyn MetricsPage>,
+    /// The usage of the node and its pods; without it the pages of usage report an error.
+    pub usage: Option<Arc<dyn UsageReader>>,
     /// Settings.
     pub settings: ApiSettings,
 }

@@ -56,16 +56,17 @@ pub(super) async fn serve(
     let mut servers = TaskGroup::new(cancel);
     let live = LiveNode { sync_loop: engine.sync_loop.clone(), clock: served.clock.clone() };
     let node: Arc<dyn WatchedNode> = Arc::new(live);
+    // One of them, so that /metrics/slis counts the checks of both ports.
+    let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
     if config.healthz_port > 0 {
         let ip: IpAddr = config.healthz_bind_address.parse().context("healthzBindAddress")?;
         let address = SocketAddr::new(ip, u16::try_from(config.healthz_port).context("healthzPort")?);
-        let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
-        servers.start("healthz", healthz::run(address, health, servers.cancel_token()));
+        servers.start("healthz", healthz::run(address, health.clone(), servers.cancel_token()));
     }
     let mut agent = agent(loaded, &engine, &served);
     let identity = served.identity.clone();
     let serving = if config.enable_server {
-        node_api(loaded, Arc::clone(&node), engine, served, &mut servers).await?
+        node_api(loaded, (Arc::clone(&node), health), engine, served, &mut servers).await?
     } else {
         watch::channel(None).1
     };
@@ -119,7 +120,7 @@ fn certificates(client: Option<Credentials>, serving: watch::Receiver<Option<Arc
 /// The node's HTTPS API, and the read-only port if one is configured. Answers with its certificate.
 async fn node_api(
     loaded: &Loaded,
-    node: Arc<dyn WatchedNode>,
+    (node, health): (Arc<dyn WatchedNode>, Health),
     engine: EngineHandle,
     served: Served,
     servers: &mut TaskGroup,
@@ -138,7 +139,7 @@ async fn node_api(
     let own: Arc<dyn MetricsPage> = Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop });
     let metrics = [own].into_iter().chain(served.metrics).collect();
     let parts = ApiParts {
-        health: Health::new(Arc::clone(&node), config.sync_frequency.to_std()),
+        health,
         node,
         runtime: served.runtime,
         logs: served.logs,
@@ -148,6 +149,7 @@ async fn node_api(
         configz: serde_json::to_vec(&configz(config)).context("the configuration as JSON")?.into(),
         metrics,
         probe_metrics: Arc::new(ProbePage { prober: engine.prober }),
+        usage: None,
         settings: ApiSettings::new(config, &loaded.gates),
     };
     let ip: IpAddr = config.address.parse().context("address")?;

@@ -33,6 +33,14 @@ pub(super) enum Route {
     Configz,
     Metrics,
     ProbeMetrics,
+    /// `/stats/summary`.
+    Summary,
+    ResourceMetrics,
+    CadvisorMetrics,
+    /// `/metrics/slis`.
+    SliMetrics,
+    /// `DELETE /metrics/slis`.
+    ResetSlis,
     ContainerLogs(Target),
     Exec(Target),
     Attach(Target),
@@ -112,7 +120,12 @@ pub(super) fn route(offers: Offers, method: &Method, path: &str) -> Route {
         ("pods", [], _) => get(Route::Pods),
         ("metrics", [], _) => get(Route::Metrics),
         ("metrics", ["probes"], _) => get(Route::ProbeMetrics),
-        // Not implemented: stats, the other metrics pages, checkpoints, statusz and flagz.
+        ("metrics", ["resource"], _) => get(Route::ResourceMetrics),
+        ("metrics", ["cadvisor"], _) => get(Route::CadvisorMetrics),
+        ("metrics", ["slis"], _) if method == Method::DELETE => Route::ResetSlis,
+        ("metrics", ["slis"], _) => get(Route::SliMetrics),
+        ("stats", ["summary"], _) => session(method, Route::Summary),
+        // Not implemented: checkpoints, statusz and flagz.
         ("pods" | "stats" | "metrics" | "healthz", _, _) => NO_PAGE,
         (root, rest, Offers::NoDebugging | Offers::ReadOnly) => match (root, rest) {
             ("run" | "exec" | "attach" | "portForward" | "containerLogs" | "runningpods" | "logs", _)
@@ -150,7 +163,7 @@ pub(super) fn route(offers: Offers, method: &Method, path: &str) -> Route {
     }
 }
 
-/// A session may start with either method: browsers can only use GET.
+/// Either method: a session may start with both, as browsers can only use GET, and the summary is read with both.
 fn session(method: &Method, route: Route) -> Route {
     if method == Method::GET || method == Method::POST { route } else { NO_METHOD }
 }
@@ -240,8 +253,19 @@ mod tests {
                 ("GET /metrics", "Metrics"),
                 ("GET /metrics/probes", "ProbeMetrics"),
                 ("POST /metrics/probes", "405 405: Method Not Allowed"),
-                ("GET /metrics/cadvisor", "404 404: Page Not Found"),
-                ("GET /stats/summary", "404 404: Page Not Found"),
+                ("GET /metrics/cadvisor", "CadvisorMetrics"),
+                ("POST /metrics/cadvisor", "405 405: Method Not Allowed"),
+                ("GET /metrics/cadvisor/x", "404 404: Page Not Found"),
+                ("GET /metrics/resource", "ResourceMetrics"),
+                ("GET /metrics/slis", "SliMetrics"),
+                ("DELETE /metrics/slis", "ResetSlis"),
+                ("POST /metrics/slis", "405 405: Method Not Allowed"),
+                ("GET /metrics/other", "404 404: Page Not Found"),
+                ("GET /stats/summary", "Summary"),
+                ("POST /stats/summary", "Summary"),
+                ("PUT /stats/summary", "405 405: Method Not Allowed"),
+                ("GET /stats", "404 404: Page Not Found"),
+                ("GET /stats/default/web/uid/app", "404 404: Page Not Found"),
                 ("GET /containerLogs/ns/pod/c", "logs ns/pod//c"),
                 ("POST /containerLogs/ns/pod/c", "405 405: Method Not Allowed"),
                 ("GET /containerLogs/ns/pod", "404 404: Page Not Found"),
@@ -278,6 +302,10 @@ mod tests {
                     ("GET /pods", "Pods"),
                     ("GET /metrics", "Metrics"),
                     ("GET /metrics/probes", "ProbeMetrics"),
+                    ("GET /metrics/resource", "ResourceMetrics"),
+                    ("GET /metrics/cadvisor", "CadvisorMetrics"),
+                    ("GET /metrics/slis", "SliMetrics"),
+                    ("POST /stats/summary", "Summary"),
                     ("POST /run/ns/pod/c", "405 Debug endpoints are disabled."),
                     ("POST /exec/ns/pod/c", "405 Debug endpoints are disabled."),
                     ("POST /attach/ns/pod/c", "405 Debug endpoints are disabled."),

@@ -6,3 +6,4 @@ mod own_thread;
 mod rig;
 mod serving;
 mod sessions;
+mod usage;

@@ -436,6 +436,7 @@ pub(super) fn parts(world: &Arc<World>, settings: ApiSettings) -> ApiParts {
         configz: Bytes::from_static(b"{\"kubeletconfig\":{}}"),
         metrics: vec![Arc::new(OneMetric)],
         probe_metrics: Arc::new(OneProbe),
+        usage: None,
         settings,
     }
 }
