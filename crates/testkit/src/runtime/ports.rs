@@ -232,8 +232,13 @@ impl Containers for FakeRuntime {
         const OP: &str = "reopen_container_log";
         let id = id.clone();
         self.change(OP, None, None, move |world, _| {
-            let running = world.is_running(&id);
-            if running { Ok(()) } else { Err(fail(OP, RpcErrorKind::Failed, "container is not running")) }
+            if !world.is_running(&id) {
+                return Err(fail(OP, RpcErrorKind::Failed, "container is not running"));
+            }
+            if let (Some(logs), Some((_, container))) = (&world.logs, world.container(&id)) {
+                logs.reopen(&container.log_path);
+            }
+            Ok(())
         })
         .await
     }
