@@ -24,6 +24,7 @@ use crate::slots::StartSlots;
 use crate::status::{StatusMail, StatusWriter};
 use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle, SyncLoopParts};
 use crate::task::TaskGroup;
+use crate::trace::Tracer;
 
 /// What a running engine offers to others.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub struct Parts {
     pub pulls: PullLimits,
     /// Sees every pod status.
     pub status_observer: Option<Arc<dyn StatusObserver>>,
+    /// Makes spans of what jobs do.
+    pub tracer: Tracer,
     /// Time.
     pub clock: Clock,
     /// Where pods come from.
@@ -74,7 +77,7 @@ pub struct Parts {
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
     let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, .. } = parts;
-    let Parts { node: node_parts, object_changes, shutdown, .. } = parts;
+    let Parts { node: node_parts, object_changes, shutdown, tracer, .. } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
@@ -110,7 +113,8 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let (events, checkpoints) = (Arc::clone(&ports.events), Arc::clone(&ports.checkpoints));
     let (shown_now, shown_statuses) = (now.clone(), status.clone());
     let seen_by_shutdown = shutdown.map(|parts| (parts, status.clone(), now.clone(), clock.clone()));
-    let node = Arc::new(Node { ports, facts, settings, clock, status, puller: puller_handle, starts, metrics, now });
+    let puller = puller_handle;
+    let node = Arc::new(Node { ports, facts, settings, clock, tracer, status, puller, starts, metrics, now });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
     let (sync_loop, handle) = SyncLoop::new(SyncLoopParts {
