@@ -7,12 +7,14 @@
 mod beneath;
 pub mod cgroups;
 pub mod checkpoints;
+pub mod container_checkpoints;
 pub mod dbus;
 pub mod heap;
 pub mod host;
 mod kernel_mounts;
 pub mod logind;
 pub mod logs;
+pub mod node_logs;
 pub mod pod_dirs;
 pub mod preflight;
 pub mod service;

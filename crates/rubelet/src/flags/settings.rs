@@ -53,6 +53,8 @@ pub struct KubeletFlags {
     pub housekeeping_interval: GoDuration,
     /// `--api-pod-cache`: keep a copy of the API's pods for a start without the API server. Not in upstream.
     pub api_pod_cache: bool,
+    /// `--sessions-need-create`: exec, attach, run and port-forward need the verb `create`. Not in upstream.
+    pub sessions_need_create: bool,
 }
 
 impl Default for KubeletFlags {
@@ -81,6 +83,7 @@ impl Default for KubeletFlags {
             experimental_allocatable_ignore_eviction: false,
             housekeeping_interval: GoDuration::secs(10),
             api_pod_cache: false,
+            sessions_need_create: false,
         }
     }
 }

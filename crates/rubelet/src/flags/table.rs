@@ -46,9 +46,17 @@ impl FlagSet {
 }
 
 /// Flags that upstream does not have. Each is off by default, so that upstream's command lines mean the same here.
-static OWN_FLAGS: &[Flag] = &[Flag::new(
-    "api-pod-cache",
-    Group::Own,
-    Kind::Bool(|s| &mut s.flags.api_pod_cache),
-    "Keep a copy of the API server's pods below --root-dir, and use it when the node starts and cannot reach the API server.",
-)];
+static OWN_FLAGS: &[Flag] = &[
+    Flag::new(
+        "api-pod-cache",
+        Group::Own,
+        Kind::Bool(|s| &mut s.flags.api_pod_cache),
+        "Keep a copy of the API server's pods below --root-dir, and use it when the node starts and cannot reach the API server.",
+    ),
+    Flag::new(
+        "sessions-need-create",
+        Group::Own,
+        Kind::Bool(|s| &mut s.flags.sessions_need_create),
+        "Require the verb create on nodes/proxy for exec, attach, run and port-forward, also over WebSocket, for which get is enough otherwise.",
+    ),
+];
