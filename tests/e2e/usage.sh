@@ -22,6 +22,8 @@ main() {
   "$ENV_DIR/install.sh" metrics || wrong "promtool cannot be had"
   local programs
   programs=$("$ENV_DIR/k8s-build.sh" metrics-server) || wrong "metrics-server cannot be had"
+  # Where upstream's cAdvisor finds the containers' names; rubelet takes the flag and does not need it.
+  export NODE_FLAGS="--containerd=$cluster/containerd/containerd.sock"
   begin upstream
   # shellcheck source=/dev/null
   . "$cluster/env"
@@ -107,7 +109,7 @@ complete() {
   done
   grep -q '^container_network_receive_bytes_total{.*pod="web"' <<<"$cadvisor" || return 1
   node_page stats/summary | jq -e '[.pods[] | select(.podRef.name == "web")][0] | .cpu.usageNanoCores > 0 and
-    (.containers | length == 2 and all(.rootfs.usedBytes and .logs.usedBytes)) and ([.volume[] | select(.name == "scratch")] | length == 1)' >/dev/null
+    (.containers | length == 2 and all(.rootfs.usedBytes and .logs.usedBytes)) and ([.volume[]? | select(.name == "scratch")] | length == 1)' >/dev/null
 }
 
 # `take AGENT`: through the API server, as kubectl does it.
@@ -229,7 +231,7 @@ serve_metrics() {
   metrics_api "$port" | k apply -f - >/dev/null
   env -i HOME="$cluster" PATH=/usr/bin:/bin "$1" --kubeconfig="$cluster/metrics-server.conf" \
     --authentication-kubeconfig="$cluster/metrics-server.conf" --authorization-kubeconfig="$cluster/metrics-server.conf" \
-    --bind-address=127.0.0.1 --secure-port="$port" --cert-dir="$cluster/metrics-server" --metric-resolution=10s \
+    --bind-address=127.0.0.1 --secure-port="$port" --cert-dir="$cluster/metrics-server" --metric-resolution=10s --kubelet-request-timeout=5s \
     --kubelet-certificate-authority="$cluster/pki/ca.crt" --kubelet-use-node-status-port \
     --kubelet-preferred-address-types=InternalIP </dev/null >"$logs/metrics-server.log" 2>&1 &
   server_pid=$!
