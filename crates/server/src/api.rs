@@ -51,6 +51,7 @@ use handler::Handler;
 use routes::Offers;
 use tls::Tls;
 
+pub(crate) use logs::instance;
 pub use metrics::{EnginePage, MetricsPage, ProbePage};
 pub use tls::TlsError;
 

@@ -1,15 +1,20 @@
-//! The data that `rubelet pods` and `rubelet explain` show.
+//! The data that `rubelet pods`, `explain` and the other commands of this machine show.
 //!
 //! Made by pure functions from the sync loop's view, without waiting and without a clock. The documents travel as JSON and
 //! are also the output of `-o json`, so fields are never renamed. Durations are in seconds, so that a reader needs no clock
 //! of its own; points in time are timestamps.
 
 mod container;
+mod events;
 mod find;
 mod line;
+mod log;
+mod node;
+mod page;
 mod resize;
 mod status;
 mod story;
+mod top;
 
 #[cfg(test)]
 mod tests;
@@ -20,11 +25,19 @@ use rubelet_engine::ports::BadPod;
 use rubelet_engine::sync_loop::{NodeView, Rejected};
 use serde::{Deserialize, Serialize};
 
+pub use events::{EventDocument, EventsDocument};
 pub use find::Miss;
+pub use log::{LogAsk, LogDocument, pod_log};
+pub use node::{
+    DiskDocument, DiskUseDocument, NodeFigures, NodeLimits, NodeStory, PodDiskDocument, ResourceDocument,
+    ThresholdDocument, ThresholdState, Unit, node_story,
+};
+pub use page::{Bar, PageDocument, PagePod, page_document};
 pub use status::{
     AgentView, ApiServerDocument, CertificateDocument, ConditionDocument, PodCounts, StatusDocument,
     StatusRuntimeDocument, status_document,
 };
+pub use top::{TopContainer, TopDocument, TopPod, Used, top_document};
 
 /// The node, and one line per pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

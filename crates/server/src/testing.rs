@@ -14,18 +14,23 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::qos::CgroupDriver;
+use rubelet_core::resources::Amount;
 use rubelet_core::time::{Instant, Now};
 use rubelet_core::timeline::Timeline;
+use rubelet_engine::clock::Clock;
 use rubelet_engine::health::RuntimeHealth;
 use rubelet_engine::node_now::NodeNow;
 use rubelet_engine::pod_worker::WorkerView;
-use rubelet_engine::ports::RuntimeVersion;
+use rubelet_engine::ports::{RuntimeVersion, UsageReader};
 use rubelet_engine::status::StatusMail;
 use rubelet_engine::sync_loop::{KnownPod, NodeView};
+use rubelet_testkit::RecordingEvents;
 
 use tokio::sync::watch;
 
-use crate::local::Agent;
+use crate::documents::NodeLimits;
+use crate::local::{Agent, Insight};
+use crate::recent_events::RecentEvents;
 use crate::watched::WatchedNode;
 
 /// An hour after start-up.
@@ -74,7 +79,27 @@ pub(crate) fn agent() -> Agent {
         runtime_endpoint: "unix:///run/containerd/containerd.sock".into(),
         driver: CgroupDriver::Cgroupfs,
         certificates: Arc::new(Vec::new),
+        insight: insight(None),
     }
+}
+
+/// A node of two CPUs and 8 GiB, with a hard threshold for memory and one for its disk.
+pub(crate) fn insight(usage: Option<Arc<dyn UsageReader>>) -> Insight {
+    let amounts = |cpu: i64, memory: i64, pods: i64| {
+        [("cpu", Amount::from_millis(cpu)), ("memory", Amount::units(memory)), ("pods", Amount::units(pods))]
+            .map(|(name, amount)| (name.to_owned(), amount))
+            .into()
+    };
+    let words = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+    let limits = NodeLimits {
+        capacity: amounts(2000, 8 << 30, 110),
+        reserved: amounts(100, 100 << 20, 0),
+        hard: words(&[("memory.available", "100Mi"), ("nodefs.available", "10%")]),
+        soft: words(&[("memory.available", "1Gi")]),
+        soft_grace: words(&[("memory.available", "1m30s")]),
+    };
+    let events = RecentEvents::new(Arc::new(RecordingEvents::default()), Clock::real());
+    Insight { usage, events: Arc::new(events), limits: Arc::new(limits) }
 }
 
 /// A pod that was added ten minutes ago.
@@ -93,6 +118,7 @@ pub(crate) fn worker(pod: Arc<Pod>, status: PodStatus) -> WorkerView {
         failures: 0,
         probe_troubles: Vec::new(),
         next_starts: BTreeMap::new(),
+        seen: None,
     }
 }
 

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 use rubelet_core::hash::backoff_key;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
+use rubelet_core::observe::PodObservation;
 use rubelet_core::pod::PodExt;
 use rubelet_core::reason::WaitingReason;
 use rubelet_core::time::{Instant, Now};
@@ -45,6 +46,8 @@ pub struct WorkerView {
     pub probe_troubles: Vec<ProbeTrouble>,
     /// How long the crash loop back-off of each container still lasts, by name.
     pub next_starts: BTreeMap<String, Duration>,
+    /// The last look at the runtime.
+    pub seen: Option<Arc<PodObservation>>,
 }
 
 impl PodWorkers {
@@ -121,6 +124,7 @@ impl PodWorker {
             failures: self.life.failures(),
             probe_troubles: self.probe_troubles.clone(),
             next_starts: self.next_starts(now),
+            seen: self.memory.seen.clone(),
         }
     }
 

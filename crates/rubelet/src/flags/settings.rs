@@ -53,6 +53,8 @@ pub struct KubeletFlags {
     pub housekeeping_interval: GoDuration,
     /// `--api-pod-cache`: keep a copy of the API's pods for a start without the API server. Not in upstream.
     pub api_pod_cache: bool,
+    /// `--local-ui`: the port of the page for people on 127.0.0.1; `None` for no port. Not in upstream.
+    pub local_ui: Option<u16>,
 }
 
 impl Default for KubeletFlags {
@@ -81,6 +83,7 @@ impl Default for KubeletFlags {
             experimental_allocatable_ignore_eviction: false,
             housekeeping_interval: GoDuration::secs(10),
             api_pod_cache: false,
+            local_ui: None,
         }
     }
 }
@@ -124,6 +127,25 @@ pub(crate) struct ToolSettings {
     pub(crate) all_fields: bool,
     /// `--dir` of `man`; empty for stdout.
     pub(crate) dir: String,
+    /// `-w` of `events`.
+    pub(crate) watch: bool,
+    /// What `logs` is asked for.
+    pub(crate) log: LogSettings,
+}
+
+/// What the flags of `logs` set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogSettings {
+    /// `-c`; empty for the default container.
+    pub(crate) container: String,
+    /// `-f`.
+    pub(crate) follow: bool,
+    /// `-p`.
+    pub(crate) previous: bool,
+    /// `--timestamps`.
+    pub(crate) timestamps: bool,
+    /// `--tail`; `None` for all lines.
+    pub(crate) tail: Option<u64>,
 }
 
 /// Everything a command line can set.

@@ -46,9 +46,28 @@ impl FlagSet {
 }
 
 /// Flags that upstream does not have. Each is off by default, so that upstream's command lines mean the same here.
-static OWN_FLAGS: &[Flag] = &[Flag::new(
-    "api-pod-cache",
-    Group::Own,
-    Kind::Bool(|s| &mut s.flags.api_pod_cache),
-    "Keep a copy of the API server's pods below --root-dir, and use it when the node starts and cannot reach the API server.",
-)];
+static OWN_FLAGS: &[Flag] = &[
+    Flag::new(
+        "api-pod-cache",
+        Group::Own,
+        Kind::Bool(|s| &mut s.flags.api_pod_cache),
+        "Keep a copy of the API server's pods below --root-dir, and use it when the node starts and cannot reach the API server.",
+    ),
+    Flag::new(
+        "local-ui",
+        Group::Own,
+        Kind::Word {
+            value_name: "PORT",
+            set: |s, word| {
+                s.flags.local_ui = match word.parse() {
+                    Ok(0) => None,
+                    Ok(port) => Some(port),
+                    Err(_) => return Err("must be a port from 1 to 65535, or 0 for none".into()),
+                };
+                Ok(())
+            },
+            show: |_| String::new(),
+        },
+        "Show this node's pods as a page on this port of 127.0.0.1. Every user of the machine can read it; nothing can be changed there.",
+    ),
+];

@@ -74,7 +74,7 @@ fn bare(line: PodLine) -> PodStory {
 }
 
 /// What the pod waits for, nearest cause first; `None` if it waits for nothing.
-fn waiting(view: &NodeView, pod: &WorkerView, line: &PodLine) -> Option<WaitingDocument> {
+pub(super) fn waiting(view: &NodeView, pod: &WorkerView, line: &PodLine) -> Option<WaitingDocument> {
     let now = view.now;
     if pod.stage == Stage::Finished {
         return None;

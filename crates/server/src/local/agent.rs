@@ -8,11 +8,12 @@ use rubelet_core::qos::CgroupDriver;
 use rubelet_core::time::Now;
 use rubelet_engine::node_lease::Heartbeat;
 use rubelet_engine::node_now::NodeNow;
-use rubelet_engine::ports::RuntimeVersion;
+use rubelet_engine::ports::{RuntimeVersion, UsageReader};
 use rubelet_engine::status::StatusMail;
 use tokio::sync::watch;
 
-use crate::documents::AgentView;
+use crate::documents::{AgentView, NodeLimits};
+use crate::recent_events::RecentEvents;
 
 /// The certificates in use at this moment.
 pub type Certificates = Arc<dyn Fn() -> Vec<InUse> + Send + Sync>;
@@ -44,6 +45,19 @@ pub struct Agent {
     pub driver: CgroupDriver,
     /// The certificates.
     pub certificates: Certificates,
+    /// What explains the node and its pods beyond their state.
+    pub insight: Insight,
+}
+
+/// Sources of what `rubelet top`, `explain` and `events` show, besides the sync loop.
+#[derive(Clone)]
+pub struct Insight {
+    /// Measures usage; `None` on a node that does not.
+    pub usage: Option<Arc<dyn UsageReader>>,
+    /// The recent events.
+    pub events: Arc<RecentEvents>,
+    /// Capacity, reservations and eviction thresholds.
+    pub limits: Arc<NodeLimits>,
 }
 
 impl Agent {

@@ -180,10 +180,10 @@ async fn only_get_is_supported() {
     rig.start(Some(web()), rig.me());
     let mut answers = String::new();
     for request in
-        ["DELETE /v1/pods/web", "POST /v1/pods", "GET /", "GET /v1/podsx", "GET /v1/statusx", "GET /v1/pods/"]
+        ["DELETE /v1/pods/web", "POST /v1/pods", "GET /nothing", "GET /v1/podsx", "GET /v1/statusx", "GET /v1/pods/"]
     {
         let mut stream = UnixStream::connect(rig.path()).await.expect("it listens");
-        stream.write_all(format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.expect("it reads");
+        stream.write_all(format!("{request} HTTP/1.1\r\nHost: rubelet\r\n\r\n").as_bytes()).await.expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("it answers");
         let (first, last) = (answer.lines().next().unwrap_or_default(), answer.lines().last().unwrap_or_default());
@@ -192,7 +192,7 @@ async fn only_get_is_supported() {
     rig.check(&answers, expect![[r#"
         DELETE /v1/pods/web: HTTP/1.1 405 Method Not Allowed {"error":"only GET is known"}
         POST /v1/pods: HTTP/1.1 405 Method Not Allowed {"error":"only GET is known"}
-        GET /: HTTP/1.1 404 Not Found {"error":"no such path"}
+        GET /nothing: HTTP/1.1 404 Not Found {"error":"no such path"}
         GET /v1/podsx: HTTP/1.1 404 Not Found {"error":"no such path"}
         GET /v1/statusx: HTTP/1.1 404 Not Found {"error":"no such path"}
         GET /v1/pods/: HTTP/1.1 404 Not Found {"error":"no pod \"\" on this node; rubelet pods lists all","miss":{"miss":"unknown","word":"","nearest":[]}}
