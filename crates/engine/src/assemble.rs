@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::images::{PullLimits, Puller};
+use crate::ended::{EndedHandle, Remembering};
+use crate::images::{PullLimits, Puller, PullerHandle};
 use crate::metrics::Metrics;
 use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
@@ -42,6 +43,10 @@ pub struct EngineHandle {
     pub heartbeat: Option<watch::Receiver<Heartbeat>>,
     /// Where pod statuses go.
     pub statuses: StatusMail,
+    /// Asks which images are pulled and which wait.
+    pub puller: PullerHandle,
+    /// Asks which pods have ended lately.
+    pub ended: EndedHandle,
 }
 
 /// The arguments of [`start`].
@@ -110,7 +115,11 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let (events, checkpoints) = (Arc::clone(&ports.events), Arc::clone(&ports.checkpoints));
     let (shown_now, shown_statuses) = (now.clone(), status.clone());
     let seen_by_shutdown = shutdown.map(|parts| (parts, status.clone(), now.clone(), clock.clone()));
-    let node = Arc::new(Node { ports, facts, settings, clock, status, puller: puller_handle, starts, metrics, now });
+    let (remembering, ended) = Remembering::new(Arc::clone(&checkpoints), clock.clone());
+    tasks.start("ended-pods", remembering.run(cancel.clone()));
+    let (shown_puller, shown_ended) = (puller_handle.clone(), ended.clone());
+    let puller = puller_handle;
+    let node = Arc::new(Node { ports, facts, settings, clock, status, puller, ended, starts, metrics, now });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
     let (sync_loop, handle) = SyncLoop::new(SyncLoopParts {
@@ -137,6 +146,8 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         now: shown_now,
         heartbeat,
         statuses: shown_statuses,
+        puller: shown_puller,
+        ended: shown_ended,
     };
     (tasks, handle)
 }

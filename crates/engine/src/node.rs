@@ -17,6 +17,7 @@ use rubelet_core::resources::Amounts;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::ended::EndedHandle;
 use crate::images::PullerHandle;
 use crate::metrics::Metrics;
 use crate::node_now::NodeNow;
@@ -124,6 +125,8 @@ pub struct Node {
     pub(crate) status: StatusMail,
     /// Pulls images, in turn and within limits.
     pub puller: PullerHandle,
+    /// Remembers the pods that have ended.
+    pub(crate) ended: EndedHandle,
     /// Slots for what is being started.
     pub(crate) starts: StartSlots,
     /// What is counted.

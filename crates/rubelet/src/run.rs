@@ -165,6 +165,11 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
             usage: None,
             events: Arc::clone(&events),
             limits: Arc::new(settings::node_limits(config, &host.setup)),
+            tree: Some(settings.launch.tree.clone()),
+            calls: Some(Arc::clone(&runtime.calls)),
+            pulls: None,
+            probes: None,
+            ended: None,
         },
     };
     let ports = ports(&base, &host, runtime, cluster.as_ref(), (disk, events))?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
+use rubelet_core::ended::EndedPod;
 use rubelet_core::hash::backoff_key;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
@@ -125,6 +126,20 @@ impl PodWorker {
             probe_troubles: self.probe_troubles.clone(),
             next_starts: self.next_starts(now),
             seen: self.memory.seen.clone(),
+        }
+    }
+
+    /// What is remembered of the pod once it has ended.
+    pub(super) fn ended(&self, now: Timestamp) -> EndedPod {
+        let pod = self.life.subject().reference();
+        EndedPod {
+            ended: now,
+            arrived: self.arrived.wall,
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            uid: pod.uid.to_string(),
+            status: (*self.status).clone(),
+            timeline: self.timeline.entries().cloned().collect(),
         }
     }
 

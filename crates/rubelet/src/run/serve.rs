@@ -109,7 +109,12 @@ fn agent(loaded: &Loaded, engine: &EngineHandle, served: &Served) -> Agent {
         runtime_endpoint: loaded.config.container_runtime_endpoint.clone(),
         driver: served.driver,
         certificates: Arc::new(Vec::new),
-        insight: served.insight.clone(),
+        insight: Insight {
+            pulls: Some(engine.puller.clone()),
+            probes: Some(engine.prober.clone()),
+            ended: Some(engine.ended.clone()),
+            ..served.insight.clone()
+        },
     }
 }
 

@@ -13,8 +13,8 @@ use tracing::debug;
 use super::guard::{self, Names};
 use super::{Agent, EVENTS, LOGS, NODE, PAGE, PODS, Refusal, STATUS, TOP, page};
 use crate::documents::{
-    LogAsk, Miss, NodeFigures, PodStory, node_document, node_story, page_document, pod_log, pod_story, status_document,
-    top_document,
+    LogAsk, Miss, NodeFigures, PodStory, ended_story, node_document, node_story, page_document, pod_log, pod_story,
+    status_document, top_document, uid_of,
 };
 use crate::http1::{Answer, answer};
 use crate::url::{decode, query_values};
@@ -117,8 +117,14 @@ impl Routes {
         }
     }
 
+    /// The story of a pod; of one that is gone, if it ended in the last hour.
     async fn story(&self, view: &NodeView, word: &str) -> Result<PodStory, Miss> {
-        pod_story(view, word)
+        let insight = &self.agent.insight;
+        let extras = insight.extras(uid_of(view, word)).await;
+        match (pod_story(view, word, &extras), &insight.ended) {
+            (Err(miss @ Miss::Unknown { .. }), Some(ended)) => ended_story(view, &ended.pods().await, word).ok_or(miss),
+            (result, _) => result,
+        }
     }
 
     async fn with_figures(&self, show: impl FnOnce(&NodeFigures<'_>) -> Answer) -> Answer {

@@ -163,7 +163,8 @@
     (status.runtime.up ? facts : bad).push(status.runtime.name + " " + status.runtime.version + (status.runtime.up ? "" : " does not answer"));
     const server = status.api_server;
     if (!server) facts.push("no API server");
-    else (server.reachable === false ? bad : facts).push("API server " + (server.reachable === false ? "unreachable for " + age(server.since_seconds) : "reachable"));
+    else if (server.reachable === false) bad.push("API server unreachable for " + age(server.since_seconds));
+    else facts.push(server.reachable ? "API server reachable" : "API server not asked yet");
     if (status.shutting_down) bad.push("the machine is going down");
     const line = $("facts");
     const text = facts.join(" · ");
