@@ -2,7 +2,7 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster scenarios test oracle e2e e2e-full conformance e2e-node mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
+.PHONY: help demo page cluster scenarios test oracle e2e e2e-full conformance e2e-node mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
   clean-env
 
 help: ## List the commands
@@ -25,6 +25,9 @@ oracle: ## Upstream's own functions and ours answer the same generated cases; CA
 
 e2e: ## A choice of upstream's e2e suite on a real control plane, and scenarios; FOCUS=, SKIP=, NODE=upstream choose (needs root)
 	@tests/e2e/run.sh
+
+page: ## The page for people in a headless Chromium; SHOTS=DIR also takes pictures
+	@tests/e2e/page.sh
 
 e2e-full: ## Everything of it that upstream passes; notes the commit in docs/conformance.md (needs root)
 	@SIZE=full tests/e2e/run.sh

@@ -40,11 +40,14 @@ diff - "$work/files" <<'FILES' || die "the package has other files than packagin
 /usr/share/man/man8/rubelet-completion.8.gz
 /usr/share/man/man8/rubelet-config-show.8.gz
 /usr/share/man/man8/rubelet-config-validate.8.gz
+/usr/share/man/man8/rubelet-events.8.gz
 /usr/share/man/man8/rubelet-explain.8.gz
 /usr/share/man/man8/rubelet-help.8.gz
+/usr/share/man/man8/rubelet-logs.8.gz
 /usr/share/man/man8/rubelet-man.8.gz
 /usr/share/man/man8/rubelet-pods.8.gz
 /usr/share/man/man8/rubelet-status.8.gz
+/usr/share/man/man8/rubelet-top.8.gz
 /usr/share/man/man8/rubelet-version.8.gz
 /usr/share/man/man8/rubelet.8.gz
 /usr/share/rubelet/10-rubelet.conflist

@@ -4,7 +4,7 @@
 # shellcheck source=tests/env/cgroup.sh
 . "$ENV_DIR/cgroup.sh"
 
-work='' rubelet_pid='' cgroup=''
+work='' rubelet_pid='' cgroup='' ui_port=''
 
 start_rubelet() {
   mkdir -p "$work"/{kubelet,logs}
@@ -25,10 +25,20 @@ imageGCHighThresholdPercent: 100
 enableServer: false
 healthzPort: 0
 END
+  ui_port=$(free_port)
   # A separate session: Ctrl-C goes to this script only, which then stops rubelet gracefully.
-  setsid "$RUBELET" --config "$work/config.yaml" --root-dir "$work/kubelet" --hostname-override demo \
+  setsid "$RUBELET" --config "$work/config.yaml" --root-dir "$work/kubelet" --hostname-override demo --local-ui "$ui_port" \
     </dev/null >"$work/rubelet.log" 2>&1 &
   rubelet_pid=$!
+}
+
+# A port of loopback that nobody listens on.
+free_port() {
+  local port
+  for port in {8123..8199}; do
+    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+  done
+  echo "$port"
 }
 
 stop_rubelet() {

@@ -37,6 +37,7 @@ main() {
   show_page
   show_logs
   show_explain
+  show_ui
   say "${GREEN}That was it.${RESET} The manifests are in examples/: change one, and run this again."
 }
 
@@ -102,6 +103,19 @@ show_explain() {
   read -r name _ < <(first_pod web)
   step "rubelet explain $name"
   "$RUBELET" explain --root-dir "$work/kubelet" "$name" | indent
+}
+
+# The page for people: its address, and on a terminal time to look at it.
+show_ui() {
+  local address=http://127.0.0.1:$ui_port/
+  step "the page of this node: $address"
+  until_true 10 curl -s --max-time 2 --noproxy '*' -o "$work/ui" "$address" || fail "the page cannot be fetched"
+  if [[ -t 0 && -t 1 ]]; then
+    if [[ -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]] && command -v xdg-open >/dev/null; then
+      xdg-open "$address" >/dev/null 2>&1 || true
+    fi
+    read -r -p "    Open it in a browser; press Enter to end the demo. " _ || true
+  fi
 }
 
 indent() { sed "s/^/    /"; }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::status::cut;
 use crate::time::Instant;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How many steps are kept per pod.
 const KEEP: usize = 32;
@@ -17,7 +17,7 @@ const KEEP: usize = 32;
 const LONGEST: usize = 1024;
 
 /// One step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// When it happened last.
     pub at: Timestamp,
@@ -28,7 +28,7 @@ pub struct Entry {
     /// How often it happened.
     pub times: u32,
     /// How long it took, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub took: Option<Duration>,
     /// The step failed.
     pub bad: bool,

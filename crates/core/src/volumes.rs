@@ -37,5 +37,47 @@ pub fn kind(volume: &Volume) -> String {
     kind.cloned().unwrap_or_else(|| "emptyDir".to_owned())
 }
 
+/// What a pod waits for while its directories and volumes are set up, in words. Volumes that need something from elsewhere
+/// are named with it: these are the ones that may take long.
+pub fn setting_up(pod: &Pod) -> String {
+    let needs: Vec<String> =
+        used(pod).into_iter().filter_map(|volume| Some((volume, needs(volume)?))).map(of).collect();
+    match needs.len() {
+        0 => "its cgroup, directories and volumes".to_owned(),
+        _ => format!("its cgroup, directories and volumes: {}", needs.join(", ")),
+    }
+}
+
+fn of((volume, needs): (&Volume, Vec<String>)) -> String {
+    format!("{} ({})", volume.name, needs.join(", "))
+}
+
+/// The objects that the content of a volume comes from; `None` for a volume of the node itself.
+fn needs(volume: &Volume) -> Option<Vec<String>> {
+    let named = |kind: &str, name: Option<&str>| format!("{kind} {}", name.unwrap_or_default());
+    if let Some(secret) = &volume.secret {
+        return Some(vec![named("secret", secret.secret_name.as_deref())]);
+    }
+    if let Some(map) = &volume.config_map {
+        return Some(vec![named("config map", Some(&map.name))]);
+    }
+    if let Some(claim) = &volume.persistent_volume_claim {
+        return Some(vec![named("claim", Some(&claim.claim_name))]);
+    }
+    if let Some(csi) = &volume.csi {
+        return Some(vec![named("driver", Some(&csi.driver))]);
+    }
+    let sources = volume.projected.as_ref()?.sources.iter().flatten();
+    let needs: Vec<String> = sources
+        .filter_map(|source| {
+            let secret = source.secret.as_ref().map(|secret| named("secret", Some(&secret.name)));
+            let map = source.config_map.as_ref().map(|map| named("config map", Some(&map.name)));
+            let token = source.service_account_token.as_ref().map(|_| "service account token".to_owned());
+            secret.or(map).or(token)
+        })
+        .collect();
+    (!needs.is_empty()).then_some(needs)
+}
+
 #[cfg(test)]
 mod tests;

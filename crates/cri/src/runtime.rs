@@ -16,6 +16,8 @@ use rubelet_engine::ports::{
 };
 
 use crate::connection::Connection;
+use crate::in_flight::{CallsInFlight, OpenCall};
+use crate::metrics::Operation;
 use crate::version::VersionCache;
 use crate::{
     cgroup_driver, container_checkpoint, container_create, container_remove, container_resize, container_start,
@@ -28,12 +30,24 @@ use crate::{
 pub struct CriRuntime {
     connection: Connection,
     version: VersionCache,
+    calls: CallsInFlight,
 }
 
 impl CriRuntime {
     /// The runtime behind `connection`. No call is made yet.
     pub fn new(connection: Connection) -> Self {
-        Self { connection, version: VersionCache::default() }
+        Self { connection, version: VersionCache::default(), calls: CallsInFlight::default() }
+    }
+
+    /// The calls that are not answered yet.
+    pub fn calls(&self) -> CallsInFlight {
+        self.calls.clone()
+    }
+
+    /// Notes a call about `subject` until the result is dropped; `extra` is what its deadline has on top of the usual one.
+    fn open(&self, operation: Operation, subject: &str, extra: Duration) -> OpenCall {
+        let deadline = self.connection.timeout().saturating_add(extra);
+        self.calls.begin(operation, subject, (self.connection.now(), deadline))
     }
 }
 
@@ -78,14 +92,17 @@ impl RuntimeView for CriRuntime {
 #[async_trait]
 impl Sandboxes for CriRuntime {
     async fn run_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RpcError> {
+        let _open = self.open(Operation::RunPodSandbox, &config.uid, self.connection.timeout());
         sandbox_run::run_sandbox(&self.connection, config).await
     }
 
     async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), RpcError> {
+        let _open = self.open(Operation::StopPodSandbox, id.as_str(), Duration::ZERO);
         sandbox_stop::stop_sandbox(&self.connection, id).await
     }
 
     async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), RpcError> {
+        let _open = self.open(Operation::RemovePodSandbox, id.as_str(), Duration::ZERO);
         sandbox_remove::remove_sandbox(&self.connection, id).await
     }
 }
@@ -98,18 +115,22 @@ impl Containers for CriRuntime {
         config: &ContainerConfig,
         sandbox_config: &SandboxConfig,
     ) -> Result<ContainerId, RpcError> {
+        let _open = self.open(Operation::CreateContainer, sandbox.as_str(), Duration::ZERO);
         container_create::create_container(&self.connection, sandbox, config, sandbox_config).await
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RpcError> {
+        let _open = self.open(Operation::StartContainer, id.as_str(), Duration::ZERO);
         container_start::start_container(&self.connection, id).await
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RpcError> {
+        let _open = self.open(Operation::StopContainer, id.as_str(), grace);
         container_stop::stop_container(&self.connection, id, grace).await
     }
 
     async fn remove_container(&self, id: &ContainerId) -> Result<(), RpcError> {
+        let _open = self.open(Operation::RemoveContainer, id.as_str(), Duration::ZERO);
         container_remove::remove_container(&self.connection, id).await
     }
 
@@ -125,10 +146,12 @@ impl Containers for CriRuntime {
 #[async_trait]
 impl Resizes for CriRuntime {
     async fn resize_container(&self, id: &ContainerId, resources: &LinuxResources) -> Result<(), RpcError> {
+        let _open = self.open(Operation::UpdateContainer, id.as_str(), Duration::ZERO);
         container_resize::resize_container(&self.connection, id, resources).await
     }
 
     async fn resize_sandbox(&self, id: &SandboxId, resources: &LinuxResources) -> Result<(), RpcError> {
+        let _open = self.open(Operation::UpdatePodsandboxResources, id.as_str(), Duration::ZERO);
         sandbox_resize::resize_sandbox(&self.connection, id, resources).await
     }
 }

@@ -9,8 +9,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::ended::{EndedHandle, Remembering};
 use crate::image_gc::{ImageGc, ImageGcHandle};
-use crate::images::{PullLimits, Puller};
+use crate::images::{PullLimits, Puller, PullerHandle};
 use crate::log_rotation::{LogRotator, LogRotatorHandle};
 use crate::metrics::Metrics;
 use crate::mirror::{MirrorPods, Mirrors};
@@ -48,6 +49,10 @@ pub struct EngineHandle {
     pub heartbeat: Option<watch::Receiver<Heartbeat>>,
     /// Where pod statuses go.
     pub statuses: StatusMail,
+    /// Asks which images are pulled and which wait.
+    pub puller: PullerHandle,
+    /// Asks which pods have ended lately.
+    pub ended: EndedHandle,
 }
 
 /// The arguments of [`start`].
@@ -124,6 +129,9 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let seen_by_shutdown = shutdown.map(|parts| (parts, status.clone(), now.clone(), clock.clone()));
     let (image_gc, log_rotator) = collectors;
     let collects_images = image_gc.clone();
+    let (remembering, ended) = Remembering::new(Arc::clone(&checkpoints), clock.clone());
+    tasks.start("ended-pods", remembering.run(cancel.clone()));
+    let (shown_puller, shown_ended) = (puller_handle.clone(), ended.clone());
     let puller = puller_handle;
     let node = Arc::new(Node {
         ports,
@@ -135,6 +143,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         puller,
         image_gc,
         log_rotator,
+        ended,
         starts,
         metrics,
         now,
@@ -166,6 +175,8 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         now: shown_now,
         heartbeat,
         statuses: shown_statuses,
+        puller: shown_puller,
+        ended: shown_ended,
     };
     (tasks, handle)
 }

@@ -2,7 +2,7 @@
 //!
 //! One task owns the queue and the rate; a job sends it a request and waits. A job that is dropped leaves the queue.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rubelet_core::keyring::{Login, LoginOrigin};
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
 use rubelet_core::time::Instant;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
@@ -63,7 +63,26 @@ pub enum PullError {
 /// The handle of the puller.
 #[derive(Clone, Debug)]
 pub struct PullerHandle {
-    ask: mpsc::Sender<Request>,
+    ask: mpsc::Sender<Message>,
+}
+
+/// A pull that runs or waits, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullView {
+    /// The image.
+    pub image: String,
+    /// UID of the pod that needs it.
+    pub pod: String,
+    /// When it was asked for.
+    pub asked: Instant,
+    /// When the runtime was asked to pull it; `None` while it waits for others.
+    pub began: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Pull(Box<Request>),
+    Queue(oneshot::Sender<Vec<PullView>>),
 }
 
 #[derive(Debug)]
@@ -89,8 +108,15 @@ impl PullerHandle {
     ) -> Result<Pulled, PullError> {
         let (reply, answer) = oneshot::channel();
         let request = Request { image, logins, sandbox, asked, span: trace::current(), reply };
-        self.ask.send(request).await.map_err(|_| PullError::Gone)?;
+        self.ask.send(Message::Pull(Box::new(request))).await.map_err(|_| PullError::Gone)?;
         answer.await.map_err(|_| PullError::Gone)?
+    }
+
+    /// The pulls that run, then those that wait, in their order.
+    pub async fn queue(&self) -> Vec<PullView> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.ask.send(Message::Queue(reply)).await;
+        if sent.is_err() { Vec::new() } else { answer.await.unwrap_or_default() }
     }
 }
 
@@ -100,17 +126,19 @@ pub struct Puller {
     images: Arc<dyn Images>,
     clock: Clock,
     limits: PullLimits,
-    inbox: mpsc::Receiver<Request>,
+    inbox: mpsc::Receiver<Message>,
     queue: VecDeque<Request>,
     pulls: JoinSet<()>,
+    /// The pulls that run.
+    running: BTreeMap<Id, PullView>,
     tokens: f64,
     refilled: Instant,
 }
 
 enum Event {
     Shutdown,
-    Asked(Box<Request>),
-    PullEnded,
+    Asked(Message),
+    PullEnded(Id),
 }
 
 impl Puller {
@@ -125,6 +153,7 @@ impl Puller {
             inbox,
             queue: VecDeque::new(),
             pulls: JoinSet::new(),
+            running: BTreeMap::new(),
             tokens: limits.burst,
             refilled,
         };
@@ -137,13 +166,17 @@ impl Puller {
             let event = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Event::Shutdown,
-                Some(_) = self.pulls.join_next() => Event::PullEnded,
-                request = self.inbox.recv() => request.map_or(Event::Shutdown, |request| Event::Asked(Box::new(request))),
+                Some(ended) = self.pulls.join_next_with_id() => {
+                    Event::PullEnded(ended.map_or_else(|lost| lost.id(), |(id, ())| id))
+                }
+                message = self.inbox.recv() => message.map_or(Event::Shutdown, Event::Asked),
             };
             match event {
                 Event::Shutdown => return,
-                Event::Asked(request) => self.queue.push_back(*request),
-                Event::PullEnded => {}
+                Event::Asked(Message::Pull(request)) => self.queue.push_back(*request),
+                // The asker may be gone.
+                Event::Asked(Message::Queue(reply)) => drop(reply.send(self.views())),
+                Event::PullEnded(id) => drop(self.running.remove(&id)),
             }
             self.start_what_may_start();
         }
@@ -160,13 +193,22 @@ impl Puller {
                 let _gone = request.reply.send(Err(PullError::RateExceeded));
                 continue;
             }
-            let span = request.span;
+            let view = view(&request, Some(self.clock.mono()));
+            let span = request.span.clone();
             let work = pull(Arc::clone(&self.images), self.clock.clone(), request);
-            match span {
+            let pulling = match span {
                 Some(_) => self.pulls.spawn(timed("image-pull", trace::within(span, Box::pin(work)))),
                 None => self.pulls.spawn(timed("image-pull", work)),
             };
+            self.running.insert(pulling.id(), view);
         }
+    }
+
+    fn views(&self) -> Vec<PullView> {
+        let mut running: Vec<PullView> = self.running.values().cloned().collect();
+        running.sort_by_key(|view| view.began);
+        let waiting = self.queue.iter().filter(|request| !request.reply.is_closed());
+        running.into_iter().chain(waiting.map(|request| view(request, None))).collect()
     }
 
     fn take_token(&mut self) -> bool {
@@ -183,6 +225,10 @@ impl Puller {
         }
         there
     }
+}
+
+fn view(request: &Request, began: Option<Instant>) -> PullView {
+    PullView { image: request.image.image.clone(), pod: request.sandbox.uid.clone(), asked: request.asked, began }
 }
 
 async fn pull(images: Arc<dyn Images>, clock: Clock, mut request: Request) {

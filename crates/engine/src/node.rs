@@ -19,6 +19,7 @@ use rubelet_core::resources::Amounts;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::ended::EndedHandle;
 use crate::image_gc::ImageGcHandle;
 use crate::images::PullerHandle;
 use crate::log_rotation::LogRotatorHandle;
@@ -143,6 +144,8 @@ pub struct Node {
     pub image_gc: ImageGcHandle,
     /// Rotates the logs of containers.
     pub(crate) log_rotator: LogRotatorHandle,
+    /// Remembers the pods that have ended.
+    pub(crate) ended: EndedHandle,
     /// Slots for what is being started.
     pub(crate) starts: StartSlots,
     /// What is counted.

@@ -14,10 +14,11 @@ mod task;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rubelet_core::id::PodUid;
 use rubelet_core::observe::PodObservation;
-use rubelet_core::plan::ProbeView;
+use rubelet_core::plan::{ProbeView, Verdict};
 use rubelet_core::probe::{ProbeKind, probed};
 use tokio::sync::{mpsc, oneshot};
 
@@ -76,15 +77,53 @@ enum ProbeUpdate {
 /// Reads the counts of the prober.
 #[derive(Clone, Debug)]
 pub struct ProberHandle {
-    ask: mpsc::Sender<oneshot::Sender<Vec<ProbeCounts>>>,
+    ask: mpsc::Sender<Question>,
+}
+
+/// What the prober is asked.
+#[derive(Debug)]
+pub(crate) enum Question {
+    Counts(oneshot::Sender<Vec<ProbeCounts>>),
+    History(PodUid, oneshot::Sender<Vec<ProbeHistory>>),
+}
+
+/// The last results of one probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeHistory {
+    /// The container.
+    pub container: Arc<str>,
+    /// The probe.
+    pub kind: ProbeKind,
+    /// Its results, oldest first; equal ones in a row are one.
+    pub runs: Vec<ProbeRun>,
+}
+
+/// Equal results in a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeRun {
+    /// The result; `None` if the probe could not be run.
+    pub result: Option<Verdict>,
+    /// The first of them.
+    pub first: Timestamp,
+    /// The last of them.
+    pub last: Timestamp,
+    /// How many they are.
+    pub times: u32,
 }
 
 impl ProberHandle {
     /// The counts of every probe of every container on the node; `None` if the prober has ended.
     pub async fn counts(&self) -> Option<Vec<ProbeCounts>> {
         let (reply, answer) = oneshot::channel();
-        self.ask.send(reply).await.ok()?;
+        self.ask.send(Question::Counts(reply)).await.ok()?;
         answer.await.ok()
+    }
+
+    /// The last results of the probes of one pod; none if the prober has ended.
+    pub async fn history(&self, uid: PodUid) -> Vec<ProbeHistory> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.ask.send(Question::History(uid, reply)).await;
+        if sent.is_err() { Vec::new() } else { answer.await.unwrap_or_default() }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod node_files;
 pub mod process;
 pub mod rng;
 pub mod root_dir;
+pub mod terminal;
 pub mod tunables;
 
 use std::path::PathBuf;

@@ -5,13 +5,19 @@
 
 mod check;
 mod config;
+mod events;
 mod explain;
 mod human;
+mod logs;
 mod man;
+mod node;
 mod pods;
 mod status;
 mod style;
+mod top;
 mod version;
+
+pub use events::Watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -59,6 +65,12 @@ pub fn main() -> ExitCode {
         Ok(Command::Print(text)) => Ok(Report { text, ..Report::default() }),
         Ok(Command::Pods { query, namespace }) => wait_for(pods::run(&query, namespace.as_deref(), style)),
         Ok(Command::Explain { query, pod }) => wait_for(explain::run(&query, &pod, style, TimeZone::system())),
+        Ok(Command::ExplainNode { query }) => wait_for(node::run(&query, style)),
+        Ok(Command::Top { query }) => wait_for(top::run(&query, style)),
+        Ok(Command::Events { query, namespace, watch }) => {
+            wait_for(events::run(&query, namespace.as_deref(), watch, style, TimeZone::system()))
+        }
+        Ok(Command::Logs { query, ask, wish }) => wait_for(logs::run(&query, &ask, &wish)),
         Ok(Command::Status { query }) => wait_for(status::run(&query, style)),
         Ok(Command::Check { output, options }) => wait_for(check::run(&options, output, style)),
         Ok(Command::ConfigShow { format, all, options }) => config::show(&options, all, format, style),
@@ -128,6 +140,16 @@ fn print(report: Result<Report, String>) -> ExitCode {
         }
         Ok(()) | Err(_) if report.failed => ExitCode::FAILURE,
         Ok(()) | Err(_) => ExitCode::SUCCESS,
+    }
+}
+
+/// Writes a part of a result that goes on. Answers whether somebody still reads it: a closed pipe is not an error.
+fn write_on(part: &[u8]) -> Result<bool, String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(part).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(err) => Err(format!("cannot write the result to stdout: {err}")),
     }
 }
 

@@ -23,11 +23,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rubelet_core::config::{Given, KubeletConfiguration};
+use rubelet_engine::ports::LogWish;
+use rubelet_server::documents::LogAsk;
 
 pub use man::pages as man_pages;
 pub use parse::{FlagError, parse};
 pub use settings::{Format, KubeletFlags, Output};
 
+use crate::commands::Watch;
 use flag::{Flag, Kind};
 use settings::Settings;
 use value::Use;
@@ -56,6 +59,7 @@ pub const ACTED_FLAGS: &[&str] = &[
     "image-credential-provider-bin-dir",
     "image-credential-provider-config",
     "kubeconfig",
+    "local-ui",
     "lock-file",
     "maximum-dead-containers",
     "maximum-dead-containers-per-container",
@@ -100,6 +104,34 @@ pub enum Command {
         query: Query,
         /// Name, `namespace/name` or UID.
         pod: String,
+    },
+    /// Show what the node has and uses.
+    ExplainNode {
+        /// How to ask for it.
+        query: Query,
+    },
+    /// Show pods and containers by what they use.
+    Top {
+        /// How to ask for them.
+        query: Query,
+    },
+    /// Show the recent events.
+    Events {
+        /// How to ask for them.
+        query: Query,
+        /// Only those of pods in this namespace.
+        namespace: Option<String>,
+        /// Whether to go on.
+        watch: Watch,
+    },
+    /// Show the log of a container.
+    Logs {
+        /// How to ask for it.
+        query: Query,
+        /// Whose log.
+        ask: LogAsk,
+        /// Which part of it.
+        wish: LogWish,
     },
     /// Show the state of the running agent.
     Status {

@@ -43,7 +43,8 @@ use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::subpaths::RootSubpaths;
 use rubelet_probe::NetworkProbes;
 use rubelet_server::healthz::Health;
-use rubelet_server::{LiveNode, WatchedNode};
+use rubelet_server::local::Insight;
+use rubelet_server::{LiveNode, RecentEvents, WatchedNode};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -151,6 +152,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         logs: Arc::new(DiskLogs::new(logs)),
         volumes: volumes::plugins(&base, &host.facts, &settings, cluster.as_ref()),
     };
+    let events = events(&base, cluster.as_ref());
     let served = Served {
         facts: host.facts.clone(),
         runtime: Arc::clone(&runtime.runtime),
@@ -165,8 +167,18 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         version,
         driver,
         identity: cluster.as_ref().map(|cluster| cluster.identity.clone()),
+        insight: Insight {
+            usage: None,
+            events: Arc::clone(&events),
+            limits: Arc::new(settings::node_limits(config, &host.setup)),
+            tree: Some(settings.launch.tree.clone()),
+            calls: Some(Arc::clone(&runtime.calls)),
+            pulls: None,
+            probes: None,
+            ended: None,
+        },
     };
-    let ports = ports(&base, &host, runtime, cluster.as_ref(), disk)?;
+    let ports = ports(&base, &host, runtime, cluster.as_ref(), (disk, events))?;
     let mut sources = sources::sources(loaded, &host.facts.name)?;
     let (node, object_changes) = match cluster {
         Some(cluster) => {
@@ -214,17 +226,22 @@ struct Disk {
     volumes: Vec<Arc<dyn VolumePlugin>>,
 }
 
+/// Where events go: to the API server, or, on a node without one, to the log. The recent ones are kept for commands.
+fn events(base: &Base<'_>, cluster: Option<&Cluster>) -> Arc<RecentEvents> {
+    let next: Arc<dyn Events> = match cluster {
+        Some(cluster) => Arc::clone(&cluster.events),
+        None => Arc::new(LogEvents::new(base.clock.clone())),
+    };
+    Arc::new(RecentEvents::new(next, base.clock.clone()))
+}
+
 fn ports(
     base: &Base<'_>,
     host: &Host,
     runtime: RuntimePorts,
     cluster: Option<&Cluster>,
-    disk: Disk,
+    (disk, events): (Disk, Arc<RecentEvents>),
 ) -> anyhow::Result<Ports> {
-    let events: Arc<dyn Events> = match cluster {
-        Some(cluster) => Arc::clone(&cluster.events),
-        None => Arc::new(LogEvents::new(base.clock.clone())),
-    };
     let root = || base.root.clone();
     Ok(Ports {
         runtime: runtime.runtime,

@@ -13,7 +13,7 @@ use rubelet_cri::{
     Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, KeptCalls, ListMode, OperationMetrics,
 };
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{Images, Runtime, RuntimeInfo, RuntimeVersion};
+use rubelet_engine::ports::{Images, Runtime, RuntimeInfo, RuntimeVersion, UnansweredCalls};
 use rubelet_engine::trace::Tracer;
 use rubelet_linux::socket_holder::HolderProcess;
 use rubelet_server::api::MetricsPage;
@@ -34,6 +34,8 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 pub(crate) struct RuntimePorts {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) images: Arc<dyn Images>,
+    /// The calls to it that are not answered yet.
+    pub(crate) calls: Arc<dyn UnansweredCalls>,
     /// Metrics of the calls to it.
     pub(crate) metrics: Arc<dyn MetricsPage>,
 }
@@ -68,8 +70,10 @@ pub(crate) fn open(
         endpoint if endpoint == config.container_runtime_endpoint => runtime.clone(),
         endpoint => connect(endpoint)?,
     };
+    let runtime = CriRuntime::new(runtime);
     Ok(RuntimePorts {
-        runtime: Arc::new(CriRuntime::new(runtime)),
+        calls: Arc::new(runtime.calls()),
+        runtime: Arc::new(runtime),
         images: Arc::new(CriImages::new(images)),
         metrics: Arc::new(RuntimePage(metrics)),
     })

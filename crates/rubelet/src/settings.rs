@@ -23,6 +23,7 @@ use rubelet_core::qos::{CgroupDriver, CgroupTree, CpuPolicy};
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::node::{Admission, Settings};
 use rubelet_engine::ports::{NodeFacts, RuntimeVersion};
+use rubelet_server::documents::NodeLimits;
 
 use crate::config_load::Loaded;
 
@@ -77,6 +78,17 @@ pub(crate) fn settings(
         },
         address_period: config.node_status_update_frequency.to_std(),
     })
+}
+
+/// What the configuration and the machine fix for the node, as `rubelet explain node` shows it.
+pub(crate) fn node_limits(config: &KubeletConfiguration, node: &NodeSetup) -> NodeLimits {
+    NodeLimits {
+        capacity: node_capacity(&node.machine, node.pods),
+        reserved: node.reserved.clone(),
+        hard: config.eviction_hard.clone(),
+        soft: config.eviction_soft.clone(),
+        soft_grace: config.eviction_soft_grace_period.clone(),
+    }
 }
 
 fn launch_context(loaded: &Loaded, facts: &NodeFacts, driver: CgroupDriver) -> anyhow::Result<LaunchContext> {

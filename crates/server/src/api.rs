@@ -62,6 +62,7 @@ use tls::Tls;
 
 pub use access::SessionVerb;
 pub use debug::Verbosity;
+pub(crate) use logs::instance;
 pub use metrics::{EnginePage, MetricsPage, ProbePage};
 pub use tls::TlsError;
 

@@ -1,30 +1,47 @@
-//! The data that `rubelet pods` and `rubelet explain` show.
+//! The data that `rubelet pods`, `explain` and the other commands of this machine show.
 //!
 //! Made by pure functions from the sync loop's view, without waiting and without a clock. The documents travel as JSON and
 //! are also the output of `-o json`, so fields are never renamed. Durations are in seconds, so that a reader needs no clock
 //! of its own; points in time are timestamps.
 
 mod container;
+mod events;
+mod facts;
 mod find;
 mod line;
+mod log;
+mod node;
+mod page;
 mod resize;
 mod status;
 mod story;
+mod top;
 
 #[cfg(test)]
 mod tests;
 
 use jiff::Timestamp;
+use rubelet_core::ended::EndedPod;
+use rubelet_core::id::PodUid;
 use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::BadPod;
 use rubelet_engine::sync_loop::{NodeView, Rejected};
 use serde::{Deserialize, Serialize};
 
+pub use events::{EventDocument, EventsDocument};
+pub use facts::{CallDocument, ContainerFacts, Extras, PodFacts, ProbeFacts, PullDocument};
 pub use find::Miss;
+pub use log::{LogAsk, LogDocument, pod_log};
+pub use node::{
+    DiskDocument, DiskUseDocument, NodeFigures, NodeLimits, NodeStory, PodDiskDocument, ResourceDocument,
+    ThresholdDocument, ThresholdState, Unit, node_story,
+};
+pub use page::{Bar, PageDocument, PagePod, page_document};
 pub use status::{
     AgentView, ApiServerDocument, CertificateDocument, ConditionDocument, PodCounts, StatusDocument,
     StatusRuntimeDocument, status_document,
 };
+pub use top::{TopContainer, TopDocument, TopPod, Used, top_document};
 
 /// The node, and one line per pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +175,9 @@ pub struct PodStory {
     pub timeline: Vec<Step>,
     /// Number of older steps that were dropped.
     pub steps_dropped: u64,
+    /// Where it is, and what is open.
+    #[serde(flatten)]
+    pub facts: PodFacts,
 }
 
 /// What a pod waits for.
@@ -200,6 +220,9 @@ pub struct ContainerStory {
     pub last_end: Option<EndDocument>,
     /// Its probes that fail now.
     pub failing_probes: Vec<ProbeDocument>,
+    /// Where it is, and its probes.
+    #[serde(flatten)]
+    pub facts: ContainerFacts,
 }
 
 /// A failing probe.
@@ -267,17 +290,37 @@ pub fn node_document(view: &NodeView) -> NodeDocument {
 ///
 /// # Errors
 /// No pod matches `word`, or several do.
-pub fn pod_story(view: &NodeView, word: &str) -> Result<PodStory, Miss> {
+pub fn pod_story(view: &NodeView, word: &str, extras: &Extras) -> Result<PodStory, Miss> {
     let entries = entries(view);
     let lines: Vec<&PodLine> = entries.iter().map(|(_, line)| line).collect();
     let index = find::find(&lines, word)?;
     let mut entries = entries;
     let (entry, line) = entries.swap_remove(index);
     Ok(match entry {
-        Entry::Pod(pod) => story::of_pod(view, pod, line),
+        Entry::Pod(pod) => story::of_pod(view, pod, line, extras),
         Entry::Rejected(rejected) => story::of_rejected(view, rejected, line),
         Entry::Bad(bad) => story::of_bad(bad, line),
     })
+}
+
+/// The UID of the pod that `word` names; `None` if it has none, or is not known.
+#[must_use]
+pub fn uid_of(view: &NodeView, word: &str) -> Option<PodUid> {
+    let entries = entries(view);
+    let lines: Vec<&PodLine> = entries.iter().map(|(_, line)| line).collect();
+    let uid = &lines.get(find::find(&lines, word).ok()?)?.uid;
+    (!uid.is_empty()).then(|| uid.as_str().into())
+}
+
+/// The details of the pod that `word` names, of those that have ended lately.
+#[must_use]
+pub fn ended_story(view: &NodeView, ended: &[EndedPod], word: &str) -> Option<PodStory> {
+    let pods: Vec<WorkerView> = ended.iter().map(story::before_its_end).collect();
+    let past = NodeView { pods, rejected: Vec::new(), bad: Vec::new(), ..view.clone() };
+    let mut story = pod_story(&past, word, &Extras::default()).ok()?;
+    let end = ended.iter().find(|pod| pod.uid == story.line.uid)?;
+    story.facts.gone_seconds = seconds_since(view.now.wall, end.ended);
+    Some(story)
 }
 
 /// Everything that has a line.

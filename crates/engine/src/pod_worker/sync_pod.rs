@@ -15,7 +15,7 @@ use rubelet_core::plan::{PodPlan, SandboxPlan, StartContainer, plan_pod};
 use rubelet_core::pod::PodExt;
 use rubelet_core::resize::{PodAllocation, completed, failed, in_progress};
 use rubelet_core::status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, deadline_left, is_terminal};
-use rubelet_core::volumes::MountEvents;
+use rubelet_core::volumes::{MountEvents, setting_up};
 use tracing::{debug, warn};
 
 use crate::chain::Chain;
@@ -277,7 +277,7 @@ impl SyncPod<'_> {
             self.refresh().await;
             return Ok(mounted);
         }
-        self.job.step("its cgroup, directories and volumes").await;
+        self.job.step(setting_up(&self.pod)).await;
         match self.make_ready().await? {
             Ok(mounted) => {
                 self.memory.volumes.well(mounted.renew_at);

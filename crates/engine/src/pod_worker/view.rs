@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
+use rubelet_core::ended::EndedPod;
 use rubelet_core::hash::backoff_key;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
+use rubelet_core::observe::PodObservation;
 use rubelet_core::pod::PodExt;
 use rubelet_core::reason::WaitingReason;
 use rubelet_core::time::{Instant, Now};
@@ -45,6 +47,8 @@ pub struct WorkerView {
     pub probe_troubles: Vec<ProbeTrouble>,
     /// How long the crash loop back-off of each container still lasts, by name.
     pub next_starts: BTreeMap<String, Duration>,
+    /// The last look at the runtime.
+    pub seen: Option<Arc<PodObservation>>,
 }
 
 impl PodWorkers {
@@ -121,6 +125,21 @@ impl PodWorker {
             failures: self.life.failures(),
             probe_troubles: self.probe_troubles.clone(),
             next_starts: self.next_starts(now),
+            seen: self.memory.seen.clone(),
+        }
+    }
+
+    /// What is remembered of the pod once it has ended.
+    pub(super) fn ended(&self, now: Timestamp) -> EndedPod {
+        let pod = self.life.subject().reference();
+        EndedPod {
+            ended: now,
+            arrived: self.arrived.wall,
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            uid: pod.uid.to_string(),
+            status: (*self.status).clone(),
+            timeline: self.timeline.entries().cloned().collect(),
         }
     }
 

@@ -9,6 +9,7 @@ use rubelet_core::lifecycle::{Arrival, Cause, Command, Event, Names, PodLifecycl
 use rubelet_core::plan::ProbeView;
 use rubelet_core::pod::{OrphanPod, PodExt};
 use rubelet_core::resize::{PodAllocation, ResizeDecision, ResizeProgress};
+use rubelet_core::spec_change::spec_changes;
 use rubelet_core::time::{Instant, Now};
 use rubelet_core::timeline::{Entry, Timeline, Waiting, brief};
 use tokio::sync::{mpsc, oneshot};
@@ -133,6 +134,10 @@ impl PodWorkers {
             self.event(uid, Event::Removed);
             self.event(uid, Event::Desired { pod, how: Arrival::Added });
             return;
+        }
+        let changes = worker.life.subject().pod().map(|held| spec_changes(held, &pod)).unwrap_or_default();
+        if !changes.is_empty() {
+            self.happened(uid, format!("The spec changed: {}", changes.join(", ")), false);
         }
         self.updated(uid, &pod);
         self.event(uid, Event::Desired { pod, how });
@@ -340,6 +345,7 @@ impl PodWorkers {
         self.leave_name(&uid);
         if let Some(worker) = self.workers.get_mut(&uid) {
             worker.over_since = Some(now);
+            self.node.ended.note(worker.ended(self.node.clock.wall()));
         }
         let recreated = self.workers.get(&uid).and_then(|w| w.life.clone().into_recreated());
         if recreated.is_none() && wanted {

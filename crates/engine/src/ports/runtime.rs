@@ -48,6 +48,25 @@ pub enum RpcErrorKind {
     Failed,
 }
 
+/// A call to the runtime that has not been answered yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnansweredCall {
+    /// Name of the call as upstream's metrics spell it, such as `stop_container`.
+    pub operation: &'static str,
+    /// What it is about: the UID of a pod, or the id of a sandbox or container.
+    pub subject: String,
+    /// When it was made.
+    pub since: Instant,
+    /// When it is given up.
+    pub until: Instant,
+}
+
+/// The calls that change something and are not answered yet, for people.
+pub trait UnansweredCalls: Send + Sync {
+    /// All of them.
+    fn unanswered(&self) -> Vec<UnansweredCall>;
+}
+
 /// Version, readiness and configuration of the runtime.
 #[async_trait]
 pub trait RuntimeInfo: Send + Sync {

@@ -1,9 +1,10 @@
 //! The probes of one pod.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus, Probe};
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::observe::ContainerState;
@@ -12,7 +13,7 @@ use rubelet_core::probe::{Answer, ContainerProbes, ProbeKind, Sight, Timing, pro
 use rubelet_core::time::{Instant, Now};
 
 use super::run::Question;
-use super::{ProbeTargets, ProbeTrouble};
+use super::{ProbeHistory, ProbeRun, ProbeTargets, ProbeTrouble};
 use crate::metrics::Tally;
 
 /// Which probe.
@@ -40,9 +41,28 @@ pub(super) struct ProbedContainer {
     trouble: BTreeMap<ProbeKind, String>,
     /// The counts of each kind, over all instances.
     pub(super) tallies: Vec<(ProbeKind, Tally)>,
+    /// The last results of each kind, over all instances.
+    history: BTreeMap<ProbeKind, VecDeque<ProbeRun>>,
 }
 
+/// How many changes of a probe's result are remembered.
+const CHANGES: usize = 6;
+
 impl ProbedContainer {
+    /// Remembers a result; equal ones in a row are one.
+    pub(super) fn remember(&mut self, kind: ProbeKind, result: Option<Verdict>, at: Timestamp) {
+        let runs = self.history.entry(kind).or_default();
+        match runs.back_mut().filter(|run| run.result == result) {
+            Some(run) => (run.last, run.times) = (at, run.times.saturating_add(1)),
+            None => {
+                if runs.len() >= CHANGES {
+                    runs.pop_front();
+                }
+                runs.push_back(ProbeRun { result, first: at, last: at, times: 1 });
+            }
+        }
+    }
+
     /// Counts an answer.
     pub(super) fn count(&mut self, kind: ProbeKind, answer: &Answer, took: Duration) {
         match self.tallies.iter_mut().find(|(of, _)| *of == kind) {
@@ -113,6 +133,7 @@ impl ProbedPod {
                 queued: BTreeMap::new(),
                 trouble: BTreeMap::new(),
                 tallies: Vec::new(),
+                history: BTreeMap::new(),
             });
             self.containers.insert(name, ProbedContainer { tallies, ..kept });
         }
@@ -157,6 +178,19 @@ impl ProbedPod {
                 ProbeTrouble { container: Arc::clone(name), kind: *kind, said: said.clone(), times }
             };
             container.trouble.iter().map(trouble).collect()
+        };
+        self.containers.iter().flat_map(of).collect()
+    }
+
+    /// The last results of every probe.
+    pub(super) fn history(&self) -> Vec<ProbeHistory> {
+        let of = |(name, container): (&Arc<str>, &ProbedContainer)| -> Vec<ProbeHistory> {
+            let history = |(kind, runs): (&ProbeKind, &VecDeque<ProbeRun>)| ProbeHistory {
+                container: Arc::clone(name),
+                kind: *kind,
+                runs: runs.iter().cloned().collect(),
+            };
+            container.history.iter().map(history).collect()
         };
         self.containers.iter().flat_map(of).collect()
     }

@@ -8,14 +8,14 @@ use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::pod::field_path;
 use rubelet_core::probe::{Answer, ProbeKind};
 use rubelet_core::time::Instant;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error};
 
 use super::pod::{Key, ProbedContainer, ProbedPod};
 use super::run::{Answered, Slots, run};
-use super::{CAPACITY, ProbeNews, ProbeSender, ProbeTargets, ProbeUpdate, ProberHandle, ProberLine};
+use super::{CAPACITY, ProbeNews, ProbeSender, ProbeTargets, ProbeUpdate, ProberHandle, ProberLine, Question};
 use crate::metrics::ProbeCounts;
 use crate::node::Node;
 use crate::ports::{EventKind, PodEvent};
@@ -35,7 +35,7 @@ pub struct Prober {
     node: Arc<Node>,
     updates: mpsc::Receiver<(PodUid, ProbeUpdate)>,
     news: mpsc::Sender<ProbeNews>,
-    askers: mpsc::Receiver<oneshot::Sender<Vec<ProbeCounts>>>,
+    askers: mpsc::Receiver<Question>,
     pods: BTreeMap<PodUid, ProbedPod>,
     due: BTreeSet<(Instant, Key)>,
     runs: JoinSet<Answered>,
@@ -48,7 +48,7 @@ enum Event {
     Shutdown,
     Update(PodUid, ProbeUpdate),
     Answered(Box<Answered>),
-    Asked(oneshot::Sender<Vec<ProbeCounts>>),
+    Asked(Question),
     Lost(tokio::task::JoinError),
     Reported,
     Due,
@@ -85,7 +85,10 @@ impl Prober {
                 Event::Update(uid, ProbeUpdate::Gone) => self.forget(&uid),
                 Event::Answered(answered) => self.answered(&answered),
                 // The receiver may be gone.
-                Event::Asked(reply) => drop(reply.send(self.counts())),
+                Event::Asked(Question::Counts(reply)) => drop(reply.send(self.counts())),
+                Event::Asked(Question::History(uid, reply)) => {
+                    drop(reply.send(self.pods.get(&uid).map(ProbedPod::history).unwrap_or_default()));
+                }
                 Event::Lost(err) => error!(%err, "A probe task panicked"),
                 Event::Reported => {}
                 Event::Due => self.run_due(),
@@ -104,7 +107,7 @@ impl Prober {
                 Ok(answered) => Event::Answered(Box::new(answered)),
                 Err(err) => Event::Lost(err),
             },
-            Some(reply) = self.askers.recv() => Event::Asked(reply),
+            Some(question) = self.askers.recv() => Event::Asked(question),
             room = self.news.reserve(), if !self.unreported.is_empty() => {
                 // Without a sync loop there is no receiver, and this task is about to be cancelled too.
                 let next = self.unreported.pop_first();
@@ -175,6 +178,7 @@ impl Prober {
         }
         if let Some(container) = pod.containers.get_mut(&key.container) {
             container.count(key.kind, answer, *took);
+            container.remember(key.kind, answer.result(), now.wall);
             queue(&mut self.due, &key.uid, &key.container, container, now.mono);
         }
         self.emit(key, answer);

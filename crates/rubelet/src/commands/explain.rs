@@ -6,7 +6,9 @@ mod tests;
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
-use rubelet_server::documents::{ContainerStory, EndDocument, PodState, PodStory, Step, WaitingDocument};
+use rubelet_server::documents::{
+    CallDocument, ContainerStory, EndDocument, PodState, PodStory, PullDocument, Step, WaitingDocument,
+};
 use rubelet_server::local::Client;
 
 use super::human::{age, clean, hang, took};
@@ -16,7 +18,7 @@ use super::{Document, Report, json};
 use crate::flags::{Output, Query};
 
 /// Where values begin, after their names.
-const INDENT: usize = 10;
+const INDENT: usize = 12;
 
 pub(super) async fn run(query: &Query, pod: &str, style: Style, zone: TimeZone) -> Result<Report, String> {
     let story = Client::new(&query.socket).story(pod).await.map_err(|err| err.to_string())?;
@@ -64,6 +66,9 @@ fn header(story: &PodStory, style: Style) -> String {
         let _ = write!(state, ", here for {}", age(seconds));
     }
     field("State", state);
+    if let Some(seconds) = story.facts.gone_seconds {
+        field("Gone", format!("from this node for {}", age(seconds)));
+    }
     if let Some(stage) = &pod.stage {
         let since = story.stage_seconds.map(|s| format!(" for {}", age(s))).unwrap_or_default();
         let grace = story.grace_seconds.map(|s| format!(", with {s} s of grace")).unwrap_or_default();
@@ -90,6 +95,21 @@ fn header(story: &PodStory, style: Style) -> String {
     }
     if let Some(ip) = &pod.ip {
         field("Address", plain(ip));
+    }
+    let facts = &story.facts;
+    for (name, value) in [("QoS", &facts.qos), ("Cgroup", &facts.cgroup), ("Sandbox", &facts.sandbox_id)] {
+        if let Some(value) = value {
+            field(name, plain(value));
+        }
+    }
+    if !facts.finalizers.is_empty() {
+        field("Finalizers", plain(&facts.finalizers.join(", ")));
+    }
+    for pull in &facts.pulls {
+        field("Pull", plain(&of_pull(pull)));
+    }
+    for call in &facts.calls {
+        field("Call", plain(&of_call(call)));
     }
     text
 }
@@ -123,6 +143,17 @@ fn of_container(container: &ContainerStory, style: Style) -> String {
         let _ = writeln!(text, "    {}", style.paint(Tone::Faint, &hang(line, 4)));
     };
     detail(&format!("image {}", container.image));
+    for (name, value) in [("id", &container.facts.id), ("log", &container.facts.log_path)] {
+        if let Some(value) = value {
+            detail(&format!("{name} {value}"));
+        }
+    }
+    for probe in &container.facts.probes {
+        detail(&format!("{} probe: {}", probe.kind, probe.settings));
+        if !probe.history.is_empty() {
+            detail(&format!("  {}", probe.history.join("; then ")));
+        }
+    }
     if let Some(message) = &container.message {
         detail(message);
     }
@@ -138,6 +169,19 @@ fn of_container(container: &ContainerStory, style: Style) -> String {
         detail(&format!("next try in {}", age(seconds)));
     }
     text
+}
+
+fn of_pull(pull: &PullDocument) -> String {
+    match (pull.pulling_seconds, &pull.behind[..]) {
+        (Some(seconds), _) => format!("{}, pulled by the runtime for {}", pull.image, age(seconds)),
+        (None, []) => format!("{}, next", pull.image),
+        (None, behind) => format!("{}, for {} behind {}", pull.image, age(pull.asked_seconds), behind.join(", ")),
+    }
+}
+
+fn of_call(call: &CallDocument) -> String {
+    let CallDocument { operation, subject, since_seconds, until_in_seconds } = call;
+    format!("{operation} of {subject}, unanswered for {}, given up in {}", age(*since_seconds), age(*until_in_seconds))
 }
 
 fn last_end(end: &EndDocument) -> String {

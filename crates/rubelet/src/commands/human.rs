@@ -38,6 +38,41 @@ pub(super) fn took(seconds: f64) -> String {
     }
 }
 
+/// CPU in thousandths of a core: `250m`, `2 cores`.
+pub(super) fn cpu(millis: i64) -> String {
+    match millis {
+        1000 => "1 core".to_owned(),
+        millis if millis != 0 && millis % 1000 == 0 => format!("{} cores", millis / 1000),
+        millis => format!("{millis}m"),
+    }
+}
+
+/// A size in two or three figures: `512`, `45Mi`, `3.1Gi`.
+pub(super) fn bytes(size: i64) -> String {
+    const UNITS: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    // Tenths of the unit, rounded to the nearest.
+    let (mut unit, mut tenths) = ("", i128::from(size) * 10);
+    for next in UNITS {
+        if tenths.abs() < 10_240 {
+            break;
+        }
+        (unit, tenths) = (next, (tenths + 512) / 1024);
+    }
+    match (tenths / 10, tenths % 10) {
+        (whole, 0) => format!("{whole}{unit}"),
+        (whole, _) if whole >= 10 => format!("{}{unit}", (tenths + 5) / 10),
+        (whole, tenth) => format!("{whole}.{tenth}{unit}"),
+    }
+}
+
+/// `39%`.
+pub(super) fn share(part: i64, whole: i64) -> String {
+    match i128::from(whole) {
+        0 => "-".to_owned(),
+        whole => format!("{}%", (i128::from(part) * 100 + whole / 2) / whole),
+    }
+}
+
 /// Text from a container or a registry, safe for a terminal: control characters are escaped.
 pub(super) fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -65,7 +100,7 @@ pub(super) fn hang(text: &str, indent: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{age, clean, took};
+    use super::{age, bytes, clean, cpu, share, took};
 
     #[test]
     fn ages_are_kubectls() {
@@ -103,6 +138,24 @@ mod tests {
         ] {
             assert_eq!(took(seconds), text);
         }
+    }
+
+    #[test]
+    fn amounts_are_short() {
+        for (size, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1Ki"),
+            (1536, "1.5Ki"),
+            (45 << 20, "45Mi"),
+            (3174 << 20, "3.1Gi"),
+            (8 << 30, "8Gi"),
+            (i64::MAX, "8Ei"),
+        ] {
+            assert_eq!(bytes(size), text, "{size}");
+        }
+        assert_eq!([0, 1, 250, 1000, 2000, 2500].map(cpu), ["0m", "1m", "250m", "1 core", "2 cores", "2500m"]);
+        assert_eq!([share(1, 0), share(0, 5), share(1, 3), share(7, 5)], ["-", "0%", "33%", "140%"]);
     }
 
     #[test]

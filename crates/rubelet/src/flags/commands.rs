@@ -3,7 +3,9 @@
 
 use super::flag::Flag;
 use super::table::FlagSet;
-use super::table::tool::{ALL_FIELDS, ALL_NAMESPACES, DIR, FORMAT, NAMESPACE, OUTPUT};
+use super::table::tool::{
+    ALL_FIELDS, ALL_NAMESPACES, CONTAINER, DIR, FOLLOW, FORMAT, NAMESPACE, OUTPUT, PREVIOUS, TAIL, TIMESTAMPS, WATCH,
+};
 
 /// What a command does once its flags are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,9 @@ pub(super) enum Action {
     Run,
     Pods,
     Explain,
+    Top,
+    Events,
+    Logs,
     Status,
     Check,
     ConfigShow,
@@ -27,6 +32,8 @@ pub(super) enum Args {
     None,
     /// The name of a pod.
     Pod,
+    /// The name of a pod, or the word `node`.
+    PodOrNode,
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// The name of a command, or nothing.
@@ -39,6 +46,7 @@ impl Args {
         match self {
             Self::None => String::new(),
             Self::Pod => "POD".to_owned(),
+            Self::PodOrNode => "POD|node".to_owned(),
             Self::OneOf(words) => words.join("|"),
             Self::Command => "[COMMAND]".to_owned(),
         }
@@ -121,12 +129,56 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "explain",
         action: Action::Explain,
-        args: Args::Pod,
+        args: Args::PodOrNode,
         flags: FlagSet::Ask(&[&OUTPUT, &NAMESPACE]),
-        about: "show what happened to a pod and what it waits for",
+        about: "show what happened to a pod and what it waits for, or what the node has and uses",
         text: "Shows what happened to a pod on this node, each step with its time, and what the pod waits for now. POD is a \
-               name, namespace/name, or a UID. It asks the running rubelet, as rubelet pods does.",
-        examples: &[("rubelet explain kube-system/kube-proxy-x7k2p", "show the history of one pod")],
+               name, namespace/name, or a UID; a pod that was deleted in the last hour is known, too. It asks the running \
+               rubelet, as rubelet pods does.\n\n\
+               With the word node it shows the node: capacity, what is reserved, requested and used, how far each eviction \
+               threshold is, and what holds the disk. A pod of that name is namespace/node.",
+        examples: &[
+            ("rubelet explain kube-system/kube-proxy-x7k2p", "show the history of one pod"),
+            ("rubelet explain node", "show what the node has and uses"),
+        ],
+    },
+    Spec {
+        name: "top",
+        action: Action::Top,
+        args: Args::None,
+        flags: FlagSet::Ask(&[&OUTPUT]),
+        about: "show pods and containers by CPU and memory",
+        text: "Shows what the node, its pods and their containers use, those with most CPU first. On a terminal it is drawn \
+               anew every two seconds until Ctrl-C; elsewhere it is shown once.",
+        examples: &[("rubelet top", "watch what pods use"), ("rubelet top -o json", "show it once for a program")],
+    },
+    Spec {
+        name: "events",
+        action: Action::Events,
+        args: Args::None,
+        flags: FlagSet::Ask(&[&OUTPUT, &NAMESPACE, &ALL_NAMESPACES, &WATCH]),
+        about: "show the recent events of this node",
+        text: "Shows the events that this node has emitted since rubelet was started, the newest last: those of pods and those \
+               of the node. The last 256 are kept; one that repeats is counted. They need no API server.",
+        examples: &[
+            ("rubelet events", "show the recent events"),
+            ("rubelet events -w", "go on with each new event"),
+            ("rubelet events -n kube-system", "show those of one namespace"),
+        ],
+    },
+    Spec {
+        name: "logs",
+        action: Action::Logs,
+        args: Args::Pod,
+        flags: FlagSet::Ask(&[&CONTAINER, &FOLLOW, &PREVIOUS, &TAIL, &TIMESTAMPS, &NAMESPACE]),
+        about: "show the log of a container",
+        text: "Shows the log of a container of a pod, from the node's disk and without an API server. POD is what rubelet \
+               explain takes.",
+        examples: &[
+            ("rubelet logs web", "show the log of the pod's default container"),
+            ("rubelet logs web -c app -f --tail 10", "show the last ten lines of one container, and go on"),
+            ("rubelet logs web --previous", "show the log of the instance before the last restart"),
+        ],
     },
     Spec {
         name: "status",

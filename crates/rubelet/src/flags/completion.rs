@@ -86,7 +86,7 @@ fn spellings(flag: &Flag) -> Vec<String> {
 /// The words that a command takes as its argument.
 fn arguments(spec: &Spec) -> Vec<&'static str> {
     match spec.args {
-        Args::None | Args::Pod => Vec::new(),
+        Args::None | Args::Pod | Args::PodOrNode => Vec::new(),
         Args::OneOf(words) => words.to_vec(),
         Args::Command => commands::first_words(),
     }

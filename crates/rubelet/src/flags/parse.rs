@@ -7,12 +7,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rubelet_core::config::KubeletConfiguration;
+use rubelet_engine::ports::LogWish;
+use rubelet_server::documents::LogAsk;
 
 use super::commands::{self, Action, Args, Spec};
 use super::flag::{Group, Kind};
-use super::settings::Settings;
+use super::settings::{LogSettings, Settings};
 use super::value;
 use super::{Assigned, Command, Query, REPORTED_VERSION, RunOptions, apply, completion, control_socket, help, man};
+use crate::commands::Watch;
 pub use error::FlagError;
 use locate::{Found, find_flag, locate};
 
@@ -92,7 +95,7 @@ impl Parsed {
         let command = || spec.full_name();
         let most = match spec.args {
             Args::None => 0,
-            Args::Pod | Args::OneOf(_) => 1,
+            Args::Pod | Args::PodOrNode | Args::OneOf(_) => 1,
             // `help config show`.
             Args::Command => 2,
         };
@@ -100,13 +103,13 @@ impl Parsed {
             return Err(FlagError::Unexpected { command: command(), word: word.clone() });
         }
         match (spec.args, self.words.first()) {
-            (Args::Pod | Args::OneOf(_), None) => {
+            (Args::Pod | Args::PodOrNode | Args::OneOf(_), None) => {
                 Err(FlagError::Missing { command: command(), what: spec.args.usage() })
             }
             (Args::OneOf(valid), Some(word)) if !valid.contains(&word.as_str()) => {
                 Err(FlagError::Argument { command: command(), word: word.clone(), what: spec.args.usage() })
             }
-            (Args::None | Args::Pod | Args::OneOf(_) | Args::Command, _) => Ok(()),
+            (Args::None | Args::Pod | Args::PodOrNode | Args::OneOf(_) | Args::Command, _) => Ok(()),
         }
     }
 
@@ -126,7 +129,13 @@ impl Parsed {
         let word = self.words.first().map(String::as_str).unwrap_or_default();
         Ok(match spec.action {
             Action::Pods => Command::Pods { query, namespace },
+            Action::Explain if word == "node" => Command::ExplainNode { query },
             Action::Explain => Command::Explain { query, pod: in_namespace(word, namespace) },
+            Action::Top => Command::Top { query },
+            Action::Events => {
+                Command::Events { query, namespace, watch: if tool.watch { Watch::Yes } else { Watch::No } }
+            }
+            Action::Logs => logs(query, in_namespace(word, namespace), tool.log),
             Action::Status => Command::Status { query },
             Action::Version => Command::Version { format: tool.format },
             Action::Completion => Command::Print(completion::script(word)),
@@ -186,6 +195,13 @@ impl Parsed {
             _ => Command::Run(options),
         })
     }
+}
+
+fn logs(query: Query, pod: String, log: LogSettings) -> Command {
+    let LogSettings { container, follow, previous, timestamps, tail } = log;
+    let container = Some(container).filter(|name| !name.is_empty());
+    let ask = LogAsk { pod, container, previous, until_end_of: None };
+    Command::Logs { query, ask, wish: LogWish { follow, timestamps, tail_lines: tail, ..LogWish::default() } }
 }
 
 /// The pod's name with the namespace of `-n`, unless it has one.

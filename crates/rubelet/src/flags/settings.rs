@@ -55,6 +55,8 @@ pub struct KubeletFlags {
     pub api_pod_cache: bool,
     /// `--sessions-need-create`: exec, attach, run and port-forward need the verb `create`. Not in upstream.
     pub sessions_need_create: bool,
+    /// `--local-ui`: the port of the page for people on 127.0.0.1; `None` for no port. Not in upstream.
+    pub local_ui: Option<u16>,
 }
 
 impl Default for KubeletFlags {
@@ -84,6 +86,7 @@ impl Default for KubeletFlags {
             housekeeping_interval: GoDuration::secs(10),
             api_pod_cache: false,
             sessions_need_create: false,
+            local_ui: None,
         }
     }
 }
@@ -127,6 +130,25 @@ pub(crate) struct ToolSettings {
     pub(crate) all_fields: bool,
     /// `--dir` of `man`; empty for stdout.
     pub(crate) dir: String,
+    /// `-w` of `events`.
+    pub(crate) watch: bool,
+    /// What `logs` is asked for.
+    pub(crate) log: LogSettings,
+}
+
+/// What the flags of `logs` set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogSettings {
+    /// `-c`; empty for the default container.
+    pub(crate) container: String,
+    /// `-f`.
+    pub(crate) follow: bool,
+    /// `-p`.
+    pub(crate) previous: bool,
+    /// `--timestamps`.
+    pub(crate) timestamps: bool,
+    /// `--tail`; `None` for all lines.
+    pub(crate) tail: Option<u64>,
 }
 
 /// Everything a command line can set.

@@ -59,4 +59,21 @@ static OWN_FLAGS: &[Flag] = &[
         Kind::Bool(|s| &mut s.flags.sessions_need_create),
         "Require the verb create on nodes/proxy for exec, attach, run and port-forward, also over WebSocket, for which get is enough otherwise.",
     ),
+    Flag::new(
+        "local-ui",
+        Group::Own,
+        Kind::Word {
+            value_name: "PORT",
+            set: |s, word| {
+                s.flags.local_ui = match word.parse() {
+                    Ok(0) => None,
+                    Ok(port) => Some(port),
+                    Err(_) => return Err("must be a port from 1 to 65535, or 0 for none".into()),
+                };
+                Ok(())
+            },
+            show: |_| String::new(),
+        },
+        "Show this node's pods as a page on this port of 127.0.0.1. Every user of the machine can read it; nothing can be changed there.",
+    ),
 ];

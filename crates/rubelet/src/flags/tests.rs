@@ -227,13 +227,13 @@ fn flag_03_an_unknown_positional_argument_is_an_error() {
     check_error(
         "run",
         &expect![[
-            r#"unknown command "run"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man"#
+            r#"unknown command "run"; without a command rubelet runs the node, else there are pods, explain, top, events, logs, status, check, config, version, help, completion, man"#
         ]],
     );
     check_error(
         "explian web",
         &expect![[
-            r#"unknown command "explian"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man; did you mean explain?"#
+            r#"unknown command "explian"; without a command rubelet runs the node, else there are pods, explain, top, events, logs, status, check, config, version, help, completion, man; did you mean explain?"#
         ]],
     );
     check_error(
@@ -243,24 +243,24 @@ fn flag_03_an_unknown_positional_argument_is_an_error() {
     check_error(
         "-- --max-pods=5",
         &expect![[
-            r#"unknown command "--max-pods=5"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man"#
+            r#"unknown command "--max-pods=5"; without a command rubelet runs the node, else there are pods, explain, top, events, logs, status, check, config, version, help, completion, man"#
         ]],
     );
-    check_error("explain", &expect!["rubelet explain needs POD: rubelet explain POD"]);
+    check_error("explain", &expect!["rubelet explain needs POD|node: rubelet explain POD|node"]);
     check_error("explain a b", &expect![[r#"unexpected argument "b" after rubelet explain"#]]);
     check_error("pods web", &expect![[r#"unexpected argument "web" after rubelet pods"#]]);
     check_error("pods -o yaml", &expect![[r#"invalid value "yaml" for --output: must be table or json"#]]);
     check_error(
         "help nonsense",
         &expect![[
-            r#"unknown command "nonsense"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man"#
+            r#"unknown command "nonsense"; without a command rubelet runs the node, else there are pods, explain, top, events, logs, status, check, config, version, help, completion, man"#
         ]],
     );
     check_error("help pods web", &expect![[r#"unexpected argument "web" after rubelet pods"#]]);
     check_error(
         "man vresion",
         &expect![[
-            r#"unknown command "vresion"; without a command rubelet runs the node, else there are pods, explain, status, check, config, version, help, completion, man; did you mean version?"#
+            r#"unknown command "vresion"; without a command rubelet runs the node, else there are pods, explain, top, events, logs, status, check, config, version, help, completion, man; did you mean version?"#
         ]],
     );
     check_error("config", &expect!["rubelet config needs show|validate: rubelet config show|validate"]);
@@ -543,6 +543,9 @@ fn manual_pages_are_plain_roff() {
         .SH SEE ALSO
         \fBrubelet\fR(8),
         \fBrubelet\-explain\fR(8),
+        \fBrubelet\-top\fR(8),
+        \fBrubelet\-events\fR(8),
+        \fBrubelet\-logs\fR(8),
         \fBrubelet\-status\fR(8),
         \fBrubelet\-check\fR(8),
         \fBrubelet\-config\-show\fR(8),
@@ -581,7 +584,7 @@ fn flg_01_every_flag_is_shown_with_its_value_and_headers_are_not() {
 fn every_flag_has_its_place_and_its_words() {
     let names: Vec<_> = table::run_flags().map(|flag| flag.name).collect();
     let own: Vec<_> = table::run_flags().filter(|flag| flag.group == flag::Group::Own).map(|flag| flag.name).collect();
-    assert_eq!(own, ["api-pod-cache", "sessions-need-create"]);
+    assert_eq!(own, ["api-pod-cache", "sessions-need-create", "local-ui"]);
     assert_eq!(names.len() - own.len(), 149, "upstream has 149 on Linux");
     let mut sorted = names.clone();
     sorted.sort_unstable();

@@ -20,7 +20,7 @@ use rubelet_server::api::{
     self, ApiParts, ApiSettings, EnginePage, MetricsPage, NodePages, ProbePage, SessionVerb, TlsParts,
 };
 use rubelet_server::healthz::{self, Health};
-use rubelet_server::local::{Agent, Certificates, LocalServer, OwnedSocket, ROOT};
+use rubelet_server::local::{Agent, Certificates, Insight, LocalServer, OwnedSocket, ROOT, ui};
 use rubelet_server::{LiveNode, WatchedNode};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +54,8 @@ pub(super) struct Served {
     pub(super) driver: CgroupDriver,
     /// The API server's URL and the credentials for it; `None` on a standalone node.
     pub(super) identity: Option<(String, Credentials)>,
+    /// What commands and the page explain besides the state of pods.
+    pub(super) insight: Insight,
 }
 
 /// Starts every server.
@@ -83,6 +85,9 @@ pub(super) async fn serve(
         watch::channel(None).1
     };
     agent.certificates = certificates(identity.map(|(_, credentials)| credentials), serving);
+    if let Some(port) = loaded.flags.local_ui {
+        servers.start("local-ui", ui::run(port, Arc::clone(&node), agent.clone(), servers.cancel_token()));
+    }
     if let Some(socket) = local_socket(&control_socket(root)) {
         let local = LocalServer::new(socket, node, agent, ROOT);
         servers.start("local-socket", local.run(servers.cancel_token()));
@@ -96,7 +101,7 @@ fn local_socket(path: &Path) -> Option<OwnedSocket> {
     if let Err(err) = &bound {
         warn!(
             err = %Chain(err),
-            "Could not open the socket for `rubelet pods`, `explain` and `status`: they find no rubelet until the next start"
+            "Could not open the socket for `rubelet pods` and other commands: they find no rubelet until the next start"
         );
     }
     bound.ok()
@@ -117,6 +122,12 @@ fn agent(loaded: &Loaded, engine: &EngineHandle, served: &Served) -> Agent {
         runtime_endpoint: loaded.config.container_runtime_endpoint.clone(),
         driver: served.driver,
         certificates: Arc::new(Vec::new),
+        insight: Insight {
+            pulls: Some(engine.puller.clone()),
+            probes: Some(engine.prober.clone()),
+            ended: Some(engine.ended.clone()),
+            ..served.insight.clone()
+        },
     }
 }
 

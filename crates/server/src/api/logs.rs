@@ -78,7 +78,7 @@ impl Logs {
 }
 
 /// The id of the requested instance, or why there is none.
-fn instance(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Result<String, String> {
+pub(crate) fn instance(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Result<String, String> {
     let lists = [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
     let mut all = lists.into_iter().flatten().flatten();
     let about = |what: &str| Err(format!("container {container:?} in pod {pod:?} {what}"));

@@ -10,7 +10,7 @@ use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::prober::ProbeTrouble;
 
 use super::story::whole_seconds;
-use super::{ContainerStory, EndDocument, ProbeDocument, seconds_since};
+use super::{ContainerFacts, ContainerStory, EndDocument, ProbeDocument, seconds_since};
 
 /// Whether the init container `name` is a sidecar.
 pub(super) fn is_sidecar(pod: Option<&Pod>, name: &str) -> bool {
@@ -81,6 +81,7 @@ fn story(container: &ContainerStatus, role: &str, now: Timestamp, next_start_in:
         exit_code: state.terminated.as_ref().map(|ended| ended.exit_code),
         next_start_in_seconds: next_start_in.filter(|_| backs_off(container)),
         failing_probes: Vec::new(),
+        facts: ContainerFacts::default(),
         last_end: last.map(|ended| EndDocument {
             exit_code: ended.exit_code,
             reason: Some(end_reason(ended)),

@@ -28,6 +28,12 @@ pub enum Miss {
         /// Similar names, or some names if none is similar.
         nearest: Vec<String>,
     },
+    /// The pod is here, and the log that is wanted is not.
+    #[error("{why}")]
+    NoLog {
+        /// Why not.
+        why: String,
+    },
 }
 
 fn offer(nearest: &[String]) -> String {

@@ -1,21 +1,27 @@
 //! The details of one pod.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ContainerStatus;
+use rubelet_core::ended::EndedPod;
+use rubelet_core::id::PodRef;
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::pod::PodExt;
-use rubelet_core::time::Instant;
-use rubelet_core::timeline::Entry;
+use rubelet_core::time::{Instant, Now};
+use rubelet_core::timeline::{Entry, Timeline};
 use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::BadPod;
 use rubelet_engine::sync_loop::{NodeView, Rejected};
 
 use super::container::{backs_off, is_sidecar, stories};
-use super::{PodLine, PodState, PodStory, Step, WaitingDocument, resize, seconds_since};
+use super::facts;
+use super::{Extras, PodFacts, PodLine, PodState, PodStory, Step, WaitingDocument, resize, seconds_since};
 
-pub(super) fn of_pod(view: &NodeView, pod: &WorkerView, line: PodLine) -> PodStory {
+pub(super) fn of_pod(view: &NodeView, pod: &WorkerView, line: PodLine, extras: &Extras) -> PodStory {
     let now = view.now.mono;
+    let facts = facts::of_pod(pod, extras, view.now);
     let since = match &pod.stage {
         Stage::Waiting => Some(pod.arrived.mono),
         Stage::Syncing { since } | Stage::Terminating { since, .. } | Stage::Terminated { since, .. } => Some(*since),
@@ -26,17 +32,20 @@ pub(super) fn of_pod(view: &NodeView, pod: &WorkerView, line: PodLine) -> PodSto
         Stage::Waiting | Stage::Syncing { .. } | Stage::Terminated { .. } | Stage::Finished => None,
     };
     let next_look = pod.next_look.map(|at| until(now, at));
+    let mut containers = stories(pod, view.now.wall, next_look);
+    facts::add_to_containers(pod, extras, &mut containers, view.now.wall);
     PodStory {
         source: pod.spec.as_ref().and_then(|p| p.source()).map(|source| source.as_str().to_owned()),
         stage_seconds: since.map(|since| now.since(since).as_secs()),
         grace_seconds: grace,
         problem: pod.problem.clone(),
         failures: pod.failures,
-        waiting: waiting(view, pod, &line),
+        waiting: outside(view, pod, &facts).or_else(|| waiting(view, pod, &line)),
         resize: resize::resize_state(pod.spec.as_deref(), &pod.status),
-        containers: stories(pod, view.now.wall, next_look),
+        containers,
         timeline: pod.timeline.entries().map(step).collect(),
         steps_dropped: pod.timeline.dropped(),
+        facts,
         line,
     }
 }
@@ -70,11 +79,77 @@ fn bare(line: PodLine) -> PodStory {
         containers: Vec::new(),
         timeline: Vec::new(),
         steps_dropped: 0,
+        facts: PodFacts::default(),
     }
 }
 
+/// A pod that has ended, as its worker showed it last.
+pub(super) fn before_its_end(ended: &EndedPod) -> WorkerView {
+    let mut timeline = Timeline::default();
+    for entry in &ended.timeline {
+        timeline.add(entry.clone());
+    }
+    WorkerView {
+        pod: PodRef {
+            namespace: ended.namespace.as_str().into(),
+            name: ended.name.as_str().into(),
+            uid: ended.uid.as_str().into(),
+        },
+        spec: None,
+        stage: Stage::Finished,
+        status: Arc::new(ended.status.clone()),
+        arrived: Now { mono: Instant::START, wall: ended.arrived },
+        waiting: None,
+        next_look: None,
+        problem: None,
+        timeline,
+        failures: 0,
+        probe_troubles: Vec::new(),
+        next_starts: BTreeMap::new(),
+        seen: None,
+    }
+}
+
+/// What somebody else has to do before the pod goes on: the runtime answers a call, other images are pulled first, the owner
+/// of a finalizer removes it.
+fn outside(view: &NodeView, pod: &WorkerView, facts: &PodFacts) -> Option<WaitingDocument> {
+    let over = matches!(pod.stage, Stage::Finished | Stage::Terminated { .. });
+    let deleted = pod.spec.as_ref().filter(|spec| spec.is_deleted());
+    if let Some(spec) = deleted.filter(|_| over && !facts.finalizers.is_empty()) {
+        let since = spec.metadata.deletion_timestamp.as_ref();
+        let what = match &facts.finalizers[..] {
+            [one] => {
+                format!("the finalizer {one} to be removed by its owner: until then the API server keeps the object")
+            }
+            all => format!(
+                "the finalizers {} to be removed by their owners: until then the API server keeps the object",
+                all.join(", ")
+            ),
+        };
+        let since_seconds = since.and_then(|since| seconds_since(view.now.wall, since.0));
+        return Some(WaitingDocument { what, since_seconds, until_in_seconds: None });
+    }
+    if let Some(call) = facts::slow_call(facts).filter(|_| view.runtime.up) {
+        return Some(WaitingDocument {
+            what: format!("the runtime to answer {} of {}", call.operation, call.subject),
+            since_seconds: Some(call.since_seconds),
+            until_in_seconds: Some(call.until_in_seconds),
+        });
+    }
+    let pull = facts.pulls.first().filter(|_| view.runtime.up)?;
+    let what = match (pull.pulling_seconds, pull.behind.len()) {
+        (Some(_), _) => format!("image {} to be pulled", pull.image),
+        (None, 0) => format!("image {}: its pull begins", pull.image),
+        (None, before) => {
+            format!("image {}: queued behind {before} other pulls, now {}", pull.image, pull.behind.join(", "))
+        }
+    };
+    let since = pull.pulling_seconds.unwrap_or(pull.asked_seconds);
+    Some(WaitingDocument { what, since_seconds: Some(since), until_in_seconds: None })
+}
+
 /// What the pod waits for, nearest cause first; `None` if it waits for nothing.
-fn waiting(view: &NodeView, pod: &WorkerView, line: &PodLine) -> Option<WaitingDocument> {
+pub(super) fn waiting(view: &NodeView, pod: &WorkerView, line: &PodLine) -> Option<WaitingDocument> {
     let now = view.now;
     if pod.stage == Stage::Finished {
         return None;

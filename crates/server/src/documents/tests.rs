@@ -1,3 +1,4 @@
+mod facts;
 mod life;
 mod status;
 
@@ -18,7 +19,7 @@ use rubelet_engine::sync_loop::{NodeView, Rejected};
 use rubelet_engine::task::TaskPolls;
 use rubelet_testkit::pod;
 
-use super::{node_document, pod_story};
+use super::{Extras, node_document, pod_story};
 use crate::testing::{ago, end, ended, node, running, status, waiting, worker};
 
 /// Every line in short: name, state, readiness, reason, restarts, age, address.
@@ -273,7 +274,7 @@ fn a_pod_is_found_by_name_namespaced_name_uid_or_prefix() {
         "default",
         "nothing",
     ] {
-        let found = match pod_story(&view, word) {
+        let found = match pod_story(&view, word, &Extras::default()) {
             Ok(story) => format!("{} {}", story.line.name, story.line.uid),
             Err(miss) => format!("error: {miss}"),
         };
@@ -300,7 +301,7 @@ fn a_pod_is_found_by_name_namespaced_name_uid_or_prefix() {
 }
 
 fn story(view: &NodeView, expected: Expect) {
-    let story = pod_story(view, "web").expect("it is there");
+    let story = pod_story(view, "web", &Extras::default()).expect("it is there");
     expected.assert_eq(&serde_json::to_string_pretty(&story).expect("plain data"));
     let read: super::PodStory =
         serde_json::from_str(&serde_json::to_string(&story).expect("plain data")).expect("what was written is read");
@@ -391,14 +392,15 @@ fn a_story_has_all_details() {
                   "bad": true
                 }
               ],
-              "steps_dropped": 0
+              "steps_dropped": 0,
+              "qos": "BestEffort"
             }"#]],
     );
 }
 
 /// Checks what the pod `web` waits for.
 fn waits(view: &NodeView, expected: Expect) {
-    let waiting = pod_story(view, "web").expect("it is there").waiting;
+    let waiting = pod_story(view, "web", &Extras::default()).expect("it is there").waiting;
     let text = waiting.map_or_else(
         || "nothing".to_owned(),
         |w| format!("{}; since {:?}, until {:?}", w.what, w.since_seconds, w.until_in_seconds),

@@ -4,15 +4,20 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use rubelet_core::certs::InUse;
-use rubelet_core::qos::CgroupDriver;
+use rubelet_core::id::PodUid;
+use rubelet_core::qos::{CgroupDriver, CgroupTree};
 use rubelet_core::time::Now;
+use rubelet_engine::ended::EndedHandle;
+use rubelet_engine::images::PullerHandle;
 use rubelet_engine::node_lease::Heartbeat;
 use rubelet_engine::node_now::NodeNow;
-use rubelet_engine::ports::RuntimeVersion;
+use rubelet_engine::ports::{RuntimeVersion, UnansweredCalls, UsageReader};
+use rubelet_engine::prober::ProberHandle;
 use rubelet_engine::status::StatusMail;
 use tokio::sync::watch;
 
-use crate::documents::AgentView;
+use crate::documents::{AgentView, Extras, NodeLimits};
+use crate::recent_events::RecentEvents;
 
 /// The certificates in use at this moment.
 pub type Certificates = Arc<dyn Fn() -> Vec<InUse> + Send + Sync>;
@@ -44,6 +49,45 @@ pub struct Agent {
     pub driver: CgroupDriver,
     /// The certificates.
     pub certificates: Certificates,
+    /// What explains the node and its pods beyond their state.
+    pub insight: Insight,
+}
+
+/// Sources of what `rubelet top`, `explain` and `events` show, besides the sync loop.
+#[derive(Clone)]
+pub struct Insight {
+    /// Measures usage; `None` on a node that does not.
+    pub usage: Option<Arc<dyn UsageReader>>,
+    /// The recent events.
+    pub events: Arc<RecentEvents>,
+    /// Capacity, reservations and eviction thresholds.
+    pub limits: Arc<NodeLimits>,
+    /// Names the cgroups of pods.
+    pub tree: Option<CgroupTree>,
+    /// Knows the calls to the runtime that are not answered yet.
+    pub calls: Option<Arc<dyn UnansweredCalls>>,
+    /// Knows which images are pulled and which wait.
+    pub pulls: Option<PullerHandle>,
+    /// Knows what probes answered.
+    pub probes: Option<ProberHandle>,
+    /// Knows the pods that have ended lately.
+    pub ended: Option<EndedHandle>,
+}
+
+impl Insight {
+    /// What is known about the pod of this UID besides its state.
+    pub(crate) async fn extras(&self, uid: Option<PodUid>) -> Extras {
+        let pulls = match &self.pulls {
+            Some(pulls) => pulls.queue().await,
+            None => Vec::new(),
+        };
+        let probes = match (&self.probes, uid) {
+            (Some(probes), Some(uid)) => probes.history(uid).await,
+            (_, _) => Vec::new(),
+        };
+        let calls = self.calls.as_ref().map(|calls| calls.unanswered()).unwrap_or_default();
+        Extras { tree: self.tree.clone(), pulls, calls, probes }
+    }
 }
 
 impl Agent {

@@ -13,8 +13,11 @@ use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use super::{PODS, Refusal, STATUS};
-use crate::documents::{Miss, NodeDocument, PodStory, StatusDocument};
+use super::guard::SOCKET_HOST;
+use super::{EVENTS, LOGS, NODE, PODS, Refusal, STATUS, TOP};
+use crate::documents::{
+    EventsDocument, LogAsk, LogDocument, Miss, NodeDocument, NodeStory, PodStory, StatusDocument, TopDocument,
+};
 use crate::url::encode;
 
 /// Deadline of a query: longer than the server waits for its sync loop.
@@ -97,6 +100,55 @@ impl Client {
         self.get(format!("{PODS}/{}", encode(word))).await
     }
 
+    /// What pods and containers use.
+    ///
+    /// # Errors
+    /// The query failed, or nothing can be measured.
+    pub async fn top(&self) -> Result<TopDocument, AskError> {
+        self.get(TOP.to_owned()).await
+    }
+
+    /// The node in words.
+    ///
+    /// # Errors
+    /// The query failed.
+    pub async fn node(&self) -> Result<NodeStory, AskError> {
+        self.get(NODE.to_owned()).await
+    }
+
+    /// The recent events after number `after`.
+    ///
+    /// # Errors
+    /// The query failed.
+    pub async fn events(&self, after: u64) -> Result<EventsDocument, AskError> {
+        self.get(format!("{EVENTS}?after={after}")).await
+    }
+
+    /// The events after number `after`, as soon as there is one; after a while, none.
+    ///
+    /// # Errors
+    /// The query failed.
+    pub async fn next_events(&self, after: u64) -> Result<EventsDocument, AskError> {
+        self.get(format!("{EVENTS}?after={after}&wait=1")).await
+    }
+
+    /// Where a container's log is. If `ask` names an instance, as soon as it has ended, or after a while.
+    ///
+    /// # Errors
+    /// The query failed, or there is no such pod, container or log.
+    pub async fn log(&self, ask: &LogAsk) -> Result<LogDocument, AskError> {
+        let mut path = format!("{LOGS}/{}?", encode(&ask.pod));
+        for (key, value) in [("container", &ask.container), ("until-end-of", &ask.until_end_of)] {
+            if let Some(value) = value {
+                path += &format!("{key}={}&", encode(value));
+            }
+        }
+        if ask.previous {
+            path += "previous=1";
+        }
+        self.get(path).await
+    }
+
     async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, AskError> {
         let asked = tokio::time::timeout(ANSWER_WITHIN, self.ask(path)).await;
         let (status, body) = asked.map_err(|_elapsed| AskError::Silent(self.path.clone()))??;
@@ -119,7 +171,7 @@ impl Client {
         })?;
         let broken = |source| AskError::Broken { path: self.path.clone(), source };
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        let request = Request::get(path).header(HOST, "rubelet").body(Empty::<Bytes>::new());
+        let request = Request::get(path).header(HOST, SOCKET_HOST).body(Empty::<Bytes>::new());
         let request = request.map_err(|_| AskError::Garbage(self.path.clone()))?;
         let exchange = async move {
             let answer = sender.send_request(request).await.map_err(broken)?;

@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use rubelet_engine::chain::Chain;
+use rubelet_engine::ports::{EventKind, Events, NodeEvent};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_testkit::pod;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{Client, LocalServer, OwnedSocket};
-use crate::documents::PodState;
-use crate::testing::{FakeNode, agent, node, running, status, worker};
+use super::ui::LocalUi;
+use super::{Agent, Client, LocalServer, OwnedSocket};
+use crate::documents::{LogAsk, PodState};
+use crate::testing::{FakeNode, FakeUsage, agent, insight, node, running, status, usage, worker};
 
 struct Rig {
     dir: TempDir,
@@ -180,10 +182,10 @@ async fn only_get_is_supported() {
     rig.start(Some(web()), rig.me());
     let mut answers = String::new();
     for request in
-        ["DELETE /v1/pods/web", "POST /v1/pods", "GET /", "GET /v1/podsx", "GET /v1/statusx", "GET /v1/pods/"]
+        ["DELETE /v1/pods/web", "POST /v1/pods", "GET /nothing", "GET /v1/podsx", "GET /v1/statusx", "GET /v1/pods/"]
     {
         let mut stream = UnixStream::connect(rig.path()).await.expect("it listens");
-        stream.write_all(format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.expect("it reads");
+        stream.write_all(format!("{request} HTTP/1.1\r\nHost: rubelet\r\n\r\n").as_bytes()).await.expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("it answers");
         let (first, last) = (answer.lines().next().unwrap_or_default(), answer.lines().last().unwrap_or_default());
@@ -192,10 +194,149 @@ async fn only_get_is_supported() {
     rig.check(&answers, expect![[r#"
         DELETE /v1/pods/web: HTTP/1.1 405 Method Not Allowed {"error":"only GET is known"}
         POST /v1/pods: HTTP/1.1 405 Method Not Allowed {"error":"only GET is known"}
-        GET /: HTTP/1.1 404 Not Found {"error":"no such path"}
+        GET /nothing: HTTP/1.1 404 Not Found {"error":"no such path"}
         GET /v1/podsx: HTTP/1.1 404 Not Found {"error":"no such path"}
         GET /v1/statusx: HTTP/1.1 404 Not Found {"error":"no such path"}
         GET /v1/pods/: HTTP/1.1 404 Not Found {"error":"no pod \"\" on this node; rubelet pods lists all","miss":{"miss":"unknown","word":"","nearest":[]}}
     "#]]);
+    rig.tasks.stop().await;
+}
+
+/// The page's server with a pod whose name is markup, and its address.
+async fn page(rig: &mut Rig) -> std::net::SocketAddr {
+    let named = pod("<img src=x onerror=alert(1)>").build();
+    let view = node(vec![worker(named, status("Running", vec![running("app", 500, true)]))]);
+    let node = Arc::new(FakeNode { view: Some(view), quiet_for: Duration::ZERO });
+    let agent = Agent { insight: insight(Some(Arc::new(FakeUsage(usage())))), ..agent() };
+    let ui = LocalUi::bind(0, node, agent).await.expect("it binds");
+    let address = ui.address().expect("it has one");
+    rig.tasks.start("local-ui", ui.run(rig.tasks.cancel_token()));
+    address
+}
+
+/// The whole answer to a request whose lines after the first are `headers`.
+async fn fetch(address: std::net::SocketAddr, line: &str, headers: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = format!("{line} HTTP/1.1\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("it answers");
+    String::from_utf8(answer).expect("text")
+}
+
+#[tokio::test]
+async fn the_page_is_on_loopback_and_answers_its_own_browser_alone() {
+    let mut rig = Rig::new();
+    let address = page(&mut rig).await;
+    assert!(address.ip().is_loopback());
+    let own = format!("Host: {address}\r\n");
+    let html = fetch(address, "GET /", &own).await;
+    assert!(html.starts_with("HTTP/1.1 200 OK") && html.contains("<!doctype html>"), "{html}");
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'self';",
+        "x-frame-options: DENY",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+        "cross-origin-resource-policy: same-origin",
+    ] {
+        assert!(html.to_lowercase().contains(&header.to_lowercase()), "{header}: {html}");
+    }
+    let head = fetch(address, "HEAD /", &own).await;
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.ends_with("\r\n\r\n"), "{head}");
+    for path in ["/page.css", "/page.js", "/icon.svg", "/v1/page", "/v1/node", "/v1/top", "/v1/pods"] {
+        let answer = fetch(address, &format!("GET {path}"), &own).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{path}: {answer}");
+    }
+    // What only root may read is on the socket alone.
+    for path in ["/v1/logs/web", "/v1/events", "/v1/status", "/v1/pagex", "/../etc/passwd", "//"] {
+        let answer = fetch(address, &format!("GET {path}"), &own).await;
+        assert!(answer.starts_with("HTTP/1.1 404"), "{path}: {answer}");
+    }
+    for (line, headers, status) in [
+        ("POST /v1/page", own.clone(), 405),
+        ("DELETE /v1/pods/web", own.clone(), 405),
+        ("GET /v1/page", "Host: node.evil.example\r\n".to_owned(), 403),
+        ("GET /v1/page", format!("{own}Origin: http://evil.example\r\n"), 403),
+        ("GET /page.js", format!("{own}Sec-Fetch-Site: cross-site\r\n"), 403),
+    ] {
+        let answer = fetch(address, line, &headers).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{line} {headers}: {answer}");
+    }
+    rig.tasks.stop().await;
+}
+
+#[tokio::test]
+async fn a_name_with_markup_in_it_is_text_in_the_data() {
+    let mut rig = Rig::new();
+    let address = page(&mut rig).await;
+    let answer = fetch(address, "GET /v1/page", &format!("Host: {address}\r\n")).await;
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.contains("application/json"), "{head}");
+    let data: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let pod = &data["pods"][0];
+    assert_eq!((&pod["name"], &pod["state"]), (&"<img src=x onerror=alert(1)>".into(), &"Running".into()));
+    assert_eq!(
+        (&data["used"]["cpu_nanocores"], &data["node"]["disks"][0]["name"]),
+        (&300_000_000.into(), &"nodefs, imagefs".into())
+    );
+    rig.tasks.stop().await;
+}
+
+#[tokio::test]
+async fn connections_to_the_page_are_bounded_and_silent_ones_keep_nobody_out() {
+    let mut rig = Rig::new();
+    let address = page(&mut rig).await;
+    let mut silent = Vec::new();
+    for _ in 0..64 {
+        silent.push(TcpStream::connect(address).await.expect("it listens"));
+    }
+    let answer = fetch(address, "GET /", &format!("Host: {address}\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    let endless = format!("Host: {address}\r\nX: {}\r\n", "x".repeat(64 * 1024));
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    // The server may close before it has read all.
+    let _closed = stream.write_all(format!("GET / HTTP/1.1\r\n{endless}\r\n").as_bytes()).await;
+    let mut answer = Vec::new();
+    let _closed = stream.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "a head of any length is read");
+    rig.tasks.stop().await;
+}
+
+#[tokio::test]
+async fn commands_ask_for_usage_events_and_logs() {
+    let mut rig = Rig::new();
+    let node = Arc::new(FakeNode { view: Some(web()), quiet_for: Duration::ZERO });
+    let agent = Agent { insight: insight(Some(Arc::new(FakeUsage(usage())))), ..agent() };
+    let events = Arc::clone(&agent.insight.events);
+    let socket = OwnedSocket::bind(&rig.path()).expect("it binds");
+    let server = LocalServer::new(socket, node, agent, rig.me());
+    rig.tasks.start("local", server.run(rig.tasks.cancel_token()));
+    let client = Client::new(&rig.path());
+    assert_eq!(client.top().await.expect("an answer").pods.len(), 1);
+    assert_eq!(client.node().await.expect("an answer").node, "node-1");
+    assert_eq!(client.events(0).await.expect("an answer").events, []);
+    let (news, ()) = tokio::join!(client.next_events(0), async {
+        tokio::task::yield_now().await;
+        events.record_node(NodeEvent { kind: EventKind::Normal, reason: "NodeReady".into(), message: "ready".into() });
+    });
+    assert_eq!(
+        news.expect("an answer").events.iter().map(|event| event.reason.as_str()).collect::<Vec<_>>(),
+        ["NodeReady"]
+    );
+    let ask = LogAsk { pod: "web".into(), container: Some("a b".into()), ..LogAsk::default() };
+    let miss = client.log(&ask).await.expect_err("no such container");
+    assert_eq!(miss.to_string(), "pod web has no container \"a b\"; it has app");
+    rig.tasks.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_measures_nothing_says_so() {
+    let mut rig = Rig::new();
+    rig.start(Some(web()), rig.me());
+    let err = Client::new(&rig.path()).top().await.expect_err("no usage");
+    assert_eq!(err.to_string(), "this node does not measure usage");
+    let story = Client::new(&rig.path()).node().await.expect("an answer");
+    assert_eq!(story.usage_problem.as_deref(), Some("this node does not measure usage"));
     rig.tasks.stop().await;
 }

@@ -1,7 +1,8 @@
 use expect_test::{Expect, expect};
 use jiff::tz::{Offset, TimeZone};
 use rubelet_server::documents::{
-    ContainerStory, EndDocument, PodLine, PodState, PodStory, ProbeDocument, Step, WaitingDocument,
+    CallDocument, ContainerFacts, ContainerStory, EndDocument, PodFacts, PodLine, PodState, PodStory, ProbeDocument,
+    ProbeFacts, PullDocument, Step, WaitingDocument,
 };
 
 use super::render;
@@ -50,6 +51,7 @@ fn story() -> PodStory {
             step("2026-05-28T22:00:00.1Z", "Started: Container started"),
         ],
         steps_dropped: 0,
+        facts: PodFacts::default(),
     }
 }
 
@@ -68,6 +70,7 @@ fn container() -> ContainerStory {
         next_start_in_seconds: None,
         last_end: None,
         failing_probes: Vec::new(),
+        facts: ContainerFacts::default(),
     }
 }
 
@@ -76,12 +79,12 @@ fn a_pod_that_is_well_has_a_short_story() {
     check(
         &story(),
         expect![[r#"
-            Pod       default/web-demo
-            UID       0c3a7d1e5f
-            State     Running, 1 of 1 containers ready, here for 5m30s
-            Stage     Syncing for 5m30s
-            Source    file
-            Address   10.88.0.7
+            Pod         default/web-demo
+            UID         0c3a7d1e5f
+            State       Running, 1 of 1 containers ready, here for 5m30s
+            Stage       Syncing for 5m30s
+            Source      file
+            Address     10.88.0.7
 
             Containers
               app: Running for 5m29s, ready
@@ -143,13 +146,13 @@ fn a_crash_loop_shows_the_last_end_and_the_next_start() {
     check(
         &story,
         expect![[r#"
-            Pod       default/web-demo
-            UID       0c3a7d1e5f
-            State     Running, 0 of 1 containers ready, here for 5m30s
-            Stage     Syncing for 5m30s
-            Reason    CrashLoopBackOff: back-off 40s restarting failed container=app
-            Source    file
-            Address   10.88.0.7
+            Pod         default/web-demo
+            UID         0c3a7d1e5f
+            State       Running, 0 of 1 containers ready, here for 5m30s
+            Stage       Syncing for 5m30s
+            Reason      CrashLoopBackOff: back-off 40s restarting failed container=app
+            Source      file
+            Address     10.88.0.7
 
             Containers
               migrate (init): Terminated (Completed), exit code 0, 5m29s ago
@@ -198,14 +201,14 @@ fn failed_probes_and_resizes_are_shown_with_their_container() {
     check(
         &story,
         expect![[r#"
-            Pod       default/web-demo
-            UID       0c3a7d1e5f
-            State     Running, 0 of 1 containers ready, here for 5m30s
-            Stage     Syncing for 5m30s
-            Resize    in progress: app cpu limit 100m to 200m
-            Resize    pending (Deferred): Node didn't have enough resource: cpu
-            Source    file
-            Address   10.88.0.7
+            Pod         default/web-demo
+            UID         0c3a7d1e5f
+            State       Running, 0 of 1 containers ready, here for 5m30s
+            Stage       Syncing for 5m30s
+            Resize      in progress: app cpu limit 100m to 200m
+            Resize      pending (Deferred): Node didn't have enough resource: cpu
+            Source      file
+            Address     10.88.0.7
 
             Containers
               app: Running for 5m29s, not ready
@@ -236,17 +239,17 @@ fn a_terminating_pod_shows_its_grace() {
     check(
         &story,
         expect![[r#"
-        Pod       default/web-demo
-        UID       0c3a7d1e5f
-        State     Terminating, here for 5m30s
-        Stage     Terminating for 12s, with 30 s of grace
-        Reason    Removed
-        Problem   stop_container: no answer from the runtime (3 tries failed)
-        Source    file
-        Address   10.88.0.7
+            Pod         default/web-demo
+            UID         0c3a7d1e5f
+            State       Terminating, here for 5m30s
+            Stage       Terminating for 12s, with 30 s of grace
+            Reason      Removed
+            Problem     stop_container: no answer from the runtime (3 tries failed)
+            Source      file
+            Address     10.88.0.7
 
-        Waiting for: container app to stop, since 12s
-    "#]],
+            Waiting for: container app to stop, since 12s
+        "#]],
     );
 }
 
@@ -275,12 +278,12 @@ fn an_invalid_manifest_shows_what_is_wrong_with_it() {
     check(
         &story,
         expect![[r#"
-        Manifest  /etc/kubernetes/manifests/b.yaml
-        State     Invalid
-        Reason    InvalidManifest: spec.contianers: unknown field; did you mean containers?
+            Manifest    /etc/kubernetes/manifests/b.yaml
+            State       Invalid
+            Reason      InvalidManifest: spec.contianers: unknown field; did you mean containers?
 
-        Waiting for: its manifest to be fixed
-    "#]],
+            Waiting for: its manifest to be fixed
+        "#]],
     );
 }
 
@@ -314,4 +317,63 @@ fn every_state_has_an_outlook() {
         Invalid: Waiting for: its manifest to be fixed
     "#]]
     .assert_eq(&outlooks);
+}
+
+#[test]
+fn where_a_pod_is_and_what_is_open_is_shown() {
+    let facts = PodFacts {
+        qos: Some("Burstable".into()),
+        cgroup: Some("/kubepods/burstable/pod0c3a7d1e5f".into()),
+        sandbox_id: Some("5f2b".into()),
+        finalizers: vec!["example.org/keep".into()],
+        calls: vec![CallDocument {
+            operation: "stop_container".into(),
+            subject: "container app".into(),
+            since_seconds: 31,
+            until_in_seconds: 119,
+        }],
+        pulls: vec![
+            PullDocument { image: "a:1".into(), pulling_seconds: Some(12), asked_seconds: 20, behind: Vec::new() },
+            PullDocument { image: "b:1".into(), pulling_seconds: None, asked_seconds: 20, behind: vec!["a:1".into()] },
+        ],
+        gone_seconds: Some(300),
+    };
+    let probe = ProbeFacts {
+        kind: "readiness".into(),
+        settings: "HTTP every 5 s, timeout 1 s; 3 failed or 1 passed in a row count".into(),
+        history: vec!["failed twice, last 390 s ago".into(), "passed 79 times, last 3 s ago".into()],
+    };
+    let log_path = Some("/var/log/pods/default_web_0c3a/app/0.log".into());
+    let of_container = ContainerFacts { id: Some("77aa".into()), log_path, probes: vec![probe] };
+    let container = ContainerStory { facts: of_container, ..container() };
+    let story = PodStory { facts, containers: vec![container], timeline: Vec::new(), ..story() };
+    check(
+        &story,
+        expect![[r#"
+        Pod         default/web-demo
+        UID         0c3a7d1e5f
+        State       Running, 1 of 1 containers ready, here for 5m30s
+        Gone        from this node for 5m
+        Stage       Syncing for 5m30s
+        Source      file
+        Address     10.88.0.7
+        QoS         Burstable
+        Cgroup      /kubepods/burstable/pod0c3a7d1e5f
+        Sandbox     5f2b
+        Finalizers  example.org/keep
+        Pull        a:1, pulled by the runtime for 12s
+        Pull        b:1, for 20s behind a:1
+        Call        stop_container of container app, unanswered for 31s, given up in 119s
+
+        Containers
+          app: Running for 5m29s, ready
+            image localhost/web:1
+            id 77aa
+            log /var/log/pods/default_web_0c3a/app/0.log
+            readiness probe: HTTP every 5 s, timeout 1 s; 3 failed or 1 passed in a row count
+              failed twice, last 390 s ago; then passed 79 times, last 3 s ago
+
+        Waiting for nothing: it is running
+    "#]],
+    );
 }

@@ -139,7 +139,9 @@ fn words(text: &mut String) {
     }
     for spec in COMMANDS {
         match spec.args {
-            Args::Pod => offer(spec.name, &["$(rubelet pods 2>/dev/null | awk 'NR > 1 { print $1 }')"]),
+            Args::Pod | Args::PodOrNode => {
+                offer(spec.name, &["$(rubelet pods 2>/dev/null | awk 'NR > 1 { print $1 }')"])
+            }
             Args::None => {}
             Args::OneOf(_) | Args::Command => offer(spec.name, &arguments(spec)),
         }

@@ -52,7 +52,7 @@ fn command(text: &mut String, spec: &Spec) {
     }
     let words = match spec.args {
         Args::None => return,
-        Args::Pod => "(rubelet pods 2>/dev/null | awk \"NR > 1 { print \\$1 }\")".to_owned(),
+        Args::Pod | Args::PodOrNode => "(rubelet pods 2>/dev/null | awk \"NR > 1 { print \\$1 }\")".to_owned(),
         Args::OneOf(_) | Args::Command => arguments(spec).join(" "),
     };
     let _ = writeln!(text, "complete -c rubelet -n {} -a {}", quoted(&when), quoted(&words));

@@ -81,7 +81,7 @@ fn command(text: &mut String, indent: usize, spec: &Spec) {
     }
     match spec.args {
         Args::None => {}
-        Args::Pod => {
+        Args::Pod | Args::PodOrNode => {
             let _ =
                 write!(text, " \\\n{pad}    '1:pod:($(rubelet pods 2>/dev/null | awk \"NR > 1 {{ print \\$1 }}\"))'");
         }

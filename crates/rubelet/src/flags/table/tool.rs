@@ -78,3 +78,51 @@ pub(in super::super) static DIR: Flag = Flag::new(
     Kind::Path(|s| &mut s.tool.dir),
     "Write all pages into this directory, each as NAME.8, instead of one to stdout.",
 );
+
+pub(in super::super) static WATCH: Flag = Flag::new(
+    "watch",
+    Group::Tool,
+    Kind::Bool(|s| &mut s.tool.watch),
+    "Go on with each new event. With -o json, one event per line.",
+)
+.short('w');
+
+pub(in super::super) static CONTAINER: Flag = Flag::new(
+    "container",
+    Group::Tool,
+    Kind::Text(|s| &mut s.tool.log.container),
+    "The container; without it, the one that the pod's annotation names, else the first.",
+)
+.short('c');
+
+pub(in super::super) static FOLLOW: Flag =
+    Flag::new("follow", Group::Tool, Kind::Bool(|s| &mut s.tool.log.follow), "Go on until the container ends.")
+        .short('f');
+
+pub(in super::super) static PREVIOUS: Flag = Flag::new(
+    "previous",
+    Group::Tool,
+    Kind::Bool(|s| &mut s.tool.log.previous),
+    "The instance of the container before the present one.",
+)
+.short('p');
+
+pub(in super::super) static TIMESTAMPS: Flag =
+    Flag::new("timestamps", Group::Tool, Kind::Bool(|s| &mut s.tool.log.timestamps), "Begin each line with its time.");
+
+pub(in super::super) static TAIL: Flag = Flag::new(
+    "tail",
+    Group::Tool,
+    Kind::Word {
+        value_name: "N",
+        set: |s, word| {
+            s.tool.log.tail = match word {
+                "-1" => None,
+                word => Some(word.parse().map_err(|_| "must be a number of lines, or -1 for all".to_owned())?),
+            };
+            Ok(())
+        },
+        show: |_| String::new(),
+    },
+    "Only so many lines from the end.",
+);

@@ -10,7 +10,7 @@ use rubelet_engine::prober::ProbeTrouble;
 use rubelet_testkit::pod;
 
 use super::{initialising, waits};
-use crate::documents::pod_story;
+use crate::documents::{Extras, pod_story};
 use crate::testing::{end, ended, node, running, status, waiting, worker};
 
 #[test]
@@ -41,7 +41,7 @@ fn each_container_has_its_next_start_and_its_failing_probes() {
         said: "HTTP probe failed with statuscode: 500".into(),
         times: 2,
     }];
-    let story = pod_story(&node(vec![view]), "web").expect("it is there");
+    let story = pod_story(&node(vec![view]), "web", &Extras::default()).expect("it is there");
     let shown = story.containers.iter().map(|c| {
         let probes = c.failing_probes.iter().map(|p| format!(" {} x{}: {}", p.kind, p.times, p.said));
         format!("{} {:?}{}\n", c.name, c.next_start_in_seconds, probes.collect::<String>())
@@ -75,7 +75,7 @@ fn a_resize_is_shown_with_its_reason_and_its_changes() {
         };
         let app = ContainerStatus { resources: Some(has), ..running("app", 500, true) };
         let status = PodStatus { conditions: Some(conditions), ..status("Running", vec![app]) };
-        pod_story(&node(vec![worker(spec, status)]), "web").expect("it is there").resize.join("\n")
+        pod_story(&node(vec![worker(spec, status)]), "web", &Extras::default()).expect("it is there").resize.join("\n")
     };
     assert_eq!(show(Vec::new()), "");
     expect!["in progress: app cpu limit 100m to 200m, app memory limit none to 1Gi"].assert_eq(&show(vec![condition(
