@@ -48,7 +48,7 @@ main() {
   if [[ -n ${SHOTS:-} ]]; then
     step "pictures in $SHOTS"
     start 13
-    shot '#shop%2Fcheckout-7c6f5-zz9wd' light
+    shot '#data%2Fbackup-9k2d7' light
     shot '' dark --force-dark-mode --blink-settings=preferredColorScheme=0
     stop
   fi

@@ -405,6 +405,7 @@
     const past = history.get(chosen) || { cpu: [], memory: [] };
     chart($("d-cpu-chart"), past.cpu, Math.max(highest(past.cpu) * 1.15, 2e7)); say($("d-cpu"), cores(pod.cpu_nanocores));
     chart($("d-memory-chart"), past.memory, Math.max(highest(past.memory) * 1.15, 1 << 20)); say($("d-memory"), bytes(pod.memory_bytes));
+    show(document.querySelector(".d-charts"), [...past.cpu, ...past.memory].some((value) => value != null));
     if (story) drawStory();
     else for (const list of ["d-steps", "d-containers", "d-facts"]) keyed($(list), [], (x) => x, () => null, () => {});
   };
