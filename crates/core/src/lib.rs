@@ -15,6 +15,7 @@ pub mod desired;
 pub mod dns;
 pub mod env;
 pub mod events;
+pub mod eviction;
 pub mod gc;
 pub mod hash;
 pub mod hostname;
