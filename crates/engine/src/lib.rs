@@ -8,6 +8,7 @@ pub mod assemble;
 pub mod blocking;
 pub mod chain;
 pub mod clock;
+pub mod eviction;
 pub mod health;
 pub mod hooks;
 pub mod image_gc;

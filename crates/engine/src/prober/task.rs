@@ -212,6 +212,7 @@ impl Prober {
             kind: EventKind::Warning,
             reason: reason.into(),
             message,
+            annotations: BTreeMap::new(),
         });
     }
 

@@ -9,6 +9,7 @@ mod api;
 mod api_days;
 mod bad_days;
 mod days;
+mod eviction;
 mod faults;
 mod health;
 mod hooks;
