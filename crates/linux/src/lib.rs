@@ -13,6 +13,7 @@ pub mod host;
 mod kernel_mounts;
 pub mod logind;
 pub mod logs;
+pub mod memory_events;
 pub mod pod_dirs;
 pub mod preflight;
 pub mod service;

@@ -53,6 +53,8 @@ pub struct KubeletFlags {
     pub housekeeping_interval: GoDuration,
     /// `--api-pod-cache`: keep a copy of the API's pods for a start without the API server. Not in upstream.
     pub api_pod_cache: bool,
+    /// `--eviction-spares-page-cache`: active page cache is no used memory. Not in upstream.
+    pub eviction_spares_page_cache: bool,
 }
 
 impl Default for KubeletFlags {
@@ -81,6 +83,7 @@ impl Default for KubeletFlags {
             experimental_allocatable_ignore_eviction: false,
             housekeeping_interval: GoDuration::secs(10),
             api_pod_cache: false,
+            eviction_spares_page_cache: false,
         }
     }
 }

@@ -46,9 +46,17 @@ impl FlagSet {
 }
 
 /// Flags that upstream does not have. Each is off by default, so that upstream's command lines mean the same here.
-static OWN_FLAGS: &[Flag] = &[Flag::new(
-    "api-pod-cache",
-    Group::Own,
-    Kind::Bool(|s| &mut s.flags.api_pod_cache),
-    "Keep a copy of the API server's pods below --root-dir, and use it when the node starts and cannot reach the API server.",
-)];
+static OWN_FLAGS: &[Flag] = &[
+    Flag::new(
+        "api-pod-cache",
+        Group::Own,
+        Kind::Bool(|s| &mut s.flags.api_pod_cache),
+        "Keep a copy of the API server's pods below --root-dir, and use it when the node starts and cannot reach the API server.",
+    ),
+    Flag::new(
+        "eviction-spares-page-cache",
+        Group::Own,
+        Kind::Bool(|s| &mut s.flags.eviction_spares_page_cache),
+        "Do not count active page cache as used memory when pods are evicted: the kernel can reclaim it.",
+    ),
+];
