@@ -6,6 +6,8 @@ use std::error::Error;
 const CRI: [&str; 2] = ["cri/runtime.proto", "cri/images.proto"];
 /// Health checks of gRPC probes.
 const HEALTH: &str = "health/health.proto";
+/// Traces over OTLP.
+const OTLP: &str = "otlp/trace.proto";
 
 /// Messages with hand-written `Debug` implementations in `lib.rs` that hide secrets.
 const SECRET: [&str; 2] = ["runtime.v1.AuthConfig", "runtime.v1.KeyValue"];
@@ -21,7 +23,7 @@ const BOXED: [&str; 4] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let descriptors = protox::compile(CRI.into_iter().chain([HEALTH]), ["proto"])?;
+    let descriptors = protox::compile(CRI.into_iter().chain([HEALTH, OTLP]), ["proto"])?;
     let builder = BOXED.into_iter().fold(tonic_prost_build::configure(), |builder, field| builder.boxed(field));
     builder
         // The adapter connects: it knows sockets and deadlines.

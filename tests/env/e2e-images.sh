@@ -37,6 +37,9 @@ if [[ -e $out/recipe && $(<"$out/recipe") == "$recipe" ]]; then
 fi
 
 step "building the images of upstream's e2e suite"
+# Beside the old ones, which somebody may be reading.
+ready=$out
+out=$ready.part
 rm -rf "$out"
 mkdir -p "$out"
 work=$(mktemp -d)
@@ -173,3 +176,5 @@ image nginx busybox "{$path,\"Cmd\":[\"httpd\",\"-f\",\"-p\",\"80\",\"-h\",\"/ww
 image glibc glibc "{$path,\"Cmd\":[\"sh\"]}" glibc-dns-testing:2.0.0
 image pause pause '{"Entrypoint":["/pause"]}' pause:3.10.2
 echo "$recipe" >"$out/recipe"
+rm -rf "$ready"
+mv "$out" "$ready"

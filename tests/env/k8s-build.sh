@@ -12,6 +12,7 @@ set -euo pipefail
 
 tools=$REPO/tests/e2e/tools
 machine_tools=$REPO/tests/machine/tools
+usage_tools=$REPO/tests/e2e/usage-tools
 version=$(sed -n 's|^\tk8s.io/kubernetes v\([0-9.]*\)$|\1|p;s|^require k8s.io/kubernetes v\([0-9.]*\)$|\1|p' "$tools/go.mod")
 bin=$CACHE/kubernetes-$version/bin
 
@@ -33,6 +34,7 @@ etcd             0 $machine_tools/etcd go.etcd.io/etcd/server/v3
 coredns          0 $machine_tools/coredns .
 sample-apiserver 0 $tools k8s.io/sample-apiserver
 e2e_node.test    0 $tools k8s.io/kubernetes/test/e2e_node
+metrics-server   0 $usage_tools sigs.k8s.io/metrics-server/cmd/metrics-server
 "
 
 main() {

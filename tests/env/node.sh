@@ -115,7 +115,6 @@ $(serving)
 cgroupRoot: /$cgroup
 failCgroupV1: false
 failSwapOn: false
-imageGCHighThresholdPercent: 100
 resolvConf: $cluster/resolv.conf
 podLogsDir: $cluster/pod-logs
 volumePluginDir: $cluster/volume-plugins

@@ -91,7 +91,6 @@ cgroupDriver: $DRIVER
 cgroupRoot: /
 failCgroupV1: false
 failSwapOn: false
-imageGCHighThresholdPercent: 100
 podCIDR: $POD_PREFIX.1.0/24
 volumeStatsAggPeriod: 10s
 fileCheckFrequency: 10s

@@ -105,9 +105,13 @@ impl Task {
                     () = tokio::time::sleep(retry), if matches!(self.watch, Watching::Retry { .. }) => Seen::Everything,
                     () = &mut next_list => Seen::Everything,
                 };
-                let Seen::Files(names) = seen else { break };
-                if !self.look(Look::These(names)).await {
-                    return;
+                let Seen::Files { gone, changed } = seen else { break };
+                // Two sets, even if the same file is there again: the pod of a file that was deleted ends.
+                // upstream: file_linux.go produceWatchEvent (v1.36) handles each event by itself
+                for (names, look) in [(gone, Look::Gone as fn(Names) -> Look), (changed, Look::These)] {
+                    if !(names.is_empty() || self.look(look(names)).await) {
+                        return;
+                    }
                 }
             }
         }

@@ -179,6 +179,31 @@ async fn inotify_reports_created_changed_and_deleted_files() {
     running.stop().await;
 }
 
+/// The pod of a file that was deleted ends, and the same file that is there again begins another life of it.
+/// upstream: test/e2e_node/mirror_pod_test.go "should successfully recreate when file is removed and recreated"
+#[tokio::test]
+async fn src_01_a_file_that_was_deleted_and_made_again_is_first_gone() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("web.yaml");
+    place(dir.path(), "web.yaml", &manifest("web", "1"));
+    let mut directory = source(dir.path(), RARELY);
+    let mut alone = source(&path, RARELY);
+    assert_eq!((directory.next().await, alone.next().await), ("[web=1]".to_owned(), "[web=1]".to_owned()));
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, manifest("web", "1")).unwrap();
+    for running in [&mut directory, &mut alone] {
+        assert_eq!(running.next().await, "[]");
+        assert_eq!(running.next().await, "[web=1]");
+    }
+    // A file that takes another one's place is a new version of it: there is no moment without it.
+    place(dir.path(), "web.yaml", &manifest("web", "2"));
+    for running in [&mut directory, &mut alone] {
+        assert_eq!(running.next().await, "[web=2]");
+    }
+    directory.stop().await;
+    alone.stop().await;
+}
+
 /// Half a manifest may be valid: a file is not read before its writer closes it.
 #[tokio::test]
 async fn a_file_that_is_being_written_is_not_read() {

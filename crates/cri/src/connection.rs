@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{RpcError, RpcErrorKind};
+use rubelet_engine::trace::{self, Span, SpanKind, Tracer};
 use rubelet_proto::cri::image_service_client::ImageServiceClient;
 use rubelet_proto::cri::runtime_service_client::RuntimeServiceClient;
 use tonic::transport::Channel;
@@ -25,6 +26,9 @@ const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// The longest deadline of a call. A longer one (a grace period of centuries is valid) is reduced to this.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// The metadata that makes the runtime's spans part of the trace. upstream: W3C Trace Context
+const TRACEPARENT: &str = "traceparent";
+
 /// The process's monotonic clock.
 pub type Monotonic = Arc<dyn Fn() -> Instant + Send + Sync>;
 
@@ -39,6 +43,8 @@ pub struct ConnectionOptions {
     pub metrics: Arc<OperationMetrics>,
     /// The clock for call durations and for the pauses between attempts to connect.
     pub now: Monotonic,
+    /// Makes spans of the calls.
+    pub tracer: Tracer,
     /// Lets the runtime finish mutating calls when this process dies; `None`: they end with it.
     pub kept: Option<Arc<KeptCalls>>,
 }
@@ -164,7 +170,23 @@ impl Connection {
             // The deadline is also sent with the request, so that the runtime gives up when we do.
             request.set_timeout(deadline);
         }
-        self.timed(operation, deadline, send(request)).await.map(Response::into_inner)
+        let mut span = self.span(operation);
+        if let Some(span) = &span
+            && let Ok(parent) = span.context().to_string().parse()
+        {
+            request.metadata_mut().insert(TRACEPARENT, parent);
+        }
+        let outcome = self.timed(operation, deadline, send(request)).await;
+        finish(&mut span, &outcome);
+        outcome.map(Response::into_inner)
+    }
+
+    /// The span of a call, as part of the job or request that makes it; `None` if there are no traces.
+    fn span(&self, operation: Operation) -> Option<Span> {
+        let mut span = self.shared.options.tracer.start(operation.method(), SpanKind::Client, trace::current())?;
+        span.set("rpc.system.name", "grpc");
+        span.set("rpc.method", operation.method());
+        Some(span)
     }
 
     /// Fetches a list: streamed if that is wanted and the runtime implements it, else in one message.
@@ -179,15 +201,23 @@ impl Connection {
         W: Future<Output = Result<Vec<T>, Status>>,
     {
         let deadline = Some(self.timeout());
+        let mut span = self.span(operation);
+        let mut outcome = None;
         if self.shared.stream_lists.load(Ordering::Relaxed) {
-            match self.timed(operation, deadline, streamed()).await {
+            outcome = match self.timed(operation, deadline, streamed()).await {
                 Err(err) if err.kind == RpcErrorKind::Unimplemented => {
                     self.shared.stream_lists.store(false, Ordering::Relaxed);
+                    None
                 }
-                other => return other,
-            }
+                other => Some(other),
+            };
         }
-        self.timed(operation, deadline, whole()).await
+        let outcome = match outcome {
+            Some(outcome) => outcome,
+            None => self.timed(operation, deadline, whole()).await,
+        };
+        finish(&mut span, &outcome);
+        outcome
     }
 
     async fn timed<A>(
@@ -210,6 +240,14 @@ impl Connection {
         self.record(operation, self.now().since(started), outcome.is_err());
         outcome.map_err(|err| if self.socket(operation).preface.is_not_http2() { not_cri(err) } else { err })
     }
+}
+
+/// Marks the span of a call that failed, and ends it.
+fn finish<A>(span: &mut Option<Span>, outcome: &Result<A, RpcError>) {
+    if let (Some(span), Err(err)) = (span.as_mut(), outcome) {
+        span.fail(&err.detail);
+    }
+    *span = None;
 }
 
 /// Reads a stream to its end. A stream that breaks off is an error, never a short list: missing items would count as

@@ -10,6 +10,7 @@
 
 mod cgroup_driver;
 mod connection;
+mod container_checkpoint;
 mod container_create;
 mod container_remove;
 mod container_resize;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 macro_rules! operations {
-    ($($variant:ident = $name:literal,)*) => {
+    ($($variant:ident = $name:literal at $method:literal,)*) => {
         /// A call of the protocol.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Operation { $($variant,)* }
@@ -20,39 +20,45 @@ macro_rules! operations {
             pub(crate) const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
+
+            /// The full name of the call: the name of its span. upstream: otelgrpc ParseFullMethod
+            pub(crate) const fn method(self) -> &'static str {
+                match self { $(Self::$variant => $method,)* }
+            }
         }
     };
 }
 
 operations! {
-    Version = "version",
-    Status = "status",
-    RuntimeConfig = "runtime_config",
-    UpdateRuntimeConfig = "update_runtime_config",
-    GetContainerEvents = "get_container_events",
-    RunPodSandbox = "run_podsandbox",
-    StopPodSandbox = "stop_podsandbox",
-    RemovePodSandbox = "remove_podsandbox",
-    PodSandboxStatus = "podsandbox_status",
-    ListPodSandbox = "list_podsandbox",
-    CreateContainer = "create_container",
-    StartContainer = "start_container",
-    StopContainer = "stop_container",
-    RemoveContainer = "remove_container",
-    ListContainers = "list_containers",
-    ContainerStatus = "container_status",
-    UpdateContainer = "update_container",
-    UpdatePodsandboxResources = "update_podsandbox_resources",
-    ReopenContainerLog = "reopen_container_log",
-    ExecSync = "exec_sync",
-    Exec = "exec",
-    Attach = "attach",
-    PortForward = "port_forward",
-    ListImages = "list_images",
-    ImageStatus = "image_status",
-    PullImage = "pull_image",
-    RemoveImage = "remove_image",
-    ImageFsInfo = "image_fs_info",
+    Version = "version" at "runtime.v1.RuntimeService/Version",
+    Status = "status" at "runtime.v1.RuntimeService/Status",
+    RuntimeConfig = "runtime_config" at "runtime.v1.RuntimeService/RuntimeConfig",
+    UpdateRuntimeConfig = "update_runtime_config" at "runtime.v1.RuntimeService/UpdateRuntimeConfig",
+    GetContainerEvents = "get_container_events" at "runtime.v1.RuntimeService/GetContainerEvents",
+    RunPodSandbox = "run_podsandbox" at "runtime.v1.RuntimeService/RunPodSandbox",
+    StopPodSandbox = "stop_podsandbox" at "runtime.v1.RuntimeService/StopPodSandbox",
+    RemovePodSandbox = "remove_podsandbox" at "runtime.v1.RuntimeService/RemovePodSandbox",
+    PodSandboxStatus = "podsandbox_status" at "runtime.v1.RuntimeService/PodSandboxStatus",
+    ListPodSandbox = "list_podsandbox" at "runtime.v1.RuntimeService/ListPodSandbox",
+    CreateContainer = "create_container" at "runtime.v1.RuntimeService/CreateContainer",
+    StartContainer = "start_container" at "runtime.v1.RuntimeService/StartContainer",
+    StopContainer = "stop_container" at "runtime.v1.RuntimeService/StopContainer",
+    RemoveContainer = "remove_container" at "runtime.v1.RuntimeService/RemoveContainer",
+    ListContainers = "list_containers" at "runtime.v1.RuntimeService/ListContainers",
+    ContainerStatus = "container_status" at "runtime.v1.RuntimeService/ContainerStatus",
+    UpdateContainer = "update_container" at "runtime.v1.RuntimeService/UpdateContainerResources",
+    UpdatePodsandboxResources = "update_podsandbox_resources" at "runtime.v1.RuntimeService/UpdatePodSandboxResources",
+    ReopenContainerLog = "reopen_container_log" at "runtime.v1.RuntimeService/ReopenContainerLog",
+    CheckpointContainer = "checkpoint_container" at "runtime.v1.RuntimeService/CheckpointContainer",
+    ExecSync = "exec_sync" at "runtime.v1.RuntimeService/ExecSync",
+    Exec = "exec" at "runtime.v1.RuntimeService/Exec",
+    Attach = "attach" at "runtime.v1.RuntimeService/Attach",
+    PortForward = "port_forward" at "runtime.v1.RuntimeService/PortForward",
+    ListImages = "list_images" at "runtime.v1.ImageService/ListImages",
+    ImageStatus = "image_status" at "runtime.v1.ImageService/ImageStatus",
+    PullImage = "pull_image" at "runtime.v1.ImageService/PullImage",
+    RemoveImage = "remove_image" at "runtime.v1.ImageService/RemoveImage",
+    ImageFsInfo = "image_fs_info" at "runtime.v1.ImageService/ImageFsInfo",
 }
 
 impl Operation {
@@ -70,6 +76,7 @@ impl Operation {
             | Self::UpdateContainer
             | Self::UpdatePodsandboxResources
             | Self::ReopenContainerLog
+            | Self::CheckpointContainer
             | Self::PullImage
             | Self::RemoveImage => true,
             // A command in a container ends with the agent that waits for its result: the next agent runs it again.

@@ -1,5 +1,7 @@
-//! The ports of the runtime: `RuntimeInfo`, `RuntimeView`, `Sandboxes`, `Containers`, `Resizes`, `Streams`.
+//! The ports of the runtime: `RuntimeInfo`, `RuntimeView`, `Sandboxes`, `Containers`, `Resizes`, `Streams`,
+//! `ContainerCheckpoints`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,16 +11,16 @@ use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
-    CgroupDriver, Containers, ExecOutput, Resizes, RpcError, RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView,
-    Sandboxes, Session, StdStreams, Streams,
+    CgroupDriver, ContainerCheckpoints, Containers, ExecOutput, Resizes, RpcError, RuntimeInfo, RuntimeStatus,
+    RuntimeVersion, RuntimeView, Sandboxes, Session, StdStreams, Streams,
 };
 
 use crate::connection::Connection;
 use crate::version::VersionCache;
 use crate::{
-    cgroup_driver, container_create, container_remove, container_resize, container_start, container_stop, exec_sync,
-    hints, inspect, list, log_reopen, runtime_config_update, sandbox_image, sandbox_remove, sandbox_resize,
-    sandbox_run, sandbox_stop, status, streams,
+    cgroup_driver, container_checkpoint, container_create, container_remove, container_resize, container_start,
+    container_stop, exec_sync, hints, inspect, list, log_reopen, runtime_config_update, sandbox_image, sandbox_remove,
+    sandbox_resize, sandbox_run, sandbox_stop, status, streams,
 };
 
 /// A CRI runtime.
@@ -143,5 +145,12 @@ impl Streams for CriRuntime {
 
     async fn port_forward(&self, id: &SandboxId, ports: &[u16]) -> Result<Session, RpcError> {
         streams::port_forward(&self.connection, id, ports).await
+    }
+}
+
+#[async_trait]
+impl ContainerCheckpoints for CriRuntime {
+    async fn checkpoint(&self, id: &ContainerId, location: &Path, timeout: Duration) -> Result<(), RpcError> {
+        container_checkpoint::checkpoint_container(&self.connection, id, location, timeout).await
     }
 }

@@ -29,6 +29,7 @@ use crate::slots::StartSlots;
 use crate::status::{StatusMail, StatusWriter};
 use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle, SyncLoopParts};
 use crate::task::TaskGroup;
+use crate::trace::Tracer;
 
 /// What a running engine offers to others.
 #[derive(Clone, Debug)]
@@ -67,6 +68,8 @@ pub struct Parts {
     pub pulls: PullLimits,
     /// Sees every pod status.
     pub status_observer: Option<Arc<dyn StatusObserver>>,
+    /// Makes spans of what jobs do.
+    pub tracer: Tracer,
     /// Time.
     pub clock: Clock,
     /// Where pods come from.
@@ -87,7 +90,7 @@ pub struct Parts {
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
     let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, .. } = parts;
-    let Parts { node: node_parts, object_changes, shutdown, eviction, kernel_log, .. } = parts;
+    let Parts { node: node_parts, object_changes, shutdown, eviction, kernel_log, tracer, .. } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
@@ -133,8 +136,20 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let (image_gc, log_rotator) = collectors;
     let collects_images = image_gc.clone();
     let puller = puller_handle;
-    let node =
-        Arc::new(Node { ports, facts, settings, clock, status, puller, image_gc, log_rotator, starts, metrics, now });
+    let node = Arc::new(Node {
+        ports,
+        facts,
+        settings,
+        clock,
+        tracer,
+        status,
+        puller,
+        image_gc,
+        log_rotator,
+        starts,
+        metrics,
+        now,
+    });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
     let (sync_loop, handle) = SyncLoop::new(SyncLoopParts {

@@ -17,6 +17,7 @@ use tracing::debug;
 use crate::clock::Clock;
 use crate::ports::{Images, RpcError};
 use crate::task::timed;
+use crate::trace::{self, SpanContext};
 
 /// How many requests may wait for the task itself to take them; it takes them at once.
 const INBOX: usize = 64;
@@ -71,6 +72,8 @@ struct Request {
     logins: Vec<Login>,
     sandbox: SandboxConfig,
     asked: Instant,
+    /// The span of the job that asks.
+    span: Option<SpanContext>,
     reply: oneshot::Sender<Result<Pulled, PullError>>,
 }
 
@@ -85,7 +88,7 @@ impl PullerHandle {
         asked: Instant,
     ) -> Result<Pulled, PullError> {
         let (reply, answer) = oneshot::channel();
-        let request = Request { image, logins, sandbox, asked, reply };
+        let request = Request { image, logins, sandbox, asked, span: trace::current(), reply };
         self.ask.send(request).await.map_err(|_| PullError::Gone)?;
         answer.await.map_err(|_| PullError::Gone)?
     }
@@ -157,8 +160,12 @@ impl Puller {
                 let _gone = request.reply.send(Err(PullError::RateExceeded));
                 continue;
             }
+            let span = request.span;
             let work = pull(Arc::clone(&self.images), self.clock.clone(), request);
-            self.pulls.spawn(timed("image-pull", work));
+            match span {
+                Some(_) => self.pulls.spawn(timed("image-pull", trace::within(span, Box::pin(work)))),
+                None => self.pulls.spawn(timed("image-pull", work)),
+            };
         }
     }
 

@@ -37,4 +37,5 @@ mod slots;
 pub mod status;
 pub mod sync_loop;
 pub mod task;
+pub mod trace;
 mod volumes;

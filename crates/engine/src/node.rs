@@ -30,6 +30,7 @@ use crate::ports::{
 };
 use crate::slots::StartSlots;
 use crate::status::StatusMail;
+use crate::trace::Tracer;
 
 /// The world outside the engine.
 #[derive(Clone)]
@@ -132,6 +133,8 @@ pub struct Node {
     pub settings: Settings,
     /// Time.
     pub clock: Clock,
+    /// Makes spans of what jobs do.
+    pub(crate) tracer: Tracer,
     /// Where pod statuses go.
     pub(crate) status: StatusMail,
     /// Pulls images, in turn and within limits.

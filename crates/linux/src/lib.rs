@@ -7,6 +7,7 @@
 mod beneath;
 pub mod cgroups;
 pub mod checkpoints;
+pub mod container_checkpoints;
 pub mod dbus;
 pub mod heap;
 pub mod host;
@@ -14,6 +15,7 @@ mod kernel_mounts;
 pub mod logind;
 pub mod logs;
 pub mod memory_events;
+pub mod node_logs;
 pub mod pod_dirs;
 pub mod preflight;
 pub mod service;

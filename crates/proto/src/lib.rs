@@ -16,6 +16,12 @@ pub mod health {
     tonic::include_proto!("grpc.health.v1");
 }
 
+/// Traces over OTLP, `opentelemetry.proto.collector.trace.v1`.
+#[doc(alias = "otlptracegrpc")]
+pub mod otlp {
+    tonic::include_proto!("opentelemetry.proto.collector.trace.v1");
+}
+
 impl fmt::Debug for cri::AuthConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthConfig")

@@ -19,6 +19,7 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rubelet_core::config::{Given, KubeletConfiguration};
@@ -63,8 +64,17 @@ pub const ACTED_FLAGS: &[&str] = &[
     "node-labels",
     "root-dir",
     "seccomp-default",
+    "sessions-need-create",
     "version",
 ];
+
+/// Every flag of the agent, with its value in force: the command line's, or the configuration file's.
+#[doc(alias = "GetFlagz")]
+pub(crate) fn in_force(config: &KubeletConfiguration, flags: &KubeletFlags) -> BTreeMap<String, String> {
+    let mut settings = Settings::over(config.clone());
+    settings.flags = flags.clone();
+    table::run_flags().map(|flag| (flag.name.to_owned(), value::in_force(&flag.kind, &mut settings))).collect()
+}
 
 /// The socket of a running rubelet, inside its root directory.
 #[must_use]

@@ -32,18 +32,20 @@ use std::io::{self, Write};
 use std::os::fd::AsFd as _;
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rubelet_core::config::{LogFormat, Logging};
 use rubelet_linux::service::stderr_is_the_journal;
 use tracing::level_filters::LevelFilter;
+use tracing::subscriber::Interest;
 use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::{DefaultFields, Format, Writer};
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::layer::{Context, Filter, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
-use tracing_subscriber::{Layer as _, filter};
 
 use bounded::Bounded;
 use pace::{PER_SECOND, Pace, Verdict};
@@ -73,6 +75,18 @@ pub enum LogSetupError {
 pub struct Log {
     queue: Arc<Queue>,
     priorities: Priorities,
+    /// Of lines that no pattern of `--vmodule` matches.
+    verbosity: Arc<AtomicU32>,
+}
+
+/// `/debug/flags/v`: the verbosity changes while the process runs, but for what `--vmodule` sets.
+impl rubelet_server::api::Verbosity for Log {
+    fn set(&self, verbosity: u32) {
+        self.verbosity.store(verbosity, Ordering::Relaxed);
+        // Whether a line is written is decided once for each place in the code, and again from here on.
+        tracing::callsite::rebuild_interest_cache();
+        tracing::info!(verbosity, "The log level was changed over the node's API");
+    }
 }
 
 impl Log {
@@ -99,7 +113,9 @@ pub fn init(logging: &Logging) -> Result<Log, LogSetupError> {
     let priorities = Priorities::detect();
     let lines =
         Lines { queue: Arc::clone(&queue), pace: Pace::default(), begin: now(), format: logging.format, priorities };
-    tracing::subscriber::set_global_default(subscriber(logging, lines)).map_err(LogSetupError::Twice)?;
+    let verbosity = Arc::new(AtomicU32::new(logging.verbosity));
+    let subscriber = subscriber_of(logging, Arc::clone(&verbosity), lines);
+    tracing::subscriber::set_global_default(subscriber).map_err(LogSetupError::Twice)?;
     start_writer(&queue, logging.format, priorities).map_err(LogSetupError::Thread)?;
     let of_panics = Arc::clone(&queue);
     std::panic::set_hook(Box::new(move |info| {
@@ -107,7 +123,7 @@ pub fn init(logging: &Logging) -> Result<Log, LogSetupError> {
         of_panics.push(priorities.each_line(&Level::ERROR, &panic_message(info)).as_bytes());
         of_panics.flush_unless_stuck(PANIC_LINES);
     }));
-    Ok(Log { queue, priorities })
+    Ok(Log { queue, priorities, verbosity })
 }
 
 /// Lines for stderr while there is no log: before it is set up, and of commands that have none.
@@ -262,9 +278,15 @@ pub fn subscriber<W>(logging: &Logging, writer: W) -> Box<dyn Subscriber + Send 
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let verbosity = Verbosity::new(logging);
-    let most = verbosity.most();
-    let filter = filter::filter_fn(move |metadata| verbosity.allows(metadata)).with_max_level_hint(most);
+    subscriber_of(logging, Arc::new(AtomicU32::new(logging.verbosity)), writer)
+}
+
+/// The subscriber that writes to `writer` what `verbosity` allows, which may change.
+fn subscriber_of<W>(logging: &Logging, verbosity: Arc<AtomicU32>, writer: W) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let filter = Verbosity::new(logging, verbosity);
     match logging.format {
         LogFormat::Text => {
             let layer = tracing_subscriber::fmt::layer()
@@ -303,22 +325,35 @@ const fn library_level(verbosity: u32) -> LevelFilter {
 }
 
 struct Verbosity {
-    own: LevelFilter,
-    libraries: LevelFilter,
+    general: Arc<AtomicU32>,
     modules: Vec<(String, LevelFilter)>,
 }
 
+/// Asked once for each place in the code that logs, and again after a change.
+impl<S> Filter<S> for Verbosity {
+    fn enabled(&self, metadata: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
+        self.allows(metadata)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.allows(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.most())
+    }
+}
+
 impl Verbosity {
-    fn new(logging: &Logging) -> Self {
-        Self {
-            own: level(logging.verbosity),
-            libraries: library_level(logging.verbosity),
-            modules: logging.vmodule.iter().map(|item| (item.file_pattern.clone(), level(item.verbosity))).collect(),
-        }
+    fn new(logging: &Logging, general: Arc<AtomicU32>) -> Self {
+        let modules = logging.vmodule.iter().map(|item| (item.file_pattern.clone(), level(item.verbosity))).collect();
+        Self { general, modules }
     }
 
     fn most(&self) -> LevelFilter {
-        self.modules.iter().map(|(_, level)| *level).chain([self.own, self.libraries]).max().unwrap_or(self.own)
+        let general = self.general.load(Ordering::Relaxed);
+        let of_modules = self.modules.iter().map(|(_, level)| *level);
+        of_modules.chain([level(general), library_level(general)]).max().unwrap_or(LevelFilter::INFO)
     }
 
     fn allows(&self, metadata: &Metadata<'_>) -> bool {
@@ -329,8 +364,8 @@ impl Verbosity {
             .modules
             .iter()
             .find(|(pattern, _)| matches(pattern, module) || file.is_some_and(|file| matches(pattern, file)));
-        let own = target.starts_with("rubelet");
-        let general = if own { self.own } else { self.libraries };
+        let general = self.general.load(Ordering::Relaxed);
+        let general = if target.starts_with("rubelet") { level(general) } else { library_level(general) };
         *metadata.level() <= named.map_or(general, |(_, level)| *level)
     }
 }

@@ -9,6 +9,7 @@ mod service;
 pub(crate) mod systemd;
 #[cfg(test)]
 mod testing;
+mod traces;
 mod volumes;
 
 use std::path::{Path, PathBuf};
@@ -139,7 +140,8 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let root_lock = RootLock::take(&base.root).await.map_err(into_anyhow)?;
     let host = host::prepare(loaded).await?;
 
-    let runtime = runtime::open(loaded, &base.clock, &ending.hand_over)?;
+    let tracer = traces::tracer(&base, &host.facts.name, &mut connections)?;
+    let runtime = runtime::open(loaded, &base.clock, &tracer, &ending.hand_over)?;
     service.status(&format!("Waiting for the container runtime at {}", config.container_runtime_endpoint));
     let version = runtime::wait(runtime.runtime.as_ref(), &config.container_runtime_endpoint).await;
     let driver = runtime::cgroup_driver(runtime.runtime.as_ref(), config.cgroup_driver).await?;
@@ -161,7 +163,9 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         client: cluster.as_ref().map(Cluster::client),
         rng: Arc::clone(&base.rng),
         clock: base.clock.clone(),
+        tracer: tracer.clone(),
         metrics: vec![Arc::clone(&runtime.metrics), Arc::new(LogPage(log.queue()))],
+        log: log.clone(),
         version,
         driver,
         identity: cluster.as_ref().map(|cluster| cluster.identity.clone()),
@@ -183,6 +187,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         settings,
         pulls: settings::pull_limits(config),
         status_observer: None,
+        tracer,
         clock: base.clock,
         sources,
         node,

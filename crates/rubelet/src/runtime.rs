@@ -14,6 +14,7 @@ use rubelet_cri::{
 };
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{Images, Runtime, RuntimeInfo, RuntimeVersion};
+use rubelet_engine::trace::Tracer;
 use rubelet_linux::socket_holder::HolderProcess;
 use rubelet_server::api::MetricsPage;
 use tracing::{info, warn};
@@ -38,7 +39,12 @@ pub(crate) struct RuntimePorts {
 }
 
 /// Opens the runtime. It need not be there yet.
-pub(crate) fn open(loaded: &Loaded, clock: &Clock, hand_over: &HandOver) -> anyhow::Result<RuntimePorts> {
+pub(crate) fn open(
+    loaded: &Loaded,
+    clock: &Clock,
+    tracer: &Tracer,
+    hand_over: &HandOver,
+) -> anyhow::Result<RuntimePorts> {
     let config = &loaded.config;
     let metrics = Arc::new(OperationMetrics::default());
     let kept = kept_calls(hand_over);
@@ -51,6 +57,7 @@ pub(crate) fn open(loaded: &Loaded, clock: &Clock, hand_over: &HandOver) -> anyh
             list_mode: if streaming { ListMode::Streamed } else { ListMode::Whole },
             metrics: Arc::clone(&metrics),
             now: Arc::new(move || clock.mono()),
+            tracer: tracer.clone(),
             kept: kept.clone(),
         };
         anyhow::Ok(Connection::lazy(&endpoint, options))

@@ -335,6 +335,7 @@ async fn be_the_agent(dir: &Path) {
         list_mode: ListMode::Whole,
         metrics: Arc::new(OperationMetrics::default()),
         now: Arc::new(move || clock.mono()),
+        tracer: rubelet_engine::trace::Tracer::off(),
         kept,
     };
     let endpoint: Endpoint = socket_in(dir).to_str().expect("a text").parse().expect("an endpoint");

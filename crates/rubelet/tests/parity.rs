@@ -20,7 +20,7 @@ const GOLDEN: [(&str, &str); 4] = [
 ];
 
 /// Beginnings of names in code type that are metrics and not tests.
-const METRICS: [&str; 3] = ["kubelet_", "kubernetes_", "prober_"];
+const METRICS: [&str; 5] = ["container_", "kubelet_", "kubernetes_", "machine_", "prober_"];
 
 /// The part of a page that says what upstream does. Names in it are upstream's.
 const UPSTREAM: &str = "## What upstream does";

@@ -2,8 +2,9 @@
 //! it is configured (section 27).
 //!
 //! A request is authenticated by a client certificate or a token (`authn`), authorized by the API server (`access`), and
-//! then served. No part of a request becomes a path on this node: names are looked up among the node's pods, and log paths
-//! come from the runtime. This module makes no decisions about pods and changes none.
+//! then served. Names in requests are looked up among the node's pods, and log paths come from the runtime. Only the path
+//! of `/logs/` leads to files, which its port resolves by descriptor below one directory. This module makes no decisions
+//! about pods and changes none.
 //!
 //! A slow or silent client holds a connection for some seconds and may be disconnected in favour of others (`connection`,
 //! `table`). What an unauthenticated client can cause is bounded: reviews (`attempts`), certificates (`tls`), warnings.
@@ -12,11 +13,15 @@ mod access;
 mod answers;
 mod attempts;
 mod authn;
+mod checkpoint;
 mod connection;
+mod debug;
 mod handler;
 mod log_options;
 mod logs;
 mod metrics;
+mod node_log_query;
+mod node_logs;
 mod pods;
 mod routes;
 mod sessions;
@@ -26,10 +31,12 @@ mod tls;
 mod upgrade;
 mod usage;
 mod write_timeout;
+mod zpages;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,7 +46,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rubelet_core::config::{AuthorizationMode, FeatureGates, Gate, KubeletConfiguration};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{LogReader, Reviews, Runtime, ServingCert, UsageReader};
+use rubelet_engine::ports::{CheckpointFiles, LogReader, NodeLogs, Reviews, Runtime, ServingCert, UsageReader};
+use rubelet_engine::trace::Tracer;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -49,9 +57,11 @@ use crate::healthz::Health;
 use crate::watched::WatchedNode;
 use connection::Port;
 use handler::Handler;
-use routes::Offers;
+use routes::{Offers, Switches};
 use tls::Tls;
 
+pub use access::SessionVerb;
+pub use debug::Verbosity;
 pub use metrics::{EnginePage, MetricsPage, ProbePage};
 pub use tls::TlsError;
 
@@ -86,8 +96,29 @@ pub struct ApiParts {
     pub probe_metrics: Arc<dyn MetricsPage>,
     /// The usage of the node and its pods; without it the pages of usage report an error.
     pub usage: Option<Arc<dyn UsageReader>>,
+    /// Makes spans of requests.
+    pub tracer: Tracer,
+    /// What the pages about the node itself show and change.
+    pub node_pages: NodePages,
     /// Settings.
     pub settings: ApiSettings,
+}
+
+/// What the pages about the node and the process show and change: `/logs/`, `/checkpoint`, `/flagz`, `/statusz`, `/debug`.
+#[derive(Clone)]
+pub struct NodePages {
+    /// The node's own logs.
+    pub logs: Arc<dyn NodeLogs>,
+    /// Where checkpoints of containers are.
+    pub checkpoints: Arc<dyn CheckpointFiles>,
+    /// The log level.
+    pub verbosity: Arc<dyn Verbosity>,
+    /// Every flag with its value.
+    pub flags: Arc<BTreeMap<String, String>>,
+    /// The arguments of the process, with a zero byte between them.
+    pub command_line: Bytes,
+    /// The Kubernetes release, such as `1.36.4`.
+    pub version: &'static str,
 }
 
 /// The settings of the API, from configuration and feature gates.
@@ -102,15 +133,13 @@ pub struct ApiSettings {
     /// Logs, exec and port-forward are served.
     #[doc(alias = "enableDebuggingHandlers")]
     pub debugging: bool,
-    /// `enableSystemLogHandler`. Not supported; selects the error text.
-    #[doc(alias = "enableSystemLogHandler")]
-    pub system_logs: bool,
-    /// `enableProfilingHandler`. Not supported; selects the error text.
-    #[doc(alias = "enableProfilingHandler")]
-    pub profiling: bool,
-    /// `enableDebugFlagsHandler`. Not supported; selects the error text.
-    #[doc(alias = "enableDebugFlagsHandler")]
-    pub debug_flags: bool,
+    /// Which pages besides are served.
+    pages: Switches,
+    /// `enableSystemLogQuery`: `/logs/` answers queries.
+    #[doc(alias = "enableSystemLogQuery")]
+    log_queries: bool,
+    /// Which verb a session needs.
+    pub session_verb: SessionVerb,
     /// `streamingConnectionIdleTimeout`: a session without traffic for this time is ended.
     pub idle: Duration,
     /// Logs can be restricted to one stream (gate `PodLogsQuerySplitStreams`).
@@ -126,9 +155,16 @@ impl ApiSettings {
             tokens: config.authentication.webhook.enabled,
             authorization: config.authorization.mode,
             debugging: config.enable_debugging_handlers,
-            system_logs: config.enable_system_log_handler,
-            profiling: config.enable_profiling_handler,
-            debug_flags: config.enable_debug_flags_handler,
+            pages: Switches {
+                node_logs: config.enable_system_log_handler,
+                profiles: config.enable_profiling_handler,
+                log_level: config.enable_debug_flags_handler,
+                checkpoints: gates.enabled(Gate::ContainerCheckpoint),
+                flagz: gates.enabled(Gate::ComponentFlagz),
+                statusz: gates.enabled(Gate::ComponentStatusz),
+            },
+            log_queries: config.enable_system_log_query,
+            session_verb: SessionVerb::OfTheMethod,
             idle: config.streaming_connection_idle_timeout.to_std(),
             split_streams: gates.enabled(Gate::PodLogsQuerySplitStreams),
         }

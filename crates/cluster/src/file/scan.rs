@@ -29,6 +29,8 @@ pub(super) enum Look {
     All,
     /// These files; the others are unchanged.
     These(Names),
+    /// None: these files were gone for a moment at least.
+    Gone(Names),
 }
 
 /// The result of a scan.
@@ -102,6 +104,7 @@ impl Manifests {
         let changed = match look {
             Look::All => self.look_at_all(),
             Look::These(names) => self.look_at_these(names),
+            Look::Gone(names) => self.forget(names),
         };
         // A path that cannot be read does not make the source ready: its pods may be running (SRC-10).
         let unread = self.problem.is_some() && !self.delivered;
@@ -137,6 +140,14 @@ impl Manifests {
             return self.look_at_all();
         }
         self.look_at_each(names)
+    }
+
+    /// Forgets these files. Returns whether any of them was known.
+    fn forget(&mut self, names: &Names) -> bool {
+        let before = self.files.len();
+        // A path that is a file itself has no name here.
+        self.files.retain(|name, _| !name.is_empty() && !names.contains(name));
+        self.files.len() != before
     }
 
     /// Reads each of these files. Returns whether any of them changed.

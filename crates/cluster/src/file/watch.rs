@@ -1,7 +1,8 @@
 //! An inotify watch on the manifest path.
 //!
 //! A file is read when its writer closes it or renames it into place, not when it is created: half a manifest may be valid.
-//! Symbolic links have no writer, so their creation counts.
+//! Symbolic links have no writer, so their creation counts. A file that was deleted or moved away counts as gone, even if
+//! another one of that name is there by the time the event is read: its pod is to end, and to start anew.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -44,7 +45,12 @@ impl WatchError {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// These files changed.
-    Files(Names),
+    Files {
+        /// They were deleted or moved away, perhaps to be there again since.
+        gone: Names,
+        /// They may be read.
+        changed: Names,
+    },
     /// Any file may have changed: the directory itself changed, or the event queue overflowed.
     Everything,
 }
@@ -99,7 +105,7 @@ impl Watch {
             let read = read_all(self.inotify.get_ref(), &self.directory, self.only.as_deref());
             ready.clear_ready();
             match read.map_err(|error| WatchError::Read(error.into()))? {
-                Seen::Files(names) if names.is_empty() => {}
+                Seen::Files { gone, changed } if gone.is_empty() && changed.is_empty() => {}
                 seen => return Ok(seen),
             }
         }
@@ -117,7 +123,7 @@ fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 fn read_all(fd: &OwnedFd, directory: &Path, only: Option<&std::ffi::OsStr>) -> Result<Seen, Errno> {
     let mut buffer = [MaybeUninit::uninit(); BUFFER];
     let mut reader = inotify::Reader::new(fd, &mut buffer);
-    let mut names = Names::new();
+    let (mut gone, mut changed) = (Names::new(), Names::new());
     let mut everything = false;
     loop {
         let event = match reader.next() {
@@ -147,11 +153,20 @@ fn read_all(fd: &OwnedFd, directory: &Path, only: Option<&std::ffi::OsStr>) -> R
             Some(only) => name == only,
             None => !name.as_bytes().starts_with(b"."),
         };
-        if wanted && (what != ReadFlags::CREATE || needs_no_writer(&directory.join(name))) {
-            names.insert(name.to_owned());
+        if !wanted {
+            continue;
+        }
+        if what.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
+            gone.insert(name.to_owned());
+        }
+        if what == ReadFlags::CREATE && !needs_no_writer(&directory.join(name)) {
+            // It is reported again when its writer closes it.
+            changed.remove(name);
+        } else {
+            changed.insert(name.to_owned());
         }
     }
-    Ok(if everything { Seen::Everything } else { Seen::Files(names) })
+    Ok(if everything { Seen::Everything } else { Seen::Files { gone, changed } })
 }
 
 /// Whether a file created at `path` is complete already, because no writer will close it.

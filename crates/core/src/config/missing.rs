@@ -53,22 +53,15 @@ pub const MISSING: &[Missing] = &[
         "every pod may use every image that is on the node",
         &["imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"],
     ),
-    by_default("checkpoints of containers", "/checkpoint is not served", &[]),
     by_default(
         "iptables chains (KUBE-IPTABLES-HINT, KUBE-KUBELET-CANARY)",
         "programs that look for these chains do not find them",
         &["makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit"],
     ),
     by_default(
-        "the logs of the machine and profiles over HTTPS (/logs/, /debug/pprof)",
-        "these paths are not served",
-        &[
-            "enableSystemLogHandler",
-            "enableSystemLogQuery",
-            "enableProfilingHandler",
-            "enableContentionProfiling",
-            "enableDebugFlagsHandler",
-        ],
+        "profiles over HTTPS (/debug/pprof/profile, /debug/pprof/heap)",
+        "perf has to be run on the node",
+        &["enableContentionProfiling"],
     ),
     asked(
         "CPU, memory and topology managers",
@@ -90,7 +83,6 @@ pub const MISSING: &[Missing] = &[
         "requests of memory do not protect it",
         &["memoryThrottlingFactor", "memoryReservationPolicy", "qosReserved"],
     ),
-    asked("traces", "none are sent", &["tracing"]),
     asked("a choice of key exchange groups", "the library's are used", &["tlsCurvePreferences"]),
     asked("hidden metrics of older releases", "they are not there", &["showHiddenMetricsForVersion"]),
     asked("a separate stream or buffer for log lines", "lines go to stderr at once", &["logging.options"]),

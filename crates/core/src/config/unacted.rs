@@ -32,8 +32,12 @@ pub const ACTED_FIELDS: &[&str] = &[
     "cpuCFSQuotaPeriod",
     "crashLoopBackOff",
     "enableControllerAttachDetach",
+    "enableDebugFlagsHandler",
     "enableDebuggingHandlers",
+    "enableProfilingHandler",
     "enableServer",
+    "enableSystemLogHandler",
+    "enableSystemLogQuery",
     "enforceNodeAllocatable",
     "eventBurst",
     "eventRecordQPS",
@@ -111,12 +115,16 @@ pub const ACTED_FIELDS: &[&str] = &[
     "tlsCipherSuites",
     "tlsMinVersion",
     "tlsPrivateKeyFile",
+    "tracing",
 ];
 
 /// Gates whose value changes what rubelet does.
 pub const ACTED_GATES: &[Gate] = &[
     Gate::AllowDNSOnlyNodeCSR,
     Gate::CRIListStreaming,
+    Gate::ComponentFlagz,
+    Gate::ComponentStatusz,
+    Gate::ContainerCheckpoint,
     Gate::ContainerRestartRules,
     Gate::ContainerStopSignals,
     Gate::EnvFiles,

@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use rubelet_core::time::Instant;
 use rubelet_cri::{Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, ListMode, OperationMetrics};
+use rubelet_engine::trace::Tracer;
 use rubelet_proto::cri;
 use rubelet_proto::cri::image_service_server::{ImageService, ImageServiceServer};
 use rubelet_proto::cri::runtime_service_server::{RuntimeService, RuntimeServiceServer};
@@ -48,6 +49,8 @@ pub(crate) struct World {
     pub(crate) calls: Vec<String>,
     /// `grpc-timeout` of the last call.
     pub(crate) deadline: Option<String>,
+    /// The traces that the calls belong to.
+    pub(crate) traceparents: Vec<(&'static str, Option<String>)>,
     pub(crate) image_status: Option<cri::Image>,
     pub(crate) exec: cri::ExecSyncResponse,
     /// The URL of the streaming server.
@@ -67,6 +70,9 @@ impl Fake {
             world.calls.push(format!("{name} {note}").trim_end().to_owned());
             world.deadline =
                 request.metadata().get("grpc-timeout").map(|value| value.to_str().expect("a text").to_owned());
+            let trace = request.metadata().get("traceparent");
+            let trace = trace.map(|value| value.to_str().expect("a text").to_owned());
+            world.traceparents.push((name, trace));
             if let Some(status) = world.failing.get(name) {
                 return Err(status.clone());
             }
@@ -395,6 +401,11 @@ impl Setup {
 
     /// A fake that is not running: its socket does not exist.
     pub(crate) fn down(request_timeout: Duration, list_mode: ListMode) -> Self {
+        Self::traced(request_timeout, list_mode, Tracer::off())
+    }
+
+    /// The same, with spans of the calls.
+    pub(crate) fn traced(request_timeout: Duration, list_mode: ListMode, tracer: Tracer) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("cri.sock");
         let fake = Fake { world: Arc::default() };
@@ -407,6 +418,7 @@ impl Setup {
             list_mode,
             metrics: Arc::clone(&metrics),
             now: Arc::new(move || Instant::from_millis(clock.load(std::sync::atomic::Ordering::Relaxed))),
+            tracer,
             kept: None,
         };
         let endpoint: Endpoint = path.to_str().expect("a text").parse().expect("an endpoint");

@@ -48,6 +48,7 @@ impl World {
             settings: settings(),
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             status_observer: None,
+            tracer: rubelet_engine::trace::Tracer::off(),
             clock: Clock::virtual_from(self.sim.clock.now().wall),
             sources: vec![Arc::new(source)],
             node: None,

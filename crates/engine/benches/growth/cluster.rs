@@ -113,6 +113,7 @@ impl Cluster {
             settings,
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             status_observer: None,
+            tracer: rubelet_engine::trace::Tracer::off(),
             clock: Clock::virtual_from(self.sim.clock.now().wall),
             sources: vec![Arc::new(self.sim.files.clone()), Arc::new(Marked(self.api.clone()))],
             node: None,

@@ -155,7 +155,9 @@ impl LogRotator {
         let now = self.world.clock.mono();
         let known = self.known_instances(&log);
         let busy = self.busy(&log);
-        let (world, keep, tidied) = (self.world.clone(), self.keep, log.clone());
+        // Before the first list it is not known what the runtime has forgotten.
+        let keep = self.keep.filter(|_| self.listed.borrow().began.is_some());
+        let (world, tidied) = (self.world.clone(), log.clone());
         self.logs.insert(id, Watched { log, since: now, last: None, due: Some(now), problem: None });
         self.work.spawn(timed("log-rotation", async move {
             let outcome = world.tidy(&tidied, &busy, &known, keep).await;
@@ -298,9 +300,8 @@ impl LogRotator {
         if watched.problem.take().is_some() {
             info!(pod = %watched.log.pod, container = watched.log.container, "The log is rotated again");
         }
-        let empty = LogLook { size: 0, at: now };
-        watched.due = Some(now + self.rotation.policy.pause(None, empty, self.rotation.interval).min(2 * TOGETHER));
-        watched.last = Some(empty);
+        watched.due = Some(now + 2 * TOGETHER);
+        watched.last = Some(LogLook { size: 0, at: now });
         let log = watched.log.clone();
         self.queue(&log, compress);
     }

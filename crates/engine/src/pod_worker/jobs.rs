@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use rubelet_core::id::PodUid;
+use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::{Job, JobEnd, Retry};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info_span};
@@ -13,7 +13,22 @@ use tracing::{Instrument, debug, error, info_span};
 use super::workers::PodWorkers;
 use super::{clean_up, sync_pod, terminate};
 use crate::job::{JobContext, JobResult};
+use crate::node::Node;
 use crate::task::timed;
+use crate::trace::{self, SpanKind};
+
+/// The span of a job. upstream: kubelet.go SyncPod, SyncTerminatingPod, SyncTerminatedPod (v1.36)
+fn traced_job(node: &Node, name: &'static str, pod: &PodRef, first: bool) -> Option<trace::Span> {
+    let mut span = node.tracer.start(name, SpanKind::Internal, None)?;
+    span.set("k8s.pod.uid", pod.uid.to_string());
+    span.set("k8s.pod", format!("{}/{}", pod.namespace, pod.name));
+    span.set("k8s.pod.name", pod.name.to_string());
+    if name == "syncPod" {
+        span.set("k8s.pod.update_type", if first { "create" } else { "sync" });
+    }
+    span.set("k8s.namespace.name", pod.namespace.to_string());
+    Some(span)
+}
 
 impl PodWorkers {
     pub(super) fn start(&mut self, uid: &PodUid, job: Job) {
@@ -26,27 +41,36 @@ impl PodWorkers {
         let uid = uid.clone();
         debug!(pod = %context.pod, ?job, "Starting a job");
         worker.job_begins(&self.node, &job);
-        let kind = match &job {
-            Job::Sync => "pod-sync",
-            Job::Terminate { .. } => "pod-terminate",
-            Job::CleanUp => "pod-clean-up",
+        let (kind, traced) = match &job {
+            Job::Sync => ("pod-sync", "syncPod"),
+            Job::Terminate { .. } => ("pod-terminate", "syncTerminatingPod"),
+            Job::CleanUp => ("pod-clean-up", "syncTerminatedPod"),
         };
+        let first = memory.set_up.is_none();
+        let mut traced = traced_job(&self.node, traced, &context.pod, first);
+        let trace = traced.as_ref().map(trace::Span::context);
         let work = async move {
             // Boxed: tokio moves a task a dozen times before it runs, and the task is as large as the largest job.
             match job {
-                Job::Sync => Box::pin(sync_pod::run(snapshot, memory, context)).await,
-                Job::Terminate { .. } => Box::pin(terminate::run(snapshot, memory, context)).await,
-                Job::CleanUp => Box::pin(clean_up::run(snapshot, memory, context)).await,
+                Job::Sync => trace::within(trace, Box::pin(sync_pod::run(snapshot, memory, context))).await,
+                Job::Terminate { .. } => {
+                    trace::within(trace, Box::pin(terminate::run(snapshot, memory, context))).await
+                }
+                Job::CleanUp => trace::within(trace, Box::pin(clean_up::run(snapshot, memory, context))).await,
             }
         };
         // A job that panics must end neither the agent nor the pod: it counts as a failed job and is tried again.
         let guarded = AssertUnwindSafe(work).catch_unwind().map(move |result| {
-            result.unwrap_or_else(|_| JobResult {
+            let result = result.unwrap_or_else(|_| JobResult {
                 uid,
                 end: JobEnd::Failed(Retry::Later),
                 memory: None,
                 problem: Some("internal error: the job on this pod panicked".to_owned()),
-            })
+            });
+            if let (Some(span), Some(problem)) = (&mut traced, &result.problem) {
+                span.fail(problem);
+            }
+            result
         });
         self.jobs.spawn(timed(kind, guarded.instrument(span)));
     }

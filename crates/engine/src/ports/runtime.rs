@@ -10,7 +10,7 @@ use rubelet_core::launch::{ContainerConfig, HandlerFeatures, LinuxResources, San
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 
-use super::Streams;
+use super::{ContainerCheckpoints, Streams};
 
 pub use rubelet_core::qos::CgroupDriver;
 
@@ -125,9 +125,12 @@ pub trait Resizes: Send + Sync {
 }
 
 /// All of the runtime but its images.
-pub trait Runtime: RuntimeInfo + RuntimeView + Sandboxes + Containers + Resizes + Streams {}
+pub trait Runtime:
+    RuntimeInfo + RuntimeView + Sandboxes + Containers + Resizes + Streams + ContainerCheckpoints
+{
+}
 
-impl<T: RuntimeInfo + RuntimeView + Sandboxes + Containers + Resizes + Streams> Runtime for T {}
+impl<T: RuntimeInfo + RuntimeView + Sandboxes + Containers + Resizes + Streams + ContainerCheckpoints> Runtime for T {}
 
 /// Who answers on the runtime's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 //! The plain life of a pod: it comes, runs, restarts, ends and leaves nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::pod::RestartPolicy;
-use rubelet_testkit::Behaviour;
+use rubelet_engine::trace::Tracer;
+use rubelet_testkit::{Behaviour, SeededRng};
 
 use crate::sim::{Sim, phase, static_pod};
 
@@ -25,6 +27,41 @@ async fn a_static_pod_runs_and_leaves_nothing_behind() {
     assert!(!sim.cgroups.paths().iter().any(|p| p.contains("/pod")), "no cgroup is left");
     assert!(sim.logs.pods().is_empty(), "no log is left");
     sim.check_laws();
+}
+
+#[tokio::test(start_paused = true)]
+async fn trc_01_every_job_of_a_pod_is_a_span_and_a_failed_one_is_marked() {
+    let mut sim = Sim::stopped(4);
+    let clock = rubelet_engine::clock::Clock::virtual_from(sim.clock.now().wall);
+    let (tracer, mut spans) = Tracer::new(1_000_000, Arc::new(SeededRng::new(4)), clock);
+    sim.tracer = tracer;
+    sim.files.push([]);
+    sim.start().await;
+    sim.files.put(static_pod("web").build());
+    sim.until_ready(&["web"], 5).await;
+    sim.files.take_away("web");
+    sim.until_gone("web", 40).await;
+    let mut all = Vec::new();
+    spans.next(&mut all, 100).await;
+    let names: Vec<&str> = all.iter().map(|span| span.name.as_ref()).collect();
+    assert_eq!(names.first(), Some(&"syncPod"));
+    assert!(names.contains(&"syncTerminatingPod") && names.ends_with(&["syncTerminatedPod"]), "{names:?}");
+    let first = all.first().expect("a span");
+    let shown: Vec<String> = first.attributes.iter().map(|(key, value)| format!("{key}={value:?}")).collect();
+    assert_eq!(
+        shown[1..],
+        [
+            r#"k8s.pod=Text("default/web")"#,
+            r#"k8s.pod.name=Text("web")"#,
+            r#"k8s.pod.update_type=Text("create")"#,
+            r#"k8s.namespace.name=Text("default")"#
+        ]
+    );
+    assert_eq!((first.parent, first.failure.as_deref()), (0, None));
+    let mut traces: Vec<u128> = all.iter().map(|span| span.context.trace).collect();
+    traces.sort_unstable();
+    traces.dedup();
+    assert_eq!(traces.len(), all.len(), "each job is a trace of its own, as upstream");
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,6 +33,7 @@ use rubelet_engine::pod_worker::WorkerView;
 use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
+use rubelet_engine::trace::Tracer;
 use rubelet_testkit::{
     FakeAddresses, FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMachine, FakeMemory, FakePodDirs,
     FakePodLogs, FakeProbes, FakeProcesses, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, LoadedMachine,
@@ -88,6 +89,8 @@ pub(crate) struct Sim {
     pub(crate) usage: LoadedMachine,
     /// When pods are evicted, where a test wants that.
     pub(crate) eviction: Option<EvictionPolicy>,
+    /// Makes spans of jobs, where a test wants them.
+    pub(crate) tracer: Tracer,
     pub(crate) laws: Laws,
     /// The engine's wall clock, and by how much it is wrong: it is not the runtime's.
     wall: Clock,
@@ -159,6 +162,7 @@ impl Sim {
             shutdown: None,
             usage,
             eviction: None,
+            tracer: Tracer::off(),
             laws: Laws::default(),
             wall: Clock::virtual_from(clock.now().wall),
             wrong: jiff::SignedDuration::ZERO,
@@ -194,6 +198,7 @@ impl Sim {
             settings,
             pulls: PullLimits { parallel: Some(1), per_second: 5.0, burst: 10.0 },
             status_observer: Some(Arc::new(self.statuses.clone())),
+            tracer: self.tracer.clone(),
             clock: self.wall.clone(),
             sources,
             node: self.node.as_ref().map(|parts| parts()),

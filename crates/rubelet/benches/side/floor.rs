@@ -57,6 +57,7 @@ pub(crate) async fn run(place: &Place, mut raw: Raw, plan: &Plan) -> anyhow::Res
         list_mode: ListMode::Whole,
         metrics: Arc::new(OperationMetrics::default()),
         now: Arc::new(move || clock.mono()),
+        tracer: rubelet_engine::trace::Tracer::off(),
         kept: None,
     };
     let runtime = Arc::new(CriRuntime::new(Connection::lazy(&endpoint, options)));

@@ -55,6 +55,8 @@ pub struct KubeletFlags {
     pub api_pod_cache: bool,
     /// `--eviction-spares-page-cache`: active page cache is no used memory. Not in upstream.
     pub eviction_spares_page_cache: bool,
+    /// `--sessions-need-create`: exec, attach, run and port-forward need the verb `create`. Not in upstream.
+    pub sessions_need_create: bool,
 }
 
 impl Default for KubeletFlags {
@@ -84,6 +86,7 @@ impl Default for KubeletFlags {
             housekeeping_interval: GoDuration::secs(10),
             api_pod_cache: false,
             eviction_spares_page_cache: false,
+            sessions_need_create: false,
         }
     }
 }

@@ -59,4 +59,10 @@ static OWN_FLAGS: &[Flag] = &[
         Kind::Bool(|s| &mut s.flags.eviction_spares_page_cache),
         "Do not count active page cache as used memory when pods are evicted: the kernel can reclaim it.",
     ),
+    Flag::new(
+        "sessions-need-create",
+        Group::Own,
+        Kind::Bool(|s| &mut s.flags.sessions_need_create),
+        "Require the verb create on nodes/proxy for exec, attach, run and port-forward, also over WebSocket, for which get is enough otherwise.",
+    ),
 ];

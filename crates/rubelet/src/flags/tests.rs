@@ -559,10 +559,29 @@ fn manual_pages_are_plain_roff() {
 }
 
 #[test]
+fn flg_01_every_flag_is_shown_with_its_value_and_headers_are_not() {
+    let mut config = KubeletConfiguration { read_only_port: 10_255, ..KubeletConfiguration::default() };
+    config.static_pod_url_header.insert("Authorization".into(), vec!["hush".into()]);
+    let flags = KubeletFlags { sessions_need_create: true, ..KubeletFlags::default() };
+    let shown = in_force(&config, &flags);
+    assert_eq!(shown.len(), table::run_flags().count());
+    for (name, value) in [
+        ("read-only-port", "10255"),
+        ("sessions-need-create", "true"),
+        ("api-pod-cache", "false"),
+        ("root-dir", "/var/lib/kubelet"),
+        ("sync-frequency", "1m0s"),
+        ("manifest-url-header", "CLASSIFIED"),
+    ] {
+        assert_eq!(shown.get(name).map(String::as_str), Some(value), "{name}");
+    }
+}
+
+#[test]
 fn every_flag_has_its_place_and_its_words() {
     let names: Vec<_> = table::run_flags().map(|flag| flag.name).collect();
     let own: Vec<_> = table::run_flags().filter(|flag| flag.group == flag::Group::Own).map(|flag| flag.name).collect();
-    assert_eq!(own, ["api-pod-cache", "eviction-spares-page-cache"]);
+    assert_eq!(own, ["api-pod-cache", "eviction-spares-page-cache", "sessions-need-create"]);
     assert_eq!(names.len() - own.len(), 149, "upstream has 149 on Linux");
     let mut sorted = names.clone();
     sorted.sort_unstable();

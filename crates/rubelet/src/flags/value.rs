@@ -166,6 +166,20 @@ pub(super) fn show(kind: &Kind, settings: &mut Settings) -> String {
     }
 }
 
+/// The value in force, for `/flagz`. What may hold a secret is not shown.
+pub(super) fn in_force(kind: &Kind, settings: &mut Settings) -> String {
+    match kind {
+        Kind::Bool(at) => at(settings).to_string(),
+        Kind::Int32(at) => at(settings).to_string(),
+        Kind::Int64(at) => at(settings).to_string(),
+        Kind::Duration(at) => at(settings).to_string(),
+        Kind::Gates(at) => at(settings).iter().map(|(gate, on)| format!("{gate}={on}")).collect::<Vec<_>>().join(","),
+        Kind::Headers(at) => if at(settings).is_empty() { "" } else { "CLASSIFIED" }.to_owned(),
+        Kind::Help | Kind::Version => "false".to_owned(),
+        _ => show(kind, settings),
+    }
+}
+
 /// What stands for the value in a help text; empty for flags that take none.
 pub(super) const fn value_name(kind: &Kind) -> &'static str {
     match kind {

@@ -36,6 +36,28 @@ fn with(verbosity: u32, vmodule: &[(&str, u32)]) -> Logging {
     Logging { verbosity, vmodule: vmodule.iter().map(item).collect(), ..Logging::default() }
 }
 
+/// A place in the code, so that what was decided for it once is decided again.
+fn debug_line() {
+    tracing::debug!("detail");
+}
+
+#[test]
+fn flg_01_the_verbosity_changes_while_the_process_runs() {
+    let captured = Captured::default();
+    let writer = captured.clone();
+    let verbosity = Arc::new(AtomicU32::new(2));
+    let subscriber = subscriber_of(&with(2, &[]), Arc::clone(&verbosity), move || writer.clone());
+    tracing::subscriber::with_default(subscriber, || {
+        for level in [2, 4, 4, 0] {
+            verbosity.store(level, Ordering::Relaxed);
+            tracing::callsite::rebuild_interest_cache();
+            debug_line();
+        }
+    });
+    let text = String::from_utf8(captured.0.lock().expect("not poisoned").clone()).expect("text");
+    assert_eq!(text.matches("detail").count(), 2, "{text}");
+}
+
 #[test]
 fn verbosity_chooses_levels_for_rubelet_and_for_libraries() {
     let lines = |logging: &Logging| {

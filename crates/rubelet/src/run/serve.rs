@@ -13,7 +13,12 @@ use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{CgroupDriver, LogReader, NodeFacts, Reviews, Rng, Runtime, RuntimeVersion, ServingCert};
 use rubelet_engine::task::TaskGroup;
-use rubelet_server::api::{self, ApiParts, ApiSettings, EnginePage, MetricsPage, ProbePage, TlsParts};
+use rubelet_engine::trace::Tracer;
+use rubelet_linux::container_checkpoints::CheckpointDir;
+use rubelet_linux::node_logs::NodeLogDir;
+use rubelet_server::api::{
+    self, ApiParts, ApiSettings, EnginePage, MetricsPage, NodePages, ProbePage, SessionVerb, TlsParts,
+};
 use rubelet_server::healthz::{self, Health};
 use rubelet_server::local::{Agent, Certificates, LocalServer, OwnedSocket, ROOT};
 use rubelet_server::{LiveNode, WatchedNode};
@@ -23,7 +28,11 @@ use tracing::warn;
 
 use crate::cluster;
 use crate::config_load::Loaded;
-use crate::flags::control_socket;
+use crate::flags::{self, control_socket};
+use crate::logging::Log;
+
+/// The directory of the node's own logs. Not configurable upstream either.
+const NODE_LOGS: &str = "/var/log";
 
 /// The inputs of the servers, besides the engine's handles.
 pub(super) struct Served {
@@ -34,8 +43,11 @@ pub(super) struct Served {
     pub(super) client: Option<Client>,
     pub(super) rng: Arc<dyn Rng>,
     pub(super) clock: Clock,
+    pub(super) tracer: Tracer,
     /// Metrics besides the engine's.
     pub(super) metrics: Vec<Arc<dyn MetricsPage>>,
+    /// The log, whose level can be changed.
+    pub(super) log: Log,
     /// The runtime as it answered at the start.
     pub(super) version: RuntimeVersion,
     /// The cgroup driver in use.
@@ -66,7 +78,7 @@ pub(super) async fn serve(
     let mut agent = agent(loaded, &engine, &served);
     let identity = served.identity.clone();
     let serving = if config.enable_server {
-        node_api(loaded, (Arc::clone(&node), health), engine, served, &mut servers).await?
+        node_api(loaded, root, (Arc::clone(&node), health), engine, served, &mut servers).await?
     } else {
         watch::channel(None).1
     };
@@ -120,6 +132,7 @@ fn certificates(client: Option<Credentials>, serving: watch::Receiver<Option<Arc
 /// The node's HTTPS API, and the read-only port if one is configured. Answers with its certificate.
 async fn node_api(
     loaded: &Loaded,
+    root: &Path,
     (node, health): (Arc<dyn WatchedNode>, Health),
     engine: EngineHandle,
     served: Served,
@@ -136,6 +149,7 @@ async fn node_api(
         cipher_suites: config.tls_cipher_suites.clone(),
         min_version: config.tls_min_version.clone(),
     };
+    let node_pages = node_pages(loaded, root, &served.log);
     let own: Arc<dyn MetricsPage> = Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop });
     let metrics = [own].into_iter().chain(served.metrics).collect();
     let parts = ApiParts {
@@ -150,7 +164,9 @@ async fn node_api(
         metrics,
         probe_metrics: Arc::new(ProbePage { prober: engine.prober }),
         usage: None,
-        settings: ApiSettings::new(config, &loaded.gates),
+        tracer: served.tracer,
+        node_pages,
+        settings: api_settings(loaded),
     };
     let ip: IpAddr = config.address.parse().context("address")?;
     let at = |port: i32, name| anyhow::Ok(SocketAddr::new(ip, u16::try_from(port).context(name)?));
@@ -160,6 +176,27 @@ async fn node_api(
     }
     servers.start("node-api", api::run(at(config.port, "port")?, parts, Some(tls), servers.cancel_token()));
     Ok(certificate)
+}
+
+fn api_settings(loaded: &Loaded) -> ApiSettings {
+    let mut settings = ApiSettings::new(&loaded.config, &loaded.gates);
+    if loaded.flags.sessions_need_create {
+        settings.session_verb = SessionVerb::Create;
+    }
+    settings
+}
+
+/// What the pages about the node and the process show and change.
+fn node_pages(loaded: &Loaded, root: &Path, log: &Log) -> NodePages {
+    let arguments: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    NodePages {
+        logs: Arc::new(NodeLogDir::new(NODE_LOGS)),
+        checkpoints: Arc::new(CheckpointDir::new(root)),
+        verbosity: Arc::new(log.clone()),
+        flags: Arc::new(flags::in_force(&loaded.config, &loaded.flags)),
+        command_line: arguments.join("\0").into(),
+        version: flags::KUBERNETES_VERSION.trim_start_matches('v'),
+    }
 }
 
 #[cfg(test)]

@@ -233,6 +233,7 @@ fn connect(socket: &Path) -> (Arc<CriRuntime>, Arc<CriImages>, Clock) {
         list_mode: ListMode::Whole,
         metrics: Arc::new(OperationMetrics::default()),
         now: Arc::new(move || now.mono()),
+        tracer: rubelet_engine::trace::Tracer::off(),
         kept: None,
     };
     let connection = Connection::lazy(&endpoint, options);

@@ -16,8 +16,21 @@ pub(super) struct Access {
     pub(super) mode: AuthorizationMode,
     pub(super) reviews: Option<Arc<dyn Reviews>>,
     pub(super) node: String,
+    /// Which verb a session needs.
+    pub(super) session_verb: SessionVerb,
     /// Limits a warning that clients can cause.
     pub(super) failures: LogLimiter,
+}
+
+/// Which verb exec, attach, run and port-forward need.
+///
+/// A WebSocket begins with a GET, so upstream lets a caller that may only `get nodes/proxy` run commands (k/k#119640).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionVerb {
+    /// That of the request's method, as upstream.
+    OfTheMethod,
+    /// Always `create` (`--sessions-need-create`).
+    Create,
 }
 
 impl Access {
@@ -27,7 +40,7 @@ impl Access {
             AuthorizationMode::AlwaysAllow => return None,
             AuthorizationMode::Webhook => {}
         }
-        let (verb, subresources) = (verb(method), subresources(path));
+        let (verb, subresources) = (self.verb(method, path), subresources(path));
         let user = &caller.name;
         for subresource in &subresources {
             let access =
@@ -52,6 +65,21 @@ impl Access {
         let why = format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[{subresources}])\n");
         Some(text(StatusCode::FORBIDDEN, why))
     }
+}
+
+impl Access {
+    fn verb(&self, method: &Method, path: &str) -> &'static str {
+        match self.session_verb {
+            SessionVerb::Create if is_session(path) => "create",
+            SessionVerb::Create | SessionVerb::OfTheMethod => verb(method),
+        }
+    }
+}
+
+/// Whether the path is one by which commands are run in containers, or their ports are reached.
+fn is_session(path: &str) -> bool {
+    let root = path.trim_start_matches('/').split('/').next();
+    root.is_some_and(|root| matches!(root, "exec" | "attach" | "run" | "portForward"))
 }
 
 fn verb(method: &Method) -> &'static str {
@@ -88,7 +116,7 @@ mod tests {
     /// No review is answered: there is no API server.
     fn access(mode: AuthorizationMode) -> Access {
         let failures = LogLimiter::new(rubelet_engine::clock::Clock::virtual_from(crate::testing::ago(0)));
-        Access { mode, reviews: None, node: "node".into(), failures }
+        Access { mode, reviews: None, node: "node".into(), session_verb: SessionVerb::OfTheMethod, failures }
     }
 
     #[tokio::test(start_paused = true)]
@@ -101,6 +129,29 @@ mod tests {
                 assert_eq!(refused.map(|answer| answer.status()), Some(StatusCode::FORBIDDEN), "{method} {path}");
                 assert!(access(AuthorizationMode::AlwaysAllow).refusal(&caller, &method, path).await.is_none());
             }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strict_sessions_need_create_whatever_the_method() {
+        let mut access = access(AuthorizationMode::Webhook);
+        for (method, path, usual, strict) in [
+            ("GET", "/exec/ns/pod/c", "get", "create"),
+            ("GET", "/attach/ns/pod/c", "get", "create"),
+            ("GET", "/portForward/ns/pod", "get", "create"),
+            ("POST", "/portForward/ns/pod", "create", "create"),
+            ("PUT", "/run/ns/pod/c", "update", "create"),
+            ("HEAD", "/exec", "", "create"),
+            ("GET", "/containerLogs/ns/pod/c", "get", "get"),
+            ("GET", "/executor", "get", "get"),
+            ("GET", "/pods", "get", "get"),
+            ("PUT", "/debug/flags/v", "update", "update"),
+        ] {
+            let method: Method = method.parse().unwrap();
+            access.session_verb = SessionVerb::OfTheMethod;
+            assert_eq!(access.verb(&method, path), usual, "{method} {path}");
+            access.session_verb = SessionVerb::Create;
+            assert_eq!(access.verb(&method, path), strict, "{method} {path}");
         }
     }
 

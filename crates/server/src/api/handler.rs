@@ -13,22 +13,26 @@ use hyper::body::Incoming;
 use jiff::Timestamp;
 use rubelet_engine::ports::RuntimeView;
 use rubelet_engine::sync_loop::{KnownPod, NodeView};
+use rubelet_engine::trace::{self, Span, SpanContext, SpanKind, Tracer};
 use tracing::error;
 
 use super::access::Access;
 use super::answers::{Answer, Refusal, json, metrics_page, text};
 use super::attempts::Attempts;
 use super::authn::{Authn, AuthnError};
+use super::checkpoint::Checkpointer;
 use super::connection::{Peer, TurnRefused};
 use super::log_options::LogOptions;
 use super::logs::Logs;
 use super::metrics::{MetricsPage, Requests, write_node, write_start};
+use super::node_logs::NodeLogPages;
 use super::pods::{self, tty};
-use super::routes::{Missing, Offers, Route, Target, bucket, plain, route};
+use super::routes::{Offers, Route, Target, bucket, plain, route};
 use super::sessions::Sessions;
 use super::tls::Tls;
 use super::usage::UsagePages;
-use super::{ApiParts, ApiSettings};
+use super::zpages::{Status, flagz, statusz};
+use super::{ApiParts, ApiSettings, NodePages, debug};
 use crate::healthz::{API_CHECKS, Health};
 use crate::log_limiter::LogLimiter;
 use crate::watched::WatchedNode;
@@ -51,6 +55,10 @@ pub(super) struct Handler {
     health: Health,
     logs: Logs,
     sessions: Sessions,
+    node_logs: NodeLogPages,
+    checkpoints: Checkpointer,
+    node_pages: NodePages,
+    tracer: Tracer,
     requests: Arc<Requests>,
     pages: Vec<Arc<dyn MetricsPage>>,
     probe_page: Arc<dyn MetricsPage>,
@@ -64,7 +72,8 @@ pub(super) struct Handler {
 impl Handler {
     /// With `tls`, requests are authenticated.
     pub(super) fn new(parts: ApiParts, offers: Offers, tls: Option<Arc<Tls>>) -> Self {
-        let ApiParts { node, runtime, logs, health, reviews, clock, node_name, configz, settings, .. } = parts;
+        let ApiParts { node, runtime, logs, health, reviews, clock, node_name, configz, node_pages, settings, .. } =
+            parts;
         let guard = tls.map(|tls| {
             let tokens = reviews.clone().filter(|_| settings.tokens);
             let authn = Authn {
@@ -75,7 +84,8 @@ impl Handler {
                 failures: LogLimiter::new(clock.clone()),
             };
             let failures = LogLimiter::new(clock.clone());
-            (authn, Access { mode: settings.authorization, reviews, node: node_name.clone(), failures })
+            let (mode, session_verb) = (settings.authorization, settings.session_verb);
+            (authn, Access { mode, reviews, node: node_name.clone(), session_verb, failures })
         });
         Self {
             offers,
@@ -83,6 +93,10 @@ impl Handler {
             health,
             logs: Logs::new(Arc::clone(&node), Arc::clone(&runtime) as _, logs, clock.clone()),
             sessions: Sessions { runtime: Arc::clone(&runtime), clock: clock.clone(), idle: settings.idle },
+            node_logs: NodeLogPages::new(Arc::clone(&node_pages.logs), settings.log_queries),
+            checkpoints: Checkpointer::new(Arc::clone(&runtime), Arc::clone(&node_pages.checkpoints), clock.clone()),
+            node_pages,
+            tracer: parts.tracer,
             requests: Arc::default(),
             pages: parts.metrics,
             probe_page: parts.probe_metrics,
@@ -145,7 +159,7 @@ impl Handler {
         let unknown = || text(StatusCode::NOT_FOUND, "404 page not found\n");
         let Some(path) = plain(request.uri().path()) else { return unknown() };
         let method = request.method();
-        let asked = route(self.offers, method, &path);
+        let asked = route(self.offers, self.settings.pages, method, &path);
         let clock = &self.sessions.clock;
         let in_flight = Arc::new(self.requests.enter(method, bucket(&path), asked.is_long_running(), clock));
         if asked == Route::Unknown {
@@ -156,8 +170,22 @@ impl Handler {
         }
         // A session is in flight until it ends, any other request until its response has been read.
         request.extensions_mut().insert(Arc::clone(&in_flight));
-        let answer = self.dispatch(peer, request, asked, &path).await;
+        let span = self.span(&request, &asked);
+        let answer = match span.as_ref().map(Span::context) {
+            Some(context) => {
+                let work = Box::pin(self.dispatch(peer, request, asked, &path));
+                trace::within(Some(context), work).await
+            }
+            None => self.dispatch(peer, request, asked, &path).await,
+        };
         let answer = answer.unwrap_or_else(|(status, why)| text(status, why));
+        if let Some(mut span) = span {
+            let status = answer.status();
+            span.set("http.response.status_code", i64::from(status.as_u16()));
+            if status.is_server_error() {
+                span.fail(&"");
+            }
+        }
         answer.map(|body| {
             let held = move |frame| {
                 let _still = (&in_flight, &busy);
@@ -165,6 +193,24 @@ impl Handler {
             };
             body.map_frame(held).boxed_unsync()
         })
+    }
+
+    /// The span of an authorized request; `None` if there are no traces.
+    ///
+    /// It is part of the caller's trace only where callers are authenticated: anybody else could have every request traced.
+    /// upstream: kubelet/server/server.go InstallTracingFilter (v1.36)
+    fn span(&self, request: &Request<Incoming>, asked: &Route) -> Option<Span> {
+        if !self.tracer.is_on() {
+            return None;
+        }
+        let header = request.headers().get("traceparent").filter(|_| self.guard.is_some());
+        let parent = header.and_then(|value| SpanContext::parse(value.to_str().ok()?));
+        let mut span = self.tracer.start(asked.template(), SpanKind::Server, parent)?;
+        span.set("server.address", "kubelet");
+        span.set("http.request.method", request.method().to_string());
+        span.set("url.path", request.uri().path().to_owned());
+        span.set("http.route", asked.template());
+        Some(span)
     }
 
     async fn dispatch(
@@ -219,18 +265,33 @@ impl Handler {
                 let pod = self.pod(&target, missing).await?;
                 self.sessions.run(query, &pod, &target).await
             }
-            Route::Missing(what) => {
-                let ApiSettings { system_logs, profiling, debug_flags, .. } = self.settings;
-                let (status, message) = what.refusal(match what {
-                    Missing::SystemLogs => system_logs,
-                    Missing::Profiles => profiling,
-                    Missing::LogLevel => debug_flags,
-                });
-                Err((status, message.to_owned()))
+            Route::NodeLogs => self.node_logs.answer(path, query, request.headers()).await,
+            Route::Checkpoint(target) => {
+                let pod = self.pod(&target, missing).await?;
+                self.checkpoints.answer(query, &pod, &target).await
             }
+            Route::Flagz => flagz(request.headers(), &self.node_pages.flags),
+            Route::Statusz => self.statusz(&request),
+            Route::LogLevel => Ok(debug::log_level(request, self.node_pages.verbosity.as_ref()).await),
+            Route::Profile(name) => debug::profile(&name, &self.node_pages.command_line),
             Route::Refused(status, message) => Err((status, message.to_owned())),
             Route::Unknown => Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned())),
         }
+    }
+
+    fn statusz(&self, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+        // upstream lists what is served without a template for the path: pages that only show something.
+        let paths = [
+            Some("/configz"),
+            Some("/debug"),
+            self.settings.pages.flagz.then_some("/flagz"),
+            Some("/healthz"),
+            (!self.settings.pages.node_logs).then_some("/logs"),
+            Some("/metrics"),
+        ];
+        let paths: Vec<&str> = paths.into_iter().flatten().collect();
+        let (started, now) = (self.started, self.sessions.clock.wall());
+        statusz(request.headers(), &Status { started, now, version: self.node_pages.version, paths: &paths })
     }
 
     async fn view(&self) -> Result<NodeView, Refusal> {

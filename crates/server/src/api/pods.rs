@@ -7,7 +7,7 @@ use k8s_openapi::List;
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rubelet_core::id::PodRef;
-use rubelet_core::observe::{ContainerStateKind, PodSummary};
+use rubelet_core::observe::{ContainerStateKind, PodSummary, SandboxState};
 use rubelet_engine::ports::RpcError;
 use rubelet_engine::sync_loop::{KnownPod, NodeView};
 
@@ -43,7 +43,7 @@ pub(super) fn list(view: &NodeView) -> Answer {
     encoded(workers.chain(rejected).map(with_status).collect())
 }
 
-/// `/runningpods/`: the pods in the runtime, with the fields that the runtime knows.
+/// `/runningpods/`: the pods that have a ready sandbox or a running container, with the fields that the runtime knows.
 /// upstream: container/runtime.go ToAPIPod (v1.36)
 pub(super) fn running(pods: Result<Vec<PodSummary>, RpcError>) -> Answer {
     let pods = match pods {
@@ -51,6 +51,7 @@ pub(super) fn running(pods: Result<Vec<PodSummary>, RpcError>) -> Answer {
         Err(err) => return text(StatusCode::INTERNAL_SERVER_ERROR, err.detail),
     };
     let bare = |summary: PodSummary| {
+        let ready = summary.sandboxes.values().any(|sandbox| sandbox.state == SandboxState::Ready);
         let runs = summary.containers.into_values().filter(|c| c.state == ContainerStateKind::Running);
         let container = |c: rubelet_core::observe::ContainerSummary| Container {
             name: c.name,
@@ -66,7 +67,11 @@ pub(super) fn running(pods: Result<Vec<PodSummary>, RpcError>) -> Answer {
             ..ObjectMeta::default()
         };
         let spec = PodSpec { containers, ..PodSpec::default() };
-        (!spec.containers.is_empty()).then(|| Pod { metadata, spec: Some(spec), status: Some(PodStatus::default()) })
+        (ready || !spec.containers.is_empty()).then(|| Pod {
+            metadata,
+            spec: Some(spec),
+            status: Some(PodStatus::default()),
+        })
     };
     encoded(pods.into_iter().filter_map(bare).collect())
 }

@@ -46,8 +46,18 @@ pub(super) enum Route {
     Attach(Target),
     PortForward(Target),
     Run(Target),
-    /// An endpoint of upstream that rubelet does not have.
-    Missing(Missing),
+    /// `/logs/`: the node's own logs.
+    NodeLogs,
+    /// `/checkpoint`: the state of a container, written to a file.
+    Checkpoint(Target),
+    /// `/flagz`: the flags of the process.
+    Flagz,
+    /// `/statusz`: what the process is.
+    Statusz,
+    /// `/debug/flags/v`: the log level at run time.
+    LogLevel,
+    /// `/debug/pprof/`, with the name of a profile.
+    Profile(String),
     /// An endpoint that is not served here, with the status and text. Answered only after authorization.
     Refused(StatusCode, &'static str),
     /// No such endpoint. Answered without authorization, as upstream does.
@@ -55,48 +65,68 @@ pub(super) enum Route {
 }
 
 impl Route {
+    /// The template of the path: the name of the request's span.
+    /// upstream: go-restful SelectedRoutePath (v1.36); a page without a template has its path here.
+    pub(super) fn template(&self) -> &'static str {
+        match self {
+            Self::Healthz => "/healthz",
+            Self::Pods => "/pods",
+            Self::RunningPods => "/runningpods/",
+            Self::Configz => "/configz",
+            Self::Metrics => "/metrics",
+            Self::ProbeMetrics => "/metrics/probes",
+            Self::Summary => "/stats/summary",
+            Self::ResourceMetrics => "/metrics/resource",
+            Self::CadvisorMetrics => "/metrics/cadvisor",
+            Self::SliMetrics | Self::ResetSlis => "/metrics/slis",
+            Self::ContainerLogs(_) => "/containerLogs/{podNamespace}/{podID}/{containerName}",
+            Self::Exec(Target { uid: None, .. }) => "/exec/{podNamespace}/{podID}/{containerName}",
+            Self::Exec(_) => "/exec/{podNamespace}/{podID}/{uid}/{containerName}",
+            Self::Attach(Target { uid: None, .. }) => "/attach/{podNamespace}/{podID}/{containerName}",
+            Self::Attach(_) => "/attach/{podNamespace}/{podID}/{uid}/{containerName}",
+            Self::PortForward(Target { uid: None, .. }) => "/portForward/{podNamespace}/{podID}",
+            Self::PortForward(_) => "/portForward/{podNamespace}/{podID}/{uid}",
+            Self::Run(Target { uid: None, .. }) => "/run/{podNamespace}/{podID}/{containerName}",
+            Self::Run(_) => "/run/{podNamespace}/{podID}/{uid}/{containerName}",
+            Self::NodeLogs => "/logs/{logpath:*}",
+            Self::Checkpoint(_) => "/checkpoint/{podNamespace}/{podID}/{containerName}",
+            Self::Flagz => "/flagz",
+            Self::Statusz => "/statusz",
+            Self::LogLevel => "/debug/flags/v",
+            Self::Profile(_) => "/debug/pprof/{subpath:*}",
+            Self::Refused(..) | Self::Unknown => "other",
+        }
+    }
+
     /// Whether the request outlives its response head, in the sense of upstream's metrics.
     pub(super) fn is_long_running(&self) -> bool {
         matches!(self, Self::Exec(_) | Self::Attach(_))
     }
 }
 
-/// An endpoint of upstream that rubelet does not have. Each can be switched off by configuration.
+/// What the configuration switches on and off, besides [`Offers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
-    /// Files of `/var/log`.
-    SystemLogs,
-    /// Profiles of the process.
-    Profiles,
-    /// Changing the log level at run time.
-    LogLevel,
-}
-
-impl Missing {
-    /// The response: upstream's text if the endpoint is switched off, otherwise that rubelet does not have it.
-    pub(super) fn refusal(self, switched_on: bool) -> (StatusCode, &'static str) {
-        match (self, switched_on) {
-            (Self::SystemLogs, false) => (StatusCode::METHOD_NOT_ALLOWED, "logs endpoint is disabled.\n"),
-            (Self::Profiles, false) => (StatusCode::METHOD_NOT_ALLOWED, "profiling endpoint is disabled.\n"),
-            (Self::LogLevel, false) => (StatusCode::METHOD_NOT_ALLOWED, "flags endpoint is disabled.\n"),
-            (Self::SystemLogs, true) => (
-                StatusCode::NOT_IMPLEMENTED,
-                "rubelet does not serve the files of /var/log: read them on the node itself\n",
-            ),
-            (Self::Profiles, true) => {
-                (StatusCode::NOT_IMPLEMENTED, "rubelet has no profiler: use perf on the node itself\n")
-            }
-            (Self::LogLevel, true) => (
-                StatusCode::NOT_IMPLEMENTED,
-                "rubelet cannot change its log level while it runs: set --v and restart it\n",
-            ),
-        }
-    }
+pub(super) struct Switches {
+    /// `enableSystemLogHandler`.
+    pub(super) node_logs: bool,
+    /// `enableProfilingHandler`.
+    pub(super) profiles: bool,
+    /// `enableDebugFlagsHandler`.
+    pub(super) log_level: bool,
+    /// The gate `ContainerCheckpoint`.
+    pub(super) checkpoints: bool,
+    /// The gate `ComponentFlagz`.
+    pub(super) flagz: bool,
+    /// The gate `ComponentStatusz`.
+    pub(super) statusz: bool,
 }
 
 const NO_METHOD: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
 const NO_PAGE: Route = Route::Refused(StatusCode::NOT_FOUND, "404: Page Not Found");
 const NO_DEBUGGING: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "Debug endpoints are disabled.\n");
+const NO_LOGS: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "logs endpoint is disabled.\n");
+const NO_PROFILES: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "profiling endpoint is disabled.\n");
+const NO_LOG_LEVEL: Route = Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "flags endpoint is disabled.\n");
 
 /// The decoded path, or `None` if it is not in canonical form. Go redirects such paths; a redirect in front of a session has
 /// been an attack vector.
@@ -109,34 +139,47 @@ pub(super) fn plain(path: &str) -> Option<String> {
     (good && clean).then_some(path)
 }
 
-/// The route of a request. `path` is canonical.
-pub(super) fn route(offers: Offers, method: &Method, path: &str) -> Route {
+/// The route of a request. `path` is canonical. Where upstream answers every method, so does this: such a page only shows
+/// something, and the method decides which right is needed.
+pub(super) fn route(offers: Offers, switches: Switches, method: &Method, path: &str) -> Route {
     let get = |route: Route| if method == Method::GET { route } else { NO_METHOD };
     let mut segments = path.trim_matches('/').split('/');
     let root = segments.next().unwrap_or_default();
     let rest: Vec<&str> = segments.collect();
     match (root, rest.as_slice(), offers) {
-        ("healthz", [] | [_], _) => get(Route::Healthz),
+        ("healthz", [] | [_], _) => Route::Healthz,
         ("pods", [], _) => get(Route::Pods),
-        ("metrics", [], _) => get(Route::Metrics),
-        ("metrics", ["probes"], _) => get(Route::ProbeMetrics),
-        ("metrics", ["resource"], _) => get(Route::ResourceMetrics),
-        ("metrics", ["cadvisor"], _) => get(Route::CadvisorMetrics),
+        ("metrics", [], _) => Route::Metrics,
+        ("metrics", ["probes"], _) => Route::ProbeMetrics,
+        ("metrics", ["resource"], _) => Route::ResourceMetrics,
+        ("metrics", ["cadvisor"], _) => Route::CadvisorMetrics,
         ("metrics", ["slis"], _) if method == Method::DELETE => Route::ResetSlis,
-        ("metrics", ["slis"], _) => get(Route::SliMetrics),
+        ("metrics", ["slis"], _) => Route::SliMetrics,
         ("stats", ["summary"], _) => session(method, Route::Summary),
-        // Not implemented: checkpoints, statusz and flagz.
         ("pods" | "stats" | "metrics" | "healthz", _, _) => NO_PAGE,
         (root, rest, Offers::NoDebugging | Offers::ReadOnly) => match (root, rest) {
             ("run" | "exec" | "attach" | "portForward" | "containerLogs" | "runningpods" | "logs", _)
             | ("debug", ["pprof", ..]) => NO_DEBUGGING,
             _ => Route::Unknown,
         },
-        ("configz", [], _) => get(Route::Configz),
+        ("configz", [], _) => Route::Configz,
         ("runningpods", [], _) => get(Route::RunningPods),
-        ("logs", _, _) => Route::Missing(Missing::SystemLogs),
-        ("debug", ["pprof", ..], _) => Route::Missing(Missing::Profiles),
-        ("debug", ["flags", "v"], _) => Route::Missing(Missing::LogLevel),
+        ("flagz", [], _) if switches.flagz => Route::Flagz,
+        ("statusz", [], _) if switches.statusz => Route::Statusz,
+        ("flagz" | "statusz", _, _) => Route::Unknown,
+        ("logs", _, _) if !switches.node_logs => NO_LOGS,
+        ("logs", _, _) => get(Route::NodeLogs),
+        ("debug", ["pprof", ..], _) if !switches.profiles => NO_PROFILES,
+        ("debug", ["pprof"], _) => get(Route::Profile(String::new())),
+        ("debug", ["pprof", profile], _) => get(Route::Profile((*profile).to_owned())),
+        ("debug", ["pprof", ..], _) => NO_PAGE,
+        ("debug", ["flags", "v"], _) if switches.log_level => Route::LogLevel,
+        ("debug", ["flags", "v"], _) => NO_LOG_LEVEL,
+        ("checkpoint", _, _) if !switches.checkpoints => Route::Unknown,
+        ("checkpoint", [namespace, pod, container], _) if method == Method::POST => {
+            Route::Checkpoint(target(namespace, pod, None, container))
+        }
+        ("checkpoint", [_, _, _], _) => NO_METHOD,
         ("containerLogs", [namespace, pod, container], _) => {
             get(Route::ContainerLogs(target(namespace, pod, None, container)))
         }
@@ -158,7 +201,7 @@ pub(super) fn route(offers: Offers, method: &Method, path: &str) -> Route {
                 _ => NO_METHOD,
             }
         }
-        ("containerLogs" | "configz" | "runningpods" | "checkpoint" | "statusz" | "flagz", _, _) => NO_PAGE,
+        ("containerLogs" | "configz" | "runningpods" | "checkpoint", _, _) => NO_PAGE,
         _ => Route::Unknown,
     }
 }
@@ -180,7 +223,7 @@ fn target(namespace: &str, pod: &str, uid: Option<&&str>, container: &str) -> Ta
 /// The label `path` of the request metrics: a bounded set, whatever clients request (CVE-2020-8551).
 /// upstream: kubelet/server/server.go getMetricBucket (v1.36)
 pub(super) fn bucket(path: &str) -> &'static str {
-    const BUCKETS: [&str; 17] = [
+    const BUCKETS: [&str; 19] = [
         "healthz",
         "pods",
         "stats",
@@ -198,6 +241,8 @@ pub(super) fn bucket(path: &str) -> &'static str {
         "checkpoint",
         "logs",
         "debug",
+        "flagz",
+        "statusz",
     ];
     let path = path.trim_start_matches('/');
     let root = match path.split_once('/') {
@@ -212,11 +257,27 @@ pub(super) fn bucket(path: &str) -> &'static str {
 mod tests {
     use super::*;
 
+    const ON: Switches =
+        Switches { node_logs: true, profiles: true, log_level: true, checkpoints: true, flagz: true, statusz: true };
+    const OFF: Switches = Switches {
+        node_logs: false,
+        profiles: false,
+        log_level: false,
+        checkpoints: false,
+        flagz: false,
+        statusz: false,
+    };
+
     fn check(offers: Offers, rows: &[(&str, &str)]) {
+        check_with(offers, ON, rows);
+    }
+
+    fn check_with(offers: Offers, switches: Switches, rows: &[(&str, &str)]) {
         for (request, expected) in rows {
             let (method, path) = request.split_once(' ').unwrap();
             let found = match plain(path) {
-                Some(path) => match route(offers, &method.parse().unwrap(), &path) {
+                Some(path) => match route(offers, switches, &method.parse().unwrap(), &path) {
+                    Route::Checkpoint(target) => format!("checkpoint {}", show(&target)),
                     Route::Refused(status, words) => format!("{} {words}", status.as_u16()),
                     Route::Exec(target) => format!("exec {}", show(&target)),
                     Route::Attach(target) => format!("attach {}", show(&target)),
@@ -243,7 +304,7 @@ mod tests {
             &[
                 ("GET /healthz", "Healthz"),
                 ("GET /healthz/syncloop", "Healthz"),
-                ("POST /healthz", "405 405: Method Not Allowed"),
+                ("POST /healthz", "Healthz"),
                 ("GET /pods", "Pods"),
                 ("GET /pods/", "Pods"),
                 ("DELETE /pods", "405 405: Method Not Allowed"),
@@ -252,14 +313,17 @@ mod tests {
                 ("GET /configz", "Configz"),
                 ("GET /metrics", "Metrics"),
                 ("GET /metrics/probes", "ProbeMetrics"),
-                ("POST /metrics/probes", "405 405: Method Not Allowed"),
+                ("POST /metrics/probes", "ProbeMetrics"),
+                ("POST /metrics", "Metrics"),
+                ("POST /configz", "Configz"),
+                ("POST /runningpods/", "405 405: Method Not Allowed"),
                 ("GET /metrics/cadvisor", "CadvisorMetrics"),
-                ("POST /metrics/cadvisor", "405 405: Method Not Allowed"),
+                ("POST /metrics/cadvisor", "CadvisorMetrics"),
                 ("GET /metrics/cadvisor/x", "404 404: Page Not Found"),
                 ("GET /metrics/resource", "ResourceMetrics"),
                 ("GET /metrics/slis", "SliMetrics"),
                 ("DELETE /metrics/slis", "ResetSlis"),
-                ("POST /metrics/slis", "405 405: Method Not Allowed"),
+                ("POST /metrics/slis", "SliMetrics"),
                 ("GET /metrics/other", "404 404: Page Not Found"),
                 ("GET /stats/summary", "Summary"),
                 ("POST /stats/summary", "Summary"),
@@ -280,14 +344,43 @@ mod tests {
                 ("GET /portForward/ns", "404 404: Page Not Found"),
                 ("POST /run/ns/pod/c", "run ns/pod//c"),
                 ("GET /run/ns/pod/c", "405 405: Method Not Allowed"),
-                ("GET /logs/", "Missing(SystemLogs)"),
-                ("GET /logs/syslog", "Missing(SystemLogs)"),
-                ("GET /debug/pprof/heap", "Missing(Profiles)"),
-                ("PUT /debug/flags/v", "Missing(LogLevel)"),
-                ("GET /checkpoint/ns/pod/c", "404 404: Page Not Found"),
+                ("GET /logs/", "NodeLogs"),
+                ("GET /logs/pods/x/0.log", "NodeLogs"),
+                ("POST /logs/", "405 405: Method Not Allowed"),
+                ("HEAD /logs/syslog", "405 405: Method Not Allowed"),
+                ("GET /debug/pprof/", "Profile(\"\")"),
+                ("GET /debug/pprof/heap", "Profile(\"heap\")"),
+                ("POST /debug/pprof/symbol", "405 405: Method Not Allowed"),
+                ("PUT /debug/flags/v", "LogLevel"),
+                ("GET /debug/flags/v", "LogLevel"),
+                ("POST /checkpoint/ns/pod/c", "checkpoint ns/pod//c"),
+                ("GET /checkpoint/ns/pod/c", "405 405: Method Not Allowed"),
+                ("POST /checkpoint/ns/pod", "404 404: Page Not Found"),
+                ("POST /checkpoint/ns/pod/u/c", "404 404: Page Not Found"),
+                ("GET /flagz", "Flagz"),
+                ("GET /statusz", "Statusz"),
+                ("GET /statusz/x", "Unknown"),
                 ("GET /", "odd"),
                 ("GET /nothing", "Unknown"),
                 ("GET /debug", "Unknown"),
+            ],
+        );
+    }
+
+    #[test]
+    fn section_27_2_what_the_configuration_switches_off() {
+        check_with(
+            Offers::Everything,
+            OFF,
+            &[
+                ("GET /logs/syslog", "405 logs endpoint is disabled."),
+                ("POST /logs/", "405 logs endpoint is disabled."),
+                ("GET /debug/pprof/heap", "405 profiling endpoint is disabled."),
+                ("PUT /debug/flags/v", "405 flags endpoint is disabled."),
+                ("POST /checkpoint/ns/pod/c", "Unknown"),
+                ("GET /flagz", "Unknown"),
+                ("GET /statusz", "Unknown"),
+                ("GET /configz", "Configz"),
             ],
         );
     }
@@ -314,6 +407,9 @@ mod tests {
                     ("GET /runningpods/", "405 Debug endpoints are disabled."),
                     ("GET /logs/", "405 Debug endpoints are disabled."),
                     ("GET /debug/pprof/", "405 Debug endpoints are disabled."),
+                    ("PUT /debug/flags/v", "Unknown"),
+                    ("GET /flagz", "Unknown"),
+                    ("GET /statusz", "Unknown"),
                     ("GET /configz", "Unknown"),
                     ("POST /checkpoint/ns/pod/c", "Unknown"),
                     ("GET /nothing", "Unknown"),

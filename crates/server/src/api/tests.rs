@@ -2,6 +2,7 @@
 
 mod certificates;
 mod limits;
+mod node_pages;
 mod own_thread;
 mod rig;
 mod serving;

@@ -9,8 +9,8 @@ use rubelet_core::launch::{ContainerConfig, LinuxResources, SandboxConfig};
 use rubelet_core::observe::{Hint, PodObservation, PodSummary};
 use rubelet_core::time::Instant;
 use rubelet_engine::ports::{
-    CgroupDriver, Containers, ExecOutput, ReadyCondition, Resizes, RpcError, RpcErrorKind, RuntimeInfo, RuntimeStatus,
-    RuntimeVersion, RuntimeView, Sandboxes, Session, StdStreams, Streams,
+    CgroupDriver, ContainerCheckpoints, Containers, ExecOutput, ReadyCondition, Resizes, RpcError, RpcErrorKind,
+    RuntimeInfo, RuntimeStatus, RuntimeVersion, RuntimeView, Sandboxes, Session, StdStreams, Streams,
 };
 
 use super::behaviour::run_command;
@@ -265,6 +265,9 @@ impl Streams for FakeRuntime {
         .await
     }
 }
+
+/// As a runtime without checkpoints.
+impl ContainerCheckpoints for FakeRuntime {}
 
 #[async_trait]
 impl Resizes for FakeRuntime {

@@ -42,6 +42,7 @@ pub(super) async fn findings(config: &KubeletConfiguration) -> (RuntimeSeen, Vec
         list_mode: ListMode::default(),
         metrics: Arc::new(OperationMetrics::default()),
         now: Arc::new(move || clock.mono()),
+        tracer: rubelet_engine::trace::Tracer::off(),
         kept: None,
     };
     let runtime = CriRuntime::new(Connection::lazy(&endpoint, options));

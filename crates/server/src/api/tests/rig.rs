@@ -1,8 +1,8 @@
 //! A scripted node, its API, and clients.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,7 +27,7 @@ use rubelet_engine::sync_loop::{KnownPod, NodeView};
 use rubelet_testkit::pod;
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -36,7 +36,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ApiParts, ApiSettings, MetricsPage, NodeServer, TlsParts};
+use crate::api::{ApiParts, ApiSettings, MetricsPage, NodePages, NodeServer, TlsParts, Verbosity};
 use crate::healthz::Health;
 use crate::testing::{NOW, ago, ended, find, node, running, status, worker};
 use crate::watched::WatchedNode;
@@ -121,6 +121,12 @@ pub(super) struct World {
     pub(super) views: AtomicUsize,
     /// Number of reviewed tokens.
     pub(super) reviewed: AtomicUsize,
+    /// Why checkpoints fail, what the next one waits for, and how many are on the disk.
+    pub(super) checkpoint_fails: Mutex<Option<RpcErrorKind>>,
+    pub(super) checkpoint_ends: Mutex<Option<oneshot::Receiver<()>>>,
+    pub(super) checkpoints: Mutex<usize>,
+    /// The node log `huge`.
+    pub(super) huge: Huge,
     /// Endless logs instead, and the number of bytes read from them.
     pub(super) endless: Mutex<Option<Arc<watch::Sender<u64>>>>,
 }
@@ -138,6 +144,10 @@ impl World {
             reviews_hang: Mutex::default(),
             views: AtomicUsize::new(0),
             reviewed: AtomicUsize::new(0),
+            checkpoint_fails: Mutex::default(),
+            checkpoint_ends: Mutex::default(),
+            checkpoints: Mutex::default(),
+            huge: Huge::default(),
             endless: Mutex::default(),
         })
     }
@@ -324,6 +334,103 @@ impl Streams for World {
 }
 
 #[async_trait]
+impl ContainerCheckpoints for World {
+    async fn checkpoint(&self, id: &ContainerId, location: &Path, timeout: Duration) -> Result<(), RpcError> {
+        self.ask(format!("checkpoint {id} {} {timeout:?}", location.display()));
+        let hold = self.checkpoint_ends.lock().unwrap().take();
+        if let Some(end) = hold {
+            let _dropped = end.await;
+        }
+        match *self.checkpoint_fails.lock().unwrap() {
+            None => Ok(()),
+            Some(kind) => {
+                let detail = "method CheckpointContainer not implemented".to_owned();
+                Err(RpcError { operation: "checkpoint_container", kind, detail })
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl CheckpointFiles for World {
+    async fn place(&self, name: &str) -> Result<(PathBuf, usize), FileError> {
+        Ok((PathBuf::from("/checkpoints").join(name), *self.checkpoints.lock().unwrap()))
+    }
+}
+
+/// A log directory with the files `syslog` and `pods/<log>`; everything else is missing, and `out` leads out.
+#[async_trait]
+impl NodeLogs for World {
+    async fn open(&self, path: &str) -> Result<NodeLog, FileError> {
+        self.ask(format!("open {path:?}"));
+        let entry = |name: &str, is_directory| NodeLogEntry { name: name.into(), is_directory };
+        let kind = match path.trim_matches('/') {
+            "" => {
+                let entries = vec![entry("<b>.log", false), entry("pods", true), entry("syslog", false)];
+                return Ok(NodeLog::Directory { entries, more: false });
+            }
+            "pods" => return Ok(NodeLog::Directory { entries: vec![entry("0.log", false)], more: true }),
+            "syslog" | "cron.log" => {
+                return Ok(NodeLog::File { size: 10, modified: ago(0), content: Box::new(TenBytes) });
+            }
+            "huge" => {
+                return Ok(NodeLog::File { size: 1 << 40, modified: ago(0), content: Box::new(self.huge.clone()) });
+            }
+            "out" => std::io::ErrorKind::PermissionDenied,
+            _ => std::io::ErrorKind::NotFound,
+        };
+        Err(FileError { action: "open", path: path.into(), source: kind.into() })
+    }
+
+    async fn in_journal(&self, services: &[String]) -> Vec<bool> {
+        services.iter().map(|service| service == "kubelet").collect()
+    }
+
+    async fn journal(&self, query: &JournalQuery) -> Result<Box<dyn JournalText>, JournalError> {
+        self.ask(format!("journal {query:?}"));
+        Ok(Box::new(OneEntry(Some(b"an entry\n".to_vec()))))
+    }
+}
+
+struct TenBytes;
+
+#[async_trait]
+impl NodeLogFile for TenBytes {
+    async fn read(&self, offset: u64, most: usize) -> std::io::Result<Vec<u8>> {
+        let offset = usize::try_from(offset).expect("small");
+        Ok(b"0123456789".iter().copied().skip(offset).take(most).collect())
+    }
+}
+
+/// A file without an end, which counts what was read of it.
+#[derive(Clone, Default)]
+pub(super) struct Huge(pub(super) Arc<AtomicUsize>);
+
+#[async_trait]
+impl NodeLogFile for Huge {
+    async fn read(&self, _offset: u64, most: usize) -> std::io::Result<Vec<u8>> {
+        self.0.fetch_add(most, Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        Ok(vec![b'x'; most])
+    }
+}
+
+struct OneEntry(Option<Vec<u8>>);
+
+#[async_trait]
+impl JournalText for OneEntry {
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        self.0.take()
+    }
+}
+
+impl Verbosity for World {
+    fn set(&self, verbosity: u32) {
+        self.ask(format!("verbosity {verbosity}"));
+    }
+}
+
+#[async_trait]
 impl LogReader for World {
     async fn open(&self, path: &str, wish: &LogWish) -> Result<Box<dyn LogText>, FileError> {
         self.ask(format!("log {path} follow={}", wish.follow));
@@ -437,6 +544,15 @@ pub(super) fn parts(world: &Arc<World>, settings: ApiSettings) -> ApiParts {
         metrics: vec![Arc::new(OneMetric)],
         probe_metrics: Arc::new(OneProbe),
         usage: None,
+        tracer: rubelet_engine::trace::Tracer::off(),
+        node_pages: NodePages {
+            logs: world.clone(),
+            checkpoints: world.clone(),
+            verbosity: world.clone(),
+            flags: Arc::new(BTreeMap::from([("v".to_owned(), "2".to_owned())])),
+            command_line: Bytes::from_static(b"rubelet\0--v=2"),
+            version: "1.36.4",
+        },
         settings,
     }
 }

@@ -88,14 +88,6 @@ async fn section_27_2_the_content_of_the_pages() {
     assert_eq!(rig.ask(None, "GET", "/nothing", None).await.0, 404, "without authorization, as upstream");
     assert_eq!(rig.ask(None, "GET", "/exec/ns", None).await.0, 401, "paths below an endpoint need authorization");
     assert_eq!(rig.get("/exec/ns").await, answer(404, "404: Page Not Found"));
-    let missing = "rubelet does not serve the files of /var/log: read them on the node itself\n";
-    assert_eq!(rig.get("/logs/syslog").await, answer(501, missing));
-    assert_eq!(rig.get("/debug/pprof/heap").await.0, 501);
-    let off = ApiSettings { system_logs: false, profiling: false, ..rig.settings.clone() };
-    let switched_off = Rig::with(off).await;
-    assert_eq!(switched_off.get("/logs/").await, answer(405, "logs endpoint is disabled.\n"));
-    assert_eq!(switched_off.get("/debug/pprof/heap").await, answer(405, "profiling endpoint is disabled.\n"));
-
     let (status, body) = rig.get("/pods").await;
     let list: serde_json::Value = serde_json::from_str(&body).expect("JSON");
     assert_eq!((status, &list["kind"], &list["apiVersion"]), (200, &"PodList".into(), &"v1".into()));
