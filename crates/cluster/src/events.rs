@@ -8,6 +8,7 @@ mod send;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,7 +55,13 @@ impl ApiEvents {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    fn emit(&self, subject: ObjectReference, kind: EventKind, reason: &str, message: &str) {
+    fn emit(
+        &self,
+        subject: ObjectReference,
+        kind: EventKind,
+        (reason, message): (&str, &str),
+        annotations: BTreeMap<String, String>,
+    ) {
         let kind = match kind {
             EventKind::Normal => "Normal",
             EventKind::Warning => "Warning",
@@ -62,7 +69,8 @@ impl ApiEvents {
         let (namespace, name) = (subject.namespace.as_deref(), subject.name.as_deref());
         debug!(namespace, name, part = subject.field_path.as_deref(), kind, reason, "{message}");
         let random = [self.rng.next(), self.rng.next()];
-        let event = new_event(&self.node, subject, &Words { kind, reason, message }, self.clock.wall(), random);
+        let mut event = new_event(&self.node, subject, &Words { kind, reason, message }, self.clock.wall(), random);
+        event.metadata.annotations = Some(annotations).filter(|annotations| !annotations.is_empty());
         if self.queue.try_send((self.clock.mono(), Box::new(event))).is_err() {
             let dropped = self.dropped.fetch_add(1, Ordering::Relaxed);
             if dropped.is_multiple_of(LOG_EVERY) {
@@ -75,10 +83,10 @@ impl ApiEvents {
 impl Events for ApiEvents {
     fn record(&self, event: PodEvent) {
         let subject = pod_reference(&event.pod, event.field_path);
-        self.emit(subject, event.kind, &event.reason, &event.message);
+        self.emit(subject, event.kind, (&event.reason, &event.message), event.annotations);
     }
 
     fn record_node(&self, event: NodeEvent) {
-        self.emit(node_reference(&self.node), event.kind, &event.reason, &event.message);
+        self.emit(node_reference(&self.node), event.kind, (&event.reason, &event.message), BTreeMap::new());
     }
 }

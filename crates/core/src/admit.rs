@@ -1,10 +1,11 @@
 //! Admission: whether a pod may run on this node, and what is allocated to it (section 15).
 //!
 //! Each check is a function of the node, the pod and the allocations of other pods; the first rejection counts. The checks
-//! for eviction and topology are missing in this order.
+//! for topology are missing in this order.
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
 
+use crate::node::Pressure;
 use crate::pod::PodExt;
 use crate::resize::PodAllocation;
 use crate::resources::Amounts;
@@ -16,6 +17,7 @@ mod bounds;
 mod claims;
 mod fit;
 mod preempt;
+mod pressure;
 mod sysctl;
 #[cfg(test)]
 mod tests;
@@ -51,6 +53,8 @@ pub struct AdmitView<'a> {
     pub supplemental_groups_policy: bool,
     /// The machine is about to go down.
     pub shutting_down: bool,
+    /// What the node is short of.
+    pub pressure: Pressure,
 }
 
 /// Why a pod is rejected.
@@ -106,10 +110,12 @@ impl Allocation {
 /// Admits `pod` beside the pods that have `others`.
 ///
 /// The bounds on the size of a spec are checked first, so that no other check can be slow; upstream has no such bounds.
+/// upstream: eviction/eviction_manager.go Admit,
 /// upstream: lifecycle/predicate.go Admit, sysctl/allowlist.go Admit, lifecycle/handlers.go (v1.36)
 #[doc(alias = "PodAdmitHandler")]
 pub fn admit(view: &AdmitView<'_>, pod: &Arc<Pod>, others: &[Allocation]) -> Result<Allocation, Rejection> {
     bounds::check(pod)?;
+    pressure::check(view, pod)?;
     view.sysctls.check(pod)?;
     claims::check(pod)?;
     check_os(pod)?;

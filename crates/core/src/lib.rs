@@ -16,6 +16,7 @@ pub mod dns;
 pub mod ended;
 pub mod env;
 pub mod events;
+pub mod eviction;
 pub mod gc;
 pub mod hash;
 pub mod hostname;

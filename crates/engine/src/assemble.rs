@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node as ApiNode;
 use rubelet_core::id::PodUid;
+use rubelet_core::node::Pressure;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::ended::{EndedHandle, Remembering};
+use crate::eviction::{self, Collectors, EvictionHandle, EvictionParts, Evictor};
 use crate::image_gc::{ImageGc, ImageGcHandle};
 use crate::images::{PullLimits, Puller, PullerHandle};
 use crate::log_rotation::{LogRotator, LogRotatorHandle};
@@ -53,6 +55,8 @@ pub struct EngineHandle {
     pub puller: PullerHandle,
     /// Asks which pods have ended lately.
     pub ended: EndedHandle,
+    /// What eviction sees.
+    pub eviction: EvictionHandle,
 }
 
 /// The arguments of [`start`].
@@ -79,6 +83,8 @@ pub struct Parts {
     pub node: Option<NodeParts>,
     /// The shutdown of the machine; `None` on a node that does not end its pods before.
     pub shutdown: Option<ShutdownParts>,
+    /// Eviction; `None` on a node that evicts nothing.
+    pub eviction: Option<EvictionParts>,
     /// Pods that use a config map, secret or the like that has changed; `None` on a node without an API server.
     pub object_changes: Option<mpsc::Receiver<PodUid>>,
     /// The kernel's log; `None` where it cannot be read.
@@ -89,12 +95,13 @@ pub struct Parts {
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
     let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, .. } = parts;
-    let Parts { node: node_parts, object_changes, shutdown, kernel_log, tracer, .. } = parts;
+    let Parts { node: node_parts, object_changes, shutdown, eviction, kernel_log, tracer, .. } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
     let (going_down, shutting_down) = watch::channel(false);
-    let now = node_now::start(&ports, &settings, (ips, shutting_down), &clock, &mut tasks);
+    let (publish_pressure, pressure) = eviction::pressure();
+    let now = node_now::start(&ports, &settings, (ips, shutting_down, pressure.clone()), &clock, &mut tasks);
 
     let (puller, puller_handle) = Puller::new(Arc::clone(&ports.images), clock.clone(), pulls);
     tasks.start("image-puller", puller.run(cancel.clone()));
@@ -106,9 +113,11 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let metrics = Arc::new(Metrics::default());
     let collectors = collectors(&ports, &settings, &metrics, &clock, listed, kernel_log, &mut tasks);
 
+    let object = node_parts.as_ref().map(|parts| parts.watched.clone());
     let (reported, heartbeat) = match node_parts {
         Some(parts) => {
-            let (node, heartbeat) = node_reporter::start(parts, &ports, &clock, (now.clone(), pleg_health), &mut tasks);
+            let inputs = (now.clone(), pleg_health, pressure);
+            let (node, heartbeat) = node_reporter::start(parts, &ports, &clock, inputs, &mut tasks);
             (node, Some(heartbeat))
         }
         None => (watch::channel(None).1, None),
@@ -127,6 +136,8 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let (events, checkpoints) = (Arc::clone(&ports.events), Arc::clone(&ports.checkpoints));
     let (shown_now, shown_statuses) = (now.clone(), status.clone());
     let seen_by_shutdown = shutdown.map(|parts| (parts, status.clone(), now.clone(), clock.clone()));
+    let memory = u64::try_from(facts.memory_bytes).unwrap_or_default();
+    let (evictor_clock, evictor_events) = (clock.clone(), Arc::clone(&ports.events));
     let (image_gc, log_rotator) = collectors;
     let collects_images = image_gc.clone();
     let (remembering, ended) = Remembering::new(Arc::clone(&checkpoints), clock.clone());
@@ -163,7 +174,27 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     if let Some((parts, status, now, clock)) = seen_by_shutdown {
         let metrics = Arc::clone(&counted);
         let world = World { sync_loop: handle.clone(), status, events, checkpoints, metrics, now, clock };
-        tasks.start("node-shutdown", NodeShutdown::new(parts, going_down, world).run(cancel));
+        tasks.start("node-shutdown", NodeShutdown::new(parts, going_down, world).run(cancel.clone()));
+    }
+    let (view, eviction_handle) = EvictionHandle::new();
+    let reader = eviction.as_ref().and_then(|parts| parts.usage.clone());
+    match eviction.filter(|parts| !parts.policy.is_off()).zip(reader) {
+        Some((parts, reader)) => {
+            let own = Collectors { sync_loop: handle.clone(), images: collects_images.clone() };
+            let reclaim = parts.reclaim.clone().unwrap_or_else(|| Arc::new(own));
+            let world = eviction::World {
+                sync_loop: handle.clone(),
+                events: evictor_events,
+                metrics: Arc::clone(&counted),
+                clock: evictor_clock,
+                object,
+                pressure: publish_pressure,
+                view,
+                memory,
+            };
+            tasks.start("evictor", Evictor::new(parts, (reader, reclaim), world).run(cancel));
+        }
+        None => drop(publish_pressure.send(Some(Pressure::default()))),
     }
 
     let handle = EngineHandle {
@@ -177,6 +208,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         statuses: shown_statuses,
         puller: shown_puller,
         ended: shown_ended,
+        eviction: eviction_handle,
     };
     (tasks, handle)
 }

@@ -106,6 +106,7 @@ impl Hook<'_> {
             kind: EventKind::Warning,
             reason: "LifecycleHTTPFallback".into(),
             message: format!("request to HTTPS lifecycle hook {address} got HTTP response, retry with HTTP succeeded"),
+            annotations: std::collections::BTreeMap::new(),
         });
     }
 }

@@ -185,6 +185,13 @@ impl JobContext {
         let message = message.into();
         let bad = kind == EventKind::Warning;
         self.note(Note::Happened { what: format!("{reason}: {message}"), took: None, bad }).await;
-        self.node.ports.events.record(PodEvent { pod: Arc::clone(pod), field_path, kind, reason, message });
+        self.node.ports.events.record(PodEvent {
+            pod: Arc::clone(pod),
+            field_path,
+            kind,
+            reason,
+            message,
+            annotations: std::collections::BTreeMap::new(),
+        });
     }
 }

@@ -9,6 +9,7 @@ pub mod blocking;
 pub mod chain;
 pub mod clock;
 pub mod ended;
+pub mod eviction;
 pub mod health;
 pub mod hooks;
 pub mod image_gc;

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rubelet_core::eviction::Signal;
 use rubelet_core::pod::Role;
 use rubelet_core::reason::WaitingReason;
 use rubelet_core::resize::{Change, Requested, Requirement, Resized};
@@ -138,6 +139,7 @@ pub struct Metrics {
     images: [Counter; Collected::ALL.len()],
     resizes: ResizeMetrics,
     shutdown: ShutdownMetrics,
+    evictions: EvictionMetrics,
     polls: Arc<Polls>,
 }
 
@@ -148,6 +150,26 @@ struct ShutdownMetrics {
     shown: AtomicBool,
     start: AtomicI64,
     end: AtomicI64,
+}
+
+/// Limits of a pod on local storage, as `kubelet_evictions` names them.
+const LOCAL_LIMITS: [&str; 3] = ["emptydirfs.limit", "ephemeralcontainerfs.limit", "ephemeralpodfs.limit"];
+
+fn eviction_signals() -> impl Iterator<Item = &'static str> {
+    Signal::ALL.iter().map(|signal| signal.as_str()).chain(LOCAL_LIMITS)
+}
+
+/// Evictions by signal.
+#[derive(Debug)]
+struct EvictionMetrics {
+    pods: [Counter; Signal::ALL.len() + LOCAL_LIMITS.len()],
+    ages: [Histogram; Signal::ALL.len()],
+}
+
+impl Default for EvictionMetrics {
+    fn default() -> Self {
+        Self { pods: Default::default(), ages: std::array::from_fn(|_| Histogram::new(&JOB)) }
+    }
 }
 
 #[derive(Debug)]
@@ -185,6 +207,7 @@ impl Default for Metrics {
                 accepted: Default::default(),
             },
             shutdown: ShutdownMetrics::default(),
+            evictions: EvictionMetrics::default(),
             polls: Polls::here(),
         }
     }
@@ -303,6 +326,22 @@ impl Metrics {
         self.shutdown.shown.store(true, Ordering::Relaxed);
     }
 
+    /// A pod was evicted for this signal, or for a limit of its own.
+    pub(crate) fn evicted(&self, signal: &str) {
+        let place = eviction_signals().position(|known| known == signal);
+        if let Some(counter) = place.and_then(|place| self.evictions.pods.get(place)) {
+            counter.add();
+        }
+    }
+
+    /// The measurement of this signal, `age` old, led to an eviction.
+    pub(crate) fn eviction_stats_age(&self, signal: Signal, age: Duration) {
+        let place = Signal::ALL.iter().position(|known| *known == signal);
+        if let Some(ages) = place.and_then(|place| self.evictions.ages.get(place)) {
+            ages.took(age);
+        }
+    }
+
     /// The poll times of tasks, on the thread that created these metrics.
     pub fn polls(&self) -> &Polls {
         &self.polls
@@ -316,8 +355,23 @@ impl Metrics {
         let images = images.map(|(why, counter)| (format!("reason=\"{}\"", why.as_str()), counter.get()));
         counted(out, "kubelet_image_garbage_collected_total", "Unused images that were removed.", images);
         self.write_resizes(out);
+        self.write_evictions(out);
         self.write_shutdown(out);
         polls::write(&self.polls, out);
+    }
+
+    fn write_evictions(&self, out: &mut String) {
+        let label = |signal: &str| format!("eviction_signal=\"{signal}\"");
+        let ages = || Signal::ALL.iter().zip(&self.evictions.ages).filter(|(_, ages)| !ages.is_empty());
+        let name = "kubelet_eviction_stats_age_seconds";
+        if ages().next().is_some() {
+            head(out, name, "histogram", "How old the measurement was that led to an eviction, in seconds.");
+        }
+        for (signal, ages) in ages() {
+            ages.write(out, name, &label(signal.as_str()));
+        }
+        let pods = eviction_signals().zip(&self.evictions.pods).map(|(signal, counter)| (label(signal), counter.get()));
+        counted(out, "kubelet_evictions", "Pods that were evicted.", pods);
     }
 
     fn write_shutdown(&self, out: &mut String) {

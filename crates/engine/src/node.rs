@@ -171,6 +171,7 @@ impl Node {
             apparmor: self.facts.apparmor,
             supplemental_groups_policy: now.runtime.status.supplemental_groups_policy,
             shutting_down: now.shutting_down,
+            pressure: now.pressure,
         }
     }
 }

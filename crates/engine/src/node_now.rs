@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node as ApiNode, Taint};
 use rubelet_core::launch::HandlerFeatures;
+use rubelet_core::node::Pressure;
 use rubelet_core::resources::{Amount, Amounts};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +40,8 @@ pub struct NodeNow {
     pub allocatable: Amounts,
     /// The machine is about to go down.
     pub shutting_down: bool,
+    /// What the node is short of.
+    pub pressure: Pressure,
 }
 
 impl NodeNow {
@@ -53,6 +56,7 @@ impl NodeNow {
             taints: configured.taints.clone(),
             allocatable: configured.allocatable.clone(),
             shutting_down: false,
+            pressure: Pressure::default(),
         };
         let Some(object) = object else { return now };
         if let Some(labels) = &object.metadata.labels {
@@ -73,11 +77,12 @@ impl NodeNow {
     }
 }
 
-/// Starts the tasks that follow the node. `ips` are its addresses at the start; `shutting_down` follows the machine.
+/// Starts the tasks that follow the node. `ips` are its addresses at the start; `shutting_down` follows the machine,
+/// `pressure` what it is short of.
 pub(crate) fn start(
     ports: &Ports,
     settings: &Settings,
-    (ips, shutting_down): (Vec<IpAddr>, watch::Receiver<bool>),
+    (ips, shutting_down, pressure): (Vec<IpAddr>, watch::Receiver<bool>, watch::Receiver<Option<Pressure>>),
     clock: &Clock,
     tasks: &mut TaskGroup,
 ) -> watch::Receiver<Arc<NodeNow>> {
@@ -94,7 +99,7 @@ pub(crate) fn start(
         Some(cluster) => cluster.view.node_changes(),
         None => watch::channel(None).1,
     };
-    let mut inputs = Inputs { configured: settings.admission.clone(), ips, runtime, object, shutting_down };
+    let mut inputs = Inputs { configured: settings.admission.clone(), ips, runtime, object, shutting_down, pressure };
     let (publish, now) = watch::channel(Arc::new(inputs.read()));
     tasks.start("node-now", inputs.run(publish, tasks.cancel_token()));
     now
@@ -107,6 +112,7 @@ struct Inputs {
     runtime: watch::Receiver<RuntimeHealth>,
     object: watch::Receiver<Option<Arc<ApiNode>>>,
     shutting_down: watch::Receiver<bool>,
+    pressure: watch::Receiver<Option<Pressure>>,
 }
 
 impl Inputs {
@@ -124,6 +130,7 @@ impl Inputs {
                 biased;
                 () = cancel.cancelled() => return,
                 () = changed(&mut self.shutting_down) => {}
+                () = changed(&mut self.pressure) => {}
                 () = changed(&mut self.runtime) => {}
                 () = changed(&mut self.ips) => {}
                 () = changed(&mut self.object) => {}
@@ -132,10 +139,11 @@ impl Inputs {
     }
 
     fn read(&mut self) -> NodeNow {
-        let Self { configured, ips, runtime, object, shutting_down } = self;
+        let Self { configured, ips, runtime, object, shutting_down, pressure } = self;
+        let pressure = pressure.borrow_and_update().unwrap_or_default();
         let (ips, runtime, object) = (ips.borrow_and_update(), runtime.borrow_and_update(), object.borrow_and_update());
         let shutting_down = *shutting_down.borrow_and_update();
-        NodeNow { shutting_down, ..NodeNow::of(configured, &ips, &runtime, object.as_deref()) }
+        NodeNow { shutting_down, pressure, ..NodeNow::of(configured, &ips, &runtime, object.as_deref()) }
     }
 }
 

@@ -41,8 +41,6 @@ pub struct NodeParts {
     pub lease: Arc<dyn LeaseApi>,
     /// The object as it is watched; stays `None` where it is not.
     pub watched: watch::Receiver<Option<Arc<Node>>>,
-    /// What the node is short of.
-    pub pressure: watch::Receiver<Pressure>,
 }
 
 /// When to report.
@@ -72,7 +70,11 @@ pub(crate) fn start(
     parts: NodeParts,
     ports: &Ports,
     clock: &Clock,
-    (now, pleg): (watch::Receiver<Arc<NodeNow>>, watch::Receiver<PlegHealth>),
+    (now, pleg, pressure): (
+        watch::Receiver<Arc<NodeNow>>,
+        watch::Receiver<PlegHealth>,
+        watch::Receiver<Option<Pressure>>,
+    ),
     tasks: &mut TaskGroup,
 ) -> (watch::Receiver<Option<Arc<Node>>>, watch::Receiver<Heartbeat>) {
     let cancel = tasks.cancel_token();
@@ -83,7 +85,7 @@ pub(crate) fn start(
         let _cancelled = stop.run_until_cancelled(images).await;
     });
 
-    let inputs = ReportInputs { now, pleg, inventory, watched: parts.watched, pressure: parts.pressure };
+    let inputs = ReportInputs { now, pleg, inventory, watched: parts.watched, pressure };
     let name = parts.setup.name.clone();
     let reporter = NodeReporter::new(
         parts.setup,

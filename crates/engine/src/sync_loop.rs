@@ -446,9 +446,11 @@ impl SyncLoop {
         for uid in survey.running() {
             self.workers.end_again(uid, survey.began);
         }
-        let garbage = survey.garbage(&self.node, &self.workers);
+        let garbage = survey.garbage(&self.node, &self.workers, self.housekeeping.reclaims());
         self.housekeeping.surveyed(survey, &self.node);
-        if !garbage.is_empty() {
+        if garbage.is_empty() {
+            self.housekeeping.reclaimed();
+        } else {
             self.housekeeping.start(Chore::Collect(garbage), &self.node);
         }
     }
@@ -514,6 +516,7 @@ impl SyncLoop {
                 let pods = active.map(|(_, pod)| Arc::clone(pod)).collect();
                 let _gone = reply.send(ActivePods { pods, all_sources_seen: self.desired.all_sources_seen() });
             }
+            Request::Reclaim(reply) => self.housekeeping.reclaim(reply, self.node.clock.mono()),
             Request::Resume(reply) => {
                 self.resume_static_pods();
                 let _gone = reply.send(());

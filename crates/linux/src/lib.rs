@@ -14,6 +14,7 @@ pub mod host;
 mod kernel_mounts;
 pub mod logind;
 pub mod logs;
+pub mod memory_events;
 pub mod node_logs;
 pub mod pod_dirs;
 pub mod preflight;

@@ -18,14 +18,17 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use rubelet_cluster::logins::{DiskLogins, DockerFiles};
 use rubelet_core::config::Gate;
+use rubelet_core::eviction::{EvictionPolicy, PageCache};
+use rubelet_core::qos::CgroupTree;
 use rubelet_core::shutdown::ShutdownPlan;
 use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
+use rubelet_engine::eviction::EvictionParts;
 use rubelet_engine::node::{Ports, Settings};
 use rubelet_engine::node_cgroups::{self, PrepareError};
 use rubelet_engine::node_shutdown::ShutdownParts;
-use rubelet_engine::ports::{CgroupDriver, Events, Rng, VolumePlugin};
+use rubelet_engine::ports::{CgroupDriver, Events, NoPressureEvents, PressureEvents, Rng, VolumePlugin};
 use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, KernelProcesses, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
@@ -39,6 +42,7 @@ use rubelet_linux::host::rng::KernelRng;
 use rubelet_linux::host::root_dir::{Sharing, prepare};
 use rubelet_linux::logind::Logind;
 use rubelet_linux::logs::{DiskLogs, LogDirs};
+use rubelet_linux::memory_events::KernelMemoryEvents;
 use rubelet_linux::pod_dirs::RootPods;
 use rubelet_linux::subpaths::RootSubpaths;
 use rubelet_probe::NetworkProbes;
@@ -187,6 +191,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         }
         None => (None, None),
     };
+    let eviction = eviction(loaded, &host.files.proc, &settings.launch.tree)?;
     let parts = Parts {
         ports,
         facts: host.facts,
@@ -200,6 +205,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         node,
         object_changes,
         shutdown: shutdown(loaded, &mut connections),
+        eviction: Some(eviction),
         kernel_log: KernelMessages::open(Path::new("/dev")).map(|log| Box::new(log) as _),
     };
     let (tasks, engine) = assemble::start(parts, &ending.cancel);
@@ -216,6 +222,23 @@ fn shutdown(loaded: &Loaded, tasks: &mut TaskGroup) -> Option<ShutdownParts> {
     let bus = Bus::start(systemd::bus_endpoints(), tasks);
     let recorded = loaded.gates.enabled(Gate::GracefulNodeShutdownBasedOnPodPriority);
     Some(ShutdownParts { plan, machine: Arc::new(Logind::new(bus)), recorded })
+}
+
+/// What evicts pods when the node runs short of memory, disk or process IDs (EV-01).
+fn eviction(loaded: &Loaded, proc: &Path, tree: &CgroupTree) -> anyhow::Result<EvictionParts> {
+    let ignored = loaded.flags.experimental_allocatable_ignore_eviction;
+    let policy = EvictionPolicy::of(&loaded.config, ignored).context("thresholds of eviction")?;
+    let layout = Layout::discover(proc).context("read the cgroup mounts")?;
+    let pods = match tree.driver() {
+        CgroupDriver::Cgroupfs => tree.root().cgroupfs(),
+        CgroupDriver::Systemd => tree.root().systemd(),
+    };
+    let wakes: Arc<dyn PressureEvents> = match KernelMemoryEvents::new(&layout, &pods, proc) {
+        Some(events) => Arc::new(events),
+        None => Arc::new(NoPressureEvents),
+    };
+    let page_cache = if loaded.flags.eviction_spares_page_cache { PageCache::Reclaimable } else { PageCache::Counts };
+    Ok(EvictionParts { policy, page_cache, usage: None, wakes, reclaim: None })
 }
 
 /// The cgroups, logs and volume plugins of this machine, which several ports share.

@@ -6,6 +6,7 @@ mod cgroups;
 mod dns;
 mod env;
 mod env_file;
+mod eviction;
 mod expand;
 mod gc;
 mod hash;
@@ -48,5 +49,11 @@ pub fn all() -> Vec<Box<dyn Function>> {
         Box::new(dns::GetPodDns),
         Box::new(hosts::Hosts),
         Box::new(manifest::StaticPod),
+        Box::new(eviction::ParseThresholds),
+        Box::new(eviction::RankMemory),
+        Box::new(eviction::RankDisk),
+        Box::new(eviction::RankPids),
+        Box::new(eviction::EvictionMessage),
+        Box::new(eviction::Synchronize),
     ]
 }

@@ -39,6 +39,7 @@ impl Rig {
             kind: EventKind::Warning,
             reason: "BackOff".into(),
             message: message.into(),
+            annotations: std::collections::BTreeMap::new(),
         });
     }
 

@@ -193,7 +193,7 @@ fn address(port: &ContainerPort) -> &str {
     port.host_ip.as_deref().filter(|ip| !ip.is_empty()).unwrap_or(EVERY_ADDRESS)
 }
 
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let any = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let (effect, key) = (any(toleration.effect.as_deref()), any(toleration.key.as_deref()));
     if (!effect.is_empty() && effect != taint.effect) || (!key.is_empty() && key != taint.key) {

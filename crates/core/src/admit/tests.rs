@@ -31,6 +31,7 @@ fn node(unsafe_sysctls: &[&str]) -> Node {
 impl Node {
     fn view(&self) -> AdmitView<'_> {
         AdmitView {
+            pressure: crate::node::Pressure::default(),
             node_name: "n1",
             labels: &self.labels,
             taints: &[],
@@ -359,4 +360,35 @@ fn an_allocation_has_its_pod_and_the_resources_of_its_containers() {
     assert!(Arc::ptr_eq(allocation.pod(), &pod));
     assert_eq!(allocation.resources(), PodAllocation::of(&pod));
     assert_ne!(allocation.resources(), PodAllocation::default());
+}
+
+#[test]
+fn adm_02_a_node_under_pressure_refuses_new_pods() {
+    let node = node(&[]);
+    let tolerant =
+        || pod(spec(json!({"tolerations": [{"key": "node.kubernetes.io/memory-pressure", "operator": "Exists"}]})));
+    let pods = || {
+        let critical = pod(spec(json!({"priority": 2_000_000_000})));
+        [
+            pod(spec(json!({}))),
+            pod(requesting(json!({"memory": "1"}))),
+            tolerant(),
+            critical,
+            of_file(pod(spec(json!({})))),
+        ]
+    };
+    let of = |memory: bool, disk: bool, pid: bool| {
+        let view = AdmitView { pressure: crate::node::Pressure { memory, disk, pid }, ..node.view() };
+        let answer = |pod: Pod| admit(&view, &Arc::new(pod), &[]).map_err(|refused| refused.message);
+        let refused = pods().map(|pod| answer(pod).err());
+        let message = refused.iter().flatten().next().cloned().unwrap_or_default();
+        (refused.map(|one| one.is_none()), message)
+    };
+    assert_eq!(of(false, false, false).0, [true; 5]);
+    let memory = of(true, false, false);
+    assert_eq!(memory, ([false, true, true, true, true], "The node had condition: [MemoryPressure]. ".to_owned()));
+    let both = of(true, true, false);
+    let message = "The node had condition: [DiskPressure MemoryPressure]. ".to_owned();
+    assert_eq!(both, ([false, false, false, true, true], message));
+    assert_eq!(of(false, false, true).0, [false, false, false, true, true]);
 }

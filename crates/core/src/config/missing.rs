@@ -36,20 +36,6 @@ const fn asked(what: &'static str, instead: &'static str, fields: &'static [&'st
 /// Every missing capability. The change that implements one removes its entry.
 pub const MISSING: &[Missing] = &[
     by_default(
-        "eviction",
-        "pods are not evicted when memory, disk or process IDs run short, and the node reports no pressure",
-        &[
-            "evictionHard",
-            "evictionSoft",
-            "evictionSoftGracePeriod",
-            "evictionPressureTransitionPeriod",
-            "evictionMaxPodGracePeriod",
-            "evictionMinimumReclaim",
-            "mergeDefaultEvictionSettings",
-            "kernelMemcgNotification",
-        ],
-    ),
-    by_default(
         "volumes beyond emptyDir, hostPath, configMap, secret, downwardAPI and projected (CSI, image, network file systems)",
         "a pod with another volume does not start",
         &["volumePluginDir", "volumeStatsAggPeriod"],

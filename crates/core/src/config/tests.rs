@@ -507,7 +507,7 @@ fn what_nothing_acts_on_is_named_once() {
     });
     let given = keys(&file, "");
     let named = unacted(&read(file), &given);
-    assert_eq!(named, ["evictionHard.memory.available", "featureGates.MemoryQoS"]);
+    assert_eq!(named, ["featureGates.MemoryQoS"]);
 }
 
 #[test]

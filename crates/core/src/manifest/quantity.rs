@@ -71,6 +71,24 @@ impl Format {
 }
 
 impl Quantity {
+    /// This many whole units, in this notation.
+    #[must_use]
+    pub fn units(value: i64, format: Format) -> Self {
+        Self { amount: Amount::Int { value, scale: 0 }, format, text: None }
+    }
+
+    /// The same number in another notation.
+    #[must_use]
+    pub fn with_format(self, format: Format) -> Self {
+        Self { format, text: None, ..self }
+    }
+
+    /// The notation.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
     /// The number rounded away from zero to whole units; capped at what 64 bits hold.
     #[must_use]
     pub fn value(&self) -> i64 {

@@ -45,7 +45,11 @@ pub(super) fn set_conditions(
     let now = seconds(seen.now);
     let mut news = Vec::new();
     let pressure = seen.pressure;
-    for (words, holds) in [(&MEMORY, pressure.memory), (&DISK, pressure.disk), (&PID, pressure.pid)] {
+    for (words, holds) in [
+        (&MEMORY, pressure.map(|now| now.memory)),
+        (&DISK, pressure.map(|now| now.disk)),
+        (&PID, pressure.map(|now| now.pid)),
+    ] {
         if let Some(event) = set_pressure(conditions, words, holds, now) {
             news.push(NodeNews::is_now(name, event));
         }
@@ -61,12 +65,14 @@ pub(super) fn set_conditions(
 fn set_pressure(
     conditions: &mut Vec<NodeCondition>,
     words: &Words,
-    holds: bool,
+    holds: Option<bool>,
     now: Timestamp,
 ) -> Option<&'static str> {
-    let (status, [reason, message, event]) = if holds { (TRUE, words.bad) } else { (FALSE, words.good) };
     let at = place(conditions, words.kind);
     let condition = conditions.get_mut(at)?;
+    // Before the first measurement, what was reported before a restart counts.
+    let holds = holds.unwrap_or(condition.status == TRUE);
+    let (status, [reason, message, event]) = if holds { (TRUE, words.bad) } else { (FALSE, words.good) };
     condition.last_heartbeat_time = Some(Time(now));
     if condition.status == status {
         return None;

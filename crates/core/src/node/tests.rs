@@ -70,7 +70,7 @@ fn view<'a>(setup: &'a NodeSetup, health: &'a NodeHealth) -> NodeObservation<'a>
         supplemental_groups_policy: None,
         images: None,
         health,
-        pressure: Pressure::default(),
+        pressure: Some(Pressure::default()),
         volumes_in_use: None,
         now: at(0),
     }
@@ -177,7 +177,7 @@ fn node_21_conditions_change_with_reason_message_time_and_event() {
     assert!(node_patch(&first.node, &same.node).is_some());
 
     seen.now = at(20);
-    seen.pressure = Pressure { memory: true, disk: true, pid: true };
+    seen.pressure = Some(Pressure { memory: true, disk: true, pid: true });
     let sick = NodeHealth { contact: RuntimeContact::Long, ..well() };
     seen.health = &sick;
     let turned = updated_node(&seen, &same.node);
@@ -194,7 +194,7 @@ fn node_21_conditions_change_with_reason_message_time_and_event() {
         assert_eq!((condition.status.as_str(), condition.reason.as_deref()), ("True", Some(reason)));
         assert_eq!((condition.message.as_deref(), condition.last_transition_time), (Some(message), Some(Time(at(20)))));
     }
-    seen.pressure = Pressure::default();
+    seen.pressure = Some(Pressure::default());
     seen.health = &health;
     let healed = updated_node(&seen, &turned.node);
     assert_eq!(reasons(&healed), reasons(&first));

@@ -175,8 +175,8 @@ pub struct NodeObservation<'a> {
     pub images: Option<&'a [NodeImage]>,
     /// The node's health.
     pub health: &'a NodeHealth,
-    /// What it is short of.
-    pub pressure: Pressure,
+    /// What it is short of; `None` before it was measured: the object's conditions stay as they are.
+    pub pressure: Option<Pressure>,
     /// Attachable volumes that pods use; `None` leaves what is there.
     pub volumes_in_use: Option<&'a [String]>,
     /// Now.

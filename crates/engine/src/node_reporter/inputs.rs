@@ -30,7 +30,7 @@ pub(crate) struct ReportInputs {
     pub(super) inventory: watch::Receiver<Inventory>,
     /// The node's object as the API server shows it.
     pub(super) watched: watch::Receiver<Option<Arc<Node>>>,
-    pub(super) pressure: watch::Receiver<Pressure>,
+    pub(super) pressure: watch::Receiver<Option<Pressure>>,
 }
 
 impl ReportInputs {

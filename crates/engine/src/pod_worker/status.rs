@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rubelet_core::eviction::EVICTED;
 use rubelet_core::id::{FullName, PodRef, PodUid};
 use rubelet_core::lifecycle::{Cause, Ending, Event, Stage};
 use rubelet_core::pod::PodExt;
@@ -112,6 +113,12 @@ impl PodWorkers {
             Some(worker) if worker.end_progress() < until => worker.waiting_for_end.push((until, reply)),
             Some(_) | None => _ = reply.send(()),
         }
+    }
+
+    /// Whether the node needed the resources of this pod, which has ended: nothing of it is kept (GC-02, LOOP-08).
+    pub(crate) fn was_evicted(&self, uid: &PodUid) -> bool {
+        let reason = self.workers.get(uid).and_then(|worker| worker.status.reason.as_deref());
+        reason.is_some_and(|reason| reason == EVICTED || reason == EndReason::preempted().reason)
     }
 
     /// Whether a shutdown of the machine ends this pod, or has ended it.

@@ -1,6 +1,7 @@
 //! Events that people read with `kubectl describe`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -37,6 +38,8 @@ pub struct PodEvent {
     pub reason: Cow<'static, str>,
     /// The sentence.
     pub message: String,
+    /// Annotations of the event, for programs that read it.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// Severity of an event.

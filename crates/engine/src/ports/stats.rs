@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rubelet_core::id::ContainerId;
-use rubelet_core::usage::{DiskUsage, FsStats, LayerUsage, MachineInfo, NetworkUsage, NodeUsage, ProcessCount, Sample};
+use rubelet_core::usage::{
+    DiskUsage, FsStats, LayerUsage, MachineInfo, NetworkUsage, NodeDisks, NodeUsage, ProcessCount, Sample,
+};
 
 /// Something could not be measured. The text is for people only.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -73,6 +75,11 @@ pub struct Wanted {
 pub trait UsageReader: Send + Sync {
     /// All that is wanted, from one look.
     async fn usage(&self, wanted: Wanted) -> Result<Arc<NodeUsage>, Unmeasured>;
+    /// The node's file systems alone. A reader that can measure them without the disks of pods does.
+    async fn disks(&self, max_age: Duration) -> Result<NodeDisks, Unmeasured> {
+        let wanted = Wanted { detail: Detail::Usage, networks: false, disks: true, max_age };
+        Ok(self.usage(wanted).await?.disks)
+    }
     /// The machine.
     async fn machine(&self) -> MachineInfo;
 }

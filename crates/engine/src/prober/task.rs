@@ -216,6 +216,7 @@ impl Prober {
             kind: EventKind::Warning,
             reason: reason.into(),
             message,
+            annotations: BTreeMap::new(),
         });
     }
 

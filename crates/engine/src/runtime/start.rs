@@ -383,8 +383,14 @@ impl PodRuntime<'_> {
         let path = self.field_path(container);
         let pod = Arc::clone(self.pod);
         let message = message.to_owned();
-        let event =
-            crate::ports::PodEvent { pod, field_path: path, kind: EventKind::Normal, reason: reason.into(), message };
+        let event = crate::ports::PodEvent {
+            pod,
+            field_path: path,
+            kind: EventKind::Normal,
+            reason: reason.into(),
+            message,
+            annotations: std::collections::BTreeMap::new(),
+        };
         self.node.ports.events.record(event);
     }
 

@@ -54,6 +54,10 @@ impl SyncLoop {
             // After a restart in the middle of a shutdown, pods that run are not new: they end like all others, and their
             // status says why.
             view.shutting_down &= !self.is_here(&uid);
+            // Pressure refuses new pods, and ends none that runs: eviction chooses which one ends.
+            if self.is_here(&uid) {
+                view.pressure = rubelet_core::node::Pressure::default();
+            }
             match admit(&view, &pod, others) {
                 Ok(allocation) => Some(allocation),
                 Err(rejection) => {
@@ -315,6 +319,13 @@ impl SyncLoop {
         message: String,
     ) {
         let (pod, reason) = (Arc::clone(pod), reason.into());
-        self.node.ports.events.record(PodEvent { pod, field_path: None, kind, reason, message });
+        self.node.ports.events.record(PodEvent {
+            pod,
+            field_path: None,
+            kind,
+            reason,
+            message,
+            annotations: std::collections::BTreeMap::new(),
+        });
     }
 }

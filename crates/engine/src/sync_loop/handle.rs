@@ -24,6 +24,7 @@ pub(super) enum Request {
     Terminate { uid: PodUid, ending: Ending, grace: Option<Duration>, until: EndProgress, reply: oneshot::Sender<()> },
     Active(oneshot::Sender<ActivePods>),
     Resume(oneshot::Sender<()>),
+    Reclaim(oneshot::Sender<()>),
 }
 
 /// By what a request names a pod.
@@ -148,6 +149,15 @@ impl SyncLoopHandle {
     pub async fn active(&self) -> Option<ActivePods> {
         let (reply, answer) = oneshot::channel();
         self.ask.send(Request::Active(reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Removes all dead containers and sandboxes of pods that have ended, because disk space is short; `None` if the loop
+    /// has ended. What cannot be removed stays.
+    #[doc(alias = "DeleteAllUnusedContainers")]
+    pub async fn remove_dead_containers(&self) -> Option<()> {
+        let (reply, answer) = oneshot::channel();
+        self.ask.send(Request::Reclaim(reply)).await.ok()?;
         answer.await.ok()
     }
 

@@ -17,6 +17,7 @@ use rubelet_core::pod::OrphanPod;
 use rubelet_core::qos::{QosValues, qos_values};
 use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 use rubelet_core::time::Instant;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
 
@@ -53,6 +54,8 @@ pub(super) struct Housekeeping {
     chores: JoinSet<ChoreEnd>,
     surveying: bool,
     collecting: bool,
+    /// Those who wait for dead containers to be removed, because disk space is short (EV-10).
+    reclaims: Vec<oneshot::Sender<()>>,
     /// Parts of the last survey that did not answer in time.
     hung: BTreeSet<&'static str>,
     levels: Levels,
@@ -142,15 +145,15 @@ impl Survey {
     }
 
     /// Dead containers and sandboxes of known pods, beyond the number that is kept (GC-02, GC-03).
-    pub(super) fn garbage(&self, node: &Node, workers: &PodWorkers) -> GcPlan {
+    pub(super) fn garbage(&self, node: &Node, workers: &PodWorkers, remove_ended: bool) -> GcPlan {
         // Unknown pods are left out: they end as orphans, and that removes everything they have.
         let fate = |uid: &PodUid| match workers.stage(uid) {
+            Some(Stage::Finished) if workers.was_evicted(uid) => PodFate::Unneeded,
             Some(Stage::Finished) => PodFate::Ended,
             Some(_) | None => PodFate::MayRun,
         };
         let pods: Vec<&PodSummary> = self.runtime.values().filter(|pod| workers.knows(&pod.pod.uid)).collect();
-        let view =
-            GcView { policy: node.settings.gc, all_sources_seen: true, remove_ended: false, now: node.clock.wall() };
+        let view = GcView { policy: node.settings.gc, all_sources_seen: true, remove_ended, now: node.clock.wall() };
         plan_gc(&pods, fate, &view)
     }
 }
@@ -159,7 +162,17 @@ impl Housekeeping {
     pub(super) fn new(now: Instant) -> Self {
         let (chores, hung, levels) = (JoinSet::new(), BTreeSet::new(), Levels::default());
         let enforcement = Enforcement::new(now);
-        Self { due: now, chores, surveying: false, collecting: false, hung, levels, enforcement, jobs: 0 }
+        Self {
+            due: now,
+            chores,
+            surveying: false,
+            collecting: false,
+            reclaims: Vec::new(),
+            hung,
+            levels,
+            enforcement,
+            jobs: 0,
+        }
     }
 
     /// When the next survey is due; `None` while one is under way or the runtime is down.
@@ -224,6 +237,26 @@ impl Housekeeping {
 
     pub(super) fn collected(&mut self) {
         self.collecting = false;
+        self.reclaimed();
+    }
+
+    /// Surveys at once, and removes what pods that have ended have left. A collection in progress answers as well.
+    pub(super) fn reclaim(&mut self, reply: oneshot::Sender<()>, now: Instant) {
+        self.reclaims.push(reply);
+        self.due = self.due.min(now);
+    }
+
+    /// Whether dead containers of pods that have ended go.
+    pub(super) fn reclaims(&self) -> bool {
+        !self.reclaims.is_empty()
+    }
+
+    /// Answers those who wait for dead containers to be removed.
+    pub(super) fn reclaimed(&mut self) {
+        for reply in self.reclaims.drain(..) {
+            // The evictor may have given up.
+            let _gone = reply.send(());
+        }
     }
 
     /// Counts a job that has ended; `resting` if no other job is in flight.

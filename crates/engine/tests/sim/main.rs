@@ -10,6 +10,7 @@ mod api_days;
 mod bad_days;
 mod days;
 mod ended;
+mod eviction;
 mod faults;
 mod health;
 mod hooks;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeSystemInfo};
-use rubelet_core::node::{Machine, NodeSetup, Pressure};
+use rubelet_core::node::{Machine, NodeSetup};
 use rubelet_engine::node_reporter::{NodeParts, NodeTiming, Registration};
 use rubelet_engine::ports::ApiErrorKind;
 use rubelet_testkit::FakeNodeApi;
-use tokio::sync::watch;
 
 use crate::sim::Sim;
 
@@ -43,7 +42,6 @@ pub(crate) fn parts(api: &FakeNodeApi) -> NodeParts {
         api: Arc::new(api.clone()),
         lease: Arc::new(api.clone()),
         watched: api.watched(),
-        pressure: watch::channel(Pressure::default()).1,
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
+use rubelet_core::eviction::{EvictionPolicy, PageCache};
 use rubelet_core::gc::GcPolicy;
 use rubelet_core::id::PodUid;
 use rubelet_core::image_gc::ImageGcPolicy;
@@ -22,6 +23,7 @@ use rubelet_core::resources::Amount;
 use rubelet_core::shutdown::ShutdownPlan;
 use rubelet_engine::assemble::{EngineHandle, Parts, start};
 use rubelet_engine::clock::Clock;
+use rubelet_engine::eviction::EvictionParts;
 use rubelet_engine::images::PullLimits;
 use rubelet_engine::metrics::write_probes;
 use rubelet_engine::node::{Admission, Ports, Settings};
@@ -34,8 +36,8 @@ use rubelet_engine::task::TaskGroup;
 use rubelet_engine::trace::Tracer;
 use rubelet_testkit::{
     FakeAddresses, FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMachine, FakeMemory, FakePodDirs,
-    FakePodLogs, FakeProbes, FakeProcesses, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, RecordingEvents,
-    RecordingStatus, SeededRng, TestClock,
+    FakePodLogs, FakeProbes, FakeProcesses, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, LoadedMachine,
+    RecordingEvents, RecordingStatus, SeededRng, TestClock,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -83,6 +85,10 @@ pub(crate) struct Sim {
     pub(crate) machine: FakeMachine,
     /// How pods end when it does, where a test wants that.
     pub(crate) shutdown: Option<ShutdownPlan>,
+    /// What the machine has of memory and disk, and what pods use of it.
+    pub(crate) usage: LoadedMachine,
+    /// When pods are evicted, where a test wants that.
+    pub(crate) eviction: Option<EvictionPolicy>,
     /// Makes spans of jobs, where a test wants them.
     pub(crate) tracer: Tracer,
     pub(crate) laws: Laws,
@@ -124,6 +130,7 @@ impl Sim {
         let runtime = FakeRuntime::seeded(clock, seed);
         let cgroups = FakeCgroups::default();
         cgroups.hold_processes_of(&runtime);
+        let usage = LoadedMachine::new(runtime.clone(), 64 << 30, 1 << 40);
         let logs = FakePodLogs::default();
         runtime.write_logs_to(logs.clone());
         Self {
@@ -153,6 +160,8 @@ impl Sim {
             node: None,
             machine: FakeMachine::default(),
             shutdown: None,
+            usage,
+            eviction: None,
             tracer: Tracer::off(),
             laws: Laws::default(),
             wall: Clock::virtual_from(clock.now().wall),
@@ -198,6 +207,16 @@ impl Sim {
                 plan,
                 machine: Arc::new(self.machine.clone()),
                 recorded: true,
+            }),
+            eviction: self.eviction.clone().map(|policy| {
+                let usage = Arc::new(self.usage.by(self.wall.clone()));
+                EvictionParts {
+                    policy,
+                    page_cache: PageCache::Counts,
+                    usage: Some(Arc::clone(&usage) as _),
+                    wakes: Arc::clone(&usage) as _,
+                    reclaim: Some(usage),
+                }
             }),
             kernel_log: self.kernel_log.take().map(|lines| Box::new(Lines(lines)) as _),
         };

@@ -118,6 +118,15 @@ impl Layout {
         self.v1.iter().find(|tree| tree.controllers.contains(controller))
     }
 
+    /// The root of the tree with the memory controller.
+    pub(crate) fn memory_root(&self) -> Option<PathBuf> {
+        let tree = match self.version {
+            CgroupVersion::V1 => self.v1_tree("memory"),
+            CgroupVersion::V2 => self.unified.as_ref(),
+        };
+        tree.map(|tree| tree.root.clone())
+    }
+
     /// Controllers that pods need and this host lacks (CG-04).
     pub fn missing_controllers(&self) -> io::Result<Vec<&'static str>> {
         Ok(match self.version {

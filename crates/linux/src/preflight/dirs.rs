@@ -89,8 +89,8 @@ fn file_system(name: &str, setting: &str, path: &Path, space: &Space) -> Finding
     let Space { gigabytes, percent, inodes_percent, .. } = space;
     let what = format!("{at}: {gigabytes} GiB free ({percent} %), {inodes_percent} % of inodes free");
     if *percent < MIN_FREE_PERCENT || *inodes_percent < MIN_FREE_INODES_PERCENT {
-        let mend = "free some space: rubelet does not evict pods yet, and writes fail once the file system is full; \
-                    upstream's kubelet evicts pods below 10 % of space or 5 % of inodes";
+        let mend = "free some space: pods are evicted below evictionHard, by default 10 % of space or 5 % of inodes, \
+                    and writes fail once the file system is full";
         return Finding::warn(name, what, mend);
     }
     let options = [(StatVfsMountFlags::NOEXEC, "noexec"), (StatVfsMountFlags::NOSUID, "nosuid")];
@@ -182,9 +182,9 @@ mod tests {
         expect![[r#"
             Ok root-dir: /r: 7 GiB free (10 %), 5 % of inodes free
             Warn root-dir: /r: 7 GiB free (9 %), 5 % of inodes free
-              fix: free some space: rubelet does not evict pods yet, and writes fail once the file system is full; upstream's kubelet evicts pods below 10 % of space or 5 % of inodes
+              fix: free some space: pods are evicted below evictionHard, by default 10 % of space or 5 % of inodes, and writes fail once the file system is full
             Warn root-dir: /r: 7 GiB free (10 %), 4 % of inodes free
-              fix: free some space: rubelet does not evict pods yet, and writes fail once the file system is full; upstream's kubelet evicts pods below 10 % of space or 5 % of inodes
+              fix: free some space: pods are evicted below evictionHard, by default 10 % of space or 5 % of inodes, and writes fail once the file system is full
             Fail root-dir: /r: its file system is mounted read-only
               fix: `mount -o remount,rw` its file system, or set --root-dir to a directory on another
             Warn root-dir: /r: its file system is mounted noexec,nosuid, and so are volumes in containers

@@ -9,6 +9,7 @@ mod certificates;
 mod configuration;
 mod containerd;
 mod driver;
+mod eviction;
 mod network;
 mod runtime;
 mod systemd;
@@ -75,6 +76,7 @@ async fn findings(options: &RunOptions) -> Vec<Finding> {
     let used = kubeconfig.good().map(|good| &good.kubeconfig);
     let cert_dir = Path::new(&options.flags.cert_dir);
     found.extend(certificates::findings(config, used, cert_dir, Clock::real().wall()));
+    found.push(eviction::finding(config, eviction::Capacity::read(Path::new("/proc"))));
     found.push(configuration::not_yet());
     found
 }

@@ -457,7 +457,8 @@ fn what_has_no_effect_is_said_once() {
         flag --eviction-hard is deprecated: set evictionHard in the --config file instead
         setting GA feature gate NodeSwap=true; the gate will be removed in a future release
         --node-ip: x is not an IP address and is ignored
-        these settings are accepted but have no effect yet: evictionHard, featureGates.MemoryQoS, featureGates.NodeSwap"#]].assert_eq(&loaded.warnings.join("\n"));
+        these settings are accepted but have no effect yet: featureGates.MemoryQoS, featureGates.NodeSwap"#]]
+    .assert_eq(&loaded.warnings.join("\n"));
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub struct KubeletFlags {
     pub housekeeping_interval: GoDuration,
     /// `--api-pod-cache`: keep a copy of the API's pods for a start without the API server. Not in upstream.
     pub api_pod_cache: bool,
+    /// `--eviction-spares-page-cache`: active page cache is no used memory. Not in upstream.
+    pub eviction_spares_page_cache: bool,
     /// `--sessions-need-create`: exec, attach, run and port-forward need the verb `create`. Not in upstream.
     pub sessions_need_create: bool,
     /// `--local-ui`: the port of the page for people on 127.0.0.1; `None` for no port. Not in upstream.
@@ -85,6 +87,7 @@ impl Default for KubeletFlags {
             experimental_allocatable_ignore_eviction: false,
             housekeeping_interval: GoDuration::secs(10),
             api_pod_cache: false,
+            eviction_spares_page_cache: false,
             sessions_need_create: false,
             local_ui: None,
         }

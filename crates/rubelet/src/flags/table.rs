@@ -54,6 +54,12 @@ static OWN_FLAGS: &[Flag] = &[
         "Keep a copy of the API server's pods below --root-dir, and use it when the node starts and cannot reach the API server.",
     ),
     Flag::new(
+        "eviction-spares-page-cache",
+        Group::Own,
+        Kind::Bool(|s| &mut s.flags.eviction_spares_page_cache),
+        "Do not count active page cache as used memory when pods are evicted: the kernel can reclaim it.",
+    ),
+    Flag::new(
         "sessions-need-create",
         Group::Own,
         Kind::Bool(|s| &mut s.flags.sessions_need_create),

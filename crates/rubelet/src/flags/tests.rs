@@ -584,7 +584,7 @@ fn flg_01_every_flag_is_shown_with_its_value_and_headers_are_not() {
 fn every_flag_has_its_place_and_its_words() {
     let names: Vec<_> = table::run_flags().map(|flag| flag.name).collect();
     let own: Vec<_> = table::run_flags().filter(|flag| flag.group == flag::Group::Own).map(|flag| flag.name).collect();
-    assert_eq!(own, ["api-pod-cache", "sessions-need-create", "local-ui"]);
+    assert_eq!(own, ["api-pod-cache", "eviction-spares-page-cache", "sessions-need-create", "local-ui"]);
     assert_eq!(names.len() - own.len(), 149, "upstream has 149 on Linux");
     let mut sorted = names.clone();
     sorted.sort_unstable();

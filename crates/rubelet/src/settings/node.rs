@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use rubelet_core::config::{Gate, node_ips};
-use rubelet_core::node::{
-    Cloud, Machine, NodeSetup, Pressure, Unserved, declared_features, max_pods, node_capacity, reserved,
-};
+use rubelet_core::node::{Cloud, Machine, NodeSetup, Unserved, declared_features, max_pods, node_capacity, reserved};
 use rubelet_engine::node_reporter::{NodeParts, NodeTiming, Registration};
 use rubelet_engine::ports::{LeaseApi, NodeApi, NodeFacts};
 use rubelet_linux::host::machine::{MachineFiles, device_checkpoint, machine};
@@ -56,16 +54,7 @@ impl NodeSettings {
         lease: Arc<dyn LeaseApi>,
         watched: watch::Receiver<Option<Arc<Node>>>,
     ) -> NodeParts {
-        NodeParts {
-            setup: self.setup,
-            timing: self.timing,
-            registration: self.registration,
-            api,
-            lease,
-            watched,
-            // Nothing measures the node's pressure yet.
-            pressure: watch::channel(Pressure::default()).1,
-        }
+        NodeParts { setup: self.setup, timing: self.timing, registration: self.registration, api, lease, watched }
     }
 }
 

@@ -63,6 +63,7 @@ impl Function for PredicateAdmit {
             apparmor: true,
             supplemental_groups_policy: groups,
             shutting_down: false,
+            pressure: rubelet_core::node::Pressure::default(),
         };
         let others: Vec<Allocation> = others.into_iter().map(|pod| Allocation::of(Arc::new(pod))).collect();
         let answer = |admit: bool, reason: &str, message: &str, gone: Vec<String>| json!({ "admit": admit, "reason": reason, "message": message, "victims": gone });

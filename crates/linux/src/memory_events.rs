@@ -1,0 +1,303 @@
+//! Wakes eviction when memory fills up (EV-04).
+//!
+//! What is in use is all but free memory and inactive page cache: the working set, which thresholds count. No event of the
+//! kernel is bound to an amount of it. So it is read at a pace that follows the distance: even memory that fills at several
+//! gigabytes a second is seen in time, and far from a threshold hardly anything is read. Two events end the wait earlier: on
+//! cgroup v1 an eventfd that becomes readable once `memory.usage_in_bytes` crosses an amount, which a cgroup whose page cache
+//! shrinks meanwhile does not; and near a threshold a pressure stall (PSI).
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rubelet_core::eviction::{MemoryMark, MemoryOf, MemoryUsed};
+use rubelet_engine::blocking::HOST;
+use rubelet_engine::ports::{CgroupVersion, PressureEvents};
+use rustix::event::{EventfdFlags, eventfd};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tracing::debug;
+
+use crate::cgroups::Layout;
+
+/// Memory that fills faster than this in a second is seen late.
+const FASTEST: u64 = 4 << 30;
+/// The shortest and the longest pause between two readings.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(2);
+/// Stalls count this near to a mark. Further away they come from containers at limits of their own.
+const NEAR: u64 = 2 << 30;
+/// A stall of this many microseconds within a second wakes eviction.
+const TRIGGER: &str = "some 100000 1000000";
+/// What the kernel compares on cgroup v1.
+const USAGE_V1: &str = "memory.usage_in_bytes";
+/// Pressure stalls of memory, below `/proc`.
+const PSI: &str = "pressure/memory";
+
+/// The memory of this machine, and of all its pods.
+#[derive(Clone, Debug)]
+pub struct KernelMemoryEvents {
+    version: CgroupVersion,
+    /// The cgroup of the node, and that of all pods: the directory with the files of the memory controller.
+    node: PathBuf,
+    pods: PathBuf,
+    proc: PathBuf,
+}
+
+impl KernelMemoryEvents {
+    /// Of the cgroups in `layout`; `pods` is the path of the cgroup of all pods from the root. `None` without a memory
+    /// controller.
+    pub fn new(layout: &Layout, pods: &str, proc: &Path) -> Option<Self> {
+        let root = layout.memory_root()?;
+        let pods = root.join(pods.trim_start_matches('/'));
+        Some(Self { version: layout.version(), node: root, pods, proc: proc.to_owned() })
+    }
+
+    fn dir(&self, of: MemoryOf) -> &Path {
+        match of {
+            MemoryOf::Node => &self.node,
+            MemoryOf::Pods => &self.pods,
+        }
+    }
+
+    /// Waits for the kernel's events of cgroup v1.
+    async fn crossed(&self, marks: &[MemoryMark]) -> io::Result<()> {
+        let mut armed = Vec::new();
+        for mark in marks {
+            let left = mark.at.saturating_sub(self.in_use(mark.of).await?);
+            let dir = self.dir(mark.of).to_owned();
+            let event = HOST.run("memory-events", move || arm(&dir, left)).await?;
+            armed.push(register(event, Interest::READABLE)?);
+        }
+        wait_for_any(&armed).await
+    }
+
+    /// Reads what is used now and then, sooner the nearer a mark is, until one is reached.
+    async fn grown(&self, marks: &[MemoryMark]) -> io::Result<()> {
+        loop {
+            let mut nearest = u64::MAX;
+            for mark in marks {
+                nearest = nearest.min(mark.at.saturating_sub(self.in_use(mark.of).await?));
+            }
+            if nearest == 0 {
+                return Ok(());
+            }
+            tokio::time::sleep(pause(nearest)).await;
+        }
+    }
+
+    async fn in_use(&self, of: MemoryOf) -> io::Result<u64> {
+        let this = self.clone();
+        let read = move || match of {
+            MemoryOf::Node => used_of_node(&std::fs::read_to_string(this.proc.join("meminfo"))?),
+            MemoryOf::Pods => {
+                let (usage, inactive) = match this.version {
+                    CgroupVersion::V1 => (USAGE_V1, "total_inactive_file "),
+                    CgroupVersion::V2 => ("memory.current", "inactive_file "),
+                };
+                used_of_cgroup(&this.pods, usage, inactive)
+            }
+        };
+        HOST.run("memory-events", read).await
+    }
+
+    /// Waits for a stall if one of the marks is near; else for ever.
+    async fn stalled_near(&self, marks: &[MemoryMark]) {
+        for mark in marks {
+            let in_use = self.in_use(mark.of).await.unwrap_or_default();
+            if mark.at.saturating_sub(in_use) < NEAR {
+                return self.stalled().await;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Waits for a stall; for ever on a kernel without PSI.
+    async fn stalled(&self) {
+        let file = self.proc.join(PSI);
+        let trigger = HOST.run("memory-events", move || {
+            let mut file = File::options().read(true).write(true).open(file)?;
+            file.write_all(TRIGGER.as_bytes())?;
+            Ok::<_, io::Error>(OwnedFd::from(file))
+        });
+        let wait = async {
+            let trigger = register(trigger.await?, Interest::PRIORITY)?;
+            let _ready = trigger.ready(Interest::PRIORITY).await?;
+            Ok::<(), io::Error>(())
+        };
+        if let Err(err) = wait.await {
+            debug!(%err, "No pressure stalls can be followed");
+            std::future::pending().await
+        }
+    }
+}
+
+#[async_trait]
+impl PressureEvents for KernelMemoryEvents {
+    async fn used(&self) -> MemoryUsed {
+        MemoryUsed { node: self.in_use(MemoryOf::Node).await.ok(), pods: self.in_use(MemoryOf::Pods).await.ok() }
+    }
+
+    async fn filled(&self, marks: &[MemoryMark]) {
+        if marks.is_empty() {
+            return std::future::pending().await;
+        }
+        let event = async {
+            match self.version {
+                CgroupVersion::V1 => match self.crossed(marks).await {
+                    Ok(()) => {}
+                    Err(err) => {
+                        debug!(%err, "The kernel announces no amount of memory");
+                        std::future::pending().await
+                    }
+                },
+                CgroupVersion::V2 => std::future::pending().await,
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            grown = self.grown(marks) => grown,
+            () = event => Ok(()),
+            () = self.stalled_near(marks) => Ok(()),
+        };
+        if let Err(err) = outcome {
+            // The loop looks at its own pace then.
+            debug!(%err, "Memory cannot be followed: a shortage is seen up to ten seconds late");
+            std::future::pending().await
+        }
+    }
+}
+
+fn pause(left: u64) -> Duration {
+    let micros = u128::from(left).saturating_mul(1_000_000) / u128::from(FASTEST);
+    Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)).clamp(SHORTEST, LONGEST)
+}
+
+/// An eventfd that becomes readable once the cgroup uses `left` bytes more than now. It ends with its descriptor.
+fn arm(dir: &Path, left: u64) -> io::Result<OwnedFd> {
+    let usage = dir.join(USAGE_V1);
+    let at = number(&std::fs::read_to_string(&usage)?)?.saturating_add(left);
+    let watched = File::open(&usage)?;
+    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let mut control = File::options().write(true).open(dir.join("cgroup.event_control"))?;
+    let line = format!("{} {} {at}", event.as_raw_fd(), watched.as_raw_fd());
+    control.write_all(line.as_bytes())?;
+    Ok(event)
+}
+
+async fn wait_for_any(armed: &[AsyncFd<OwnedFd>]) -> io::Result<()> {
+    let mut waits: Vec<_> = armed.iter().map(|event| Box::pin(event.readable())).collect();
+    std::future::poll_fn(|context| {
+        for wait in &mut waits {
+            if let std::task::Poll::Ready(ready) = wait.as_mut().poll(context) {
+                return std::task::Poll::Ready(ready.map(drop));
+            }
+        }
+        std::task::Poll::Pending
+    })
+    .await
+}
+
+/// What is used of the machine's memory: all but what is free or inactive page cache.
+fn used_of_node(meminfo: &str) -> io::Result<u64> {
+    let kib = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|line| line.trim().strip_suffix("kB")).map(number).transpose().map(Option::unwrap_or_default)
+    };
+    let free = kib("MemFree")?.saturating_add(kib("Inactive(file)")?);
+    Ok(kib("MemTotal")?.saturating_sub(free).saturating_mul(1024))
+}
+
+/// What is used in a cgroup, without inactive page cache.
+fn used_of_cgroup(dir: &Path, usage: &str, inactive: &str) -> io::Result<u64> {
+    let current = number(&std::fs::read_to_string(dir.join(usage))?)?;
+    let stat = std::fs::read_to_string(dir.join("memory.stat"))?;
+    let inactive = stat.lines().find_map(|line| line.strip_prefix(inactive));
+    Ok(current.saturating_sub(inactive.map(number).transpose()?.unwrap_or_default()))
+}
+
+fn number(text: &str) -> io::Result<u64> {
+    text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is no number")))
+}
+
+#[expect(unsafe_code, reason = "tokio has no safe way to wait for a descriptor of ours")]
+fn register(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the registered descriptor number must stay this open file's until it is deregistered. An `OwnedFd` keeps
+    // its number, nothing else closes it, and `AsyncFd` deregisters it before dropping it.
+    let registered = unsafe { AsyncFd::register_with_interest(fd, interest) };
+    registered.map_err(|err| err.into_parts().1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::testing::temp_dir;
+
+    #[test]
+    fn ev_04_the_pause_follows_the_distance() {
+        let of = |left: u64| pause(left).as_millis();
+        assert_eq!((of(0), of(FASTEST / 10), of(FASTEST), of(100 * FASTEST)), (100, 100, 1000, 2000));
+    }
+
+    #[test]
+    fn ev_04_what_is_used_leaves_out_free_memory_and_inactive_page_cache() {
+        let meminfo =
+            "MemTotal:       1000 kB\nMemFree:         300 kB\nInactive(anon):  50 kB\nInactive(file):  100 kB\n";
+        assert_eq!(used_of_node(meminfo).unwrap(), 600 * 1024);
+        assert_eq!(used_of_node("").unwrap(), 0);
+        assert!(used_of_node("MemFree: lots kB").is_err());
+    }
+
+    /// cgroup v2, on files of ours: memory that grows is seen.
+    #[tokio::test(start_paused = true)]
+    async fn ev_04_memory_that_grows_is_seen_without_events() {
+        let dir = temp_dir();
+        let write = |used: u64, inactive: u64| {
+            std::fs::create_dir_all(dir.path().join("kubepods")).unwrap();
+            std::fs::write(dir.path().join("kubepods/memory.current"), format!("{used}\n")).unwrap();
+            let stat = format!("anon 1\ninactive_file {inactive}\n");
+            std::fs::write(dir.path().join("kubepods/memory.stat"), stat).unwrap();
+        };
+        write(1 << 30, 0);
+        let events =
+            KernelMemoryEvents::new(&Layout::v2(dir.path().to_owned()), "/kubepods", dir.path()).expect("a controller");
+        assert_eq!(events.used().await, MemoryUsed { node: None, pods: Some(1 << 30) });
+        let marks = [MemoryMark { of: MemoryOf::Pods, at: (1 << 30) + (100 << 20) }];
+        let wait = |secs| tokio::time::timeout(Duration::from_secs(secs), events.filled(&marks));
+        assert!(wait(5).await.is_err(), "nothing grew");
+        let waiting = wait(60);
+        tokio::pin!(waiting);
+        tokio::select! {
+            biased;
+            _ = &mut waiting => panic!("nothing grew"),
+            () = tokio::time::sleep(Duration::from_secs(5)) => {}
+        }
+        write(2 << 30, 1 << 30);
+        tokio::select! {
+            biased;
+            _ = &mut waiting => panic!("only page cache grew"),
+            () = tokio::time::sleep(Duration::from_secs(5)) => {}
+        }
+        write(2 << 30, 0);
+        waiting.await.expect("it grew");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ev_04_without_files_nothing_is_noticed_and_nothing_fails() {
+        let dir = temp_dir();
+        let tree =
+            crate::cgroups::Hierarchy { root: dir.path().to_owned(), controllers: BTreeSet::from(["memory".into()]) };
+        for layout in [Layout::v1(vec![tree]), Layout::v2(dir.path().to_owned())] {
+            let events = KernelMemoryEvents::new(&layout, "/kubepods", dir.path()).expect("a controller");
+            let marks = [MemoryMark { of: MemoryOf::Node, at: 1 }];
+            let waited = tokio::time::timeout(Duration::from_secs(60), events.filled(&marks)).await;
+            assert!(waited.is_err());
+        }
+        assert!(KernelMemoryEvents::new(&Layout::v1(Vec::new()), "/kubepods", dir.path()).is_none());
+    }
+}
