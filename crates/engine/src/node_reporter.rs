@@ -17,6 +17,7 @@ use rubelet_core::node::{NodeSetup, Pressure};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::node::Ports;
 use crate::node_lease::{Heartbeat, LeaseKeeper};
 use crate::node_now::NodeNow;
@@ -72,7 +73,7 @@ pub(crate) fn start(
     parts: NodeParts,
     ports: &Ports,
     clock: &Clock,
-    (now, pleg): (watch::Receiver<Arc<NodeNow>>, watch::Receiver<PlegHealth>),
+    (now, pleg, metrics): (watch::Receiver<Arc<NodeNow>>, watch::Receiver<PlegHealth>, Arc<Metrics>),
     tasks: &mut TaskGroup,
 ) -> (watch::Receiver<Option<Arc<Node>>>, watch::Receiver<Heartbeat>) {
     let cancel = tasks.cancel_token();
@@ -96,6 +97,7 @@ pub(crate) fn start(
             events: Arc::clone(&ports.events),
             rng: Arc::clone(&ports.rng),
             clock: clock.clone(),
+            metrics,
         },
     );
     let node = reporter.known();
