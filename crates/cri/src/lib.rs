@@ -53,5 +53,5 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use images::CriImages;
 pub use in_flight::CallsInFlight;
 pub use kept::{HandOver, KeptCalls};
-pub use metrics::{BUCKETS_MICROS, OperationCounts, OperationMetrics};
+pub use metrics::{OperationCounts, OperationMetrics};
 pub use runtime::CriRuntime;

@@ -106,18 +106,19 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let (puller, puller_handle) = Puller::new(Arc::clone(&ports.images), clock.clone(), pulls);
     tasks.start("image-puller", puller.run(cancel.clone()));
 
+    let metrics = Arc::new(Metrics::default());
     let (pleg_sender, pleg_news) = mpsc::channel(HINTS);
-    let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime) as _, clock.clone(), pleg_sender);
+    let (pleg, pleg_health) =
+        Pleg::new(Arc::clone(&ports.runtime) as _, clock.clone(), pleg_sender, Arc::clone(&metrics));
     let listed = pleg.listed();
     tasks.start("pleg", pleg.run(cancel.clone()));
-    let metrics = Arc::new(Metrics::default());
     let collectors = collectors(&ports, &settings, &metrics, &clock, listed, kernel_log, &mut tasks);
 
     let object = node_parts.as_ref().map(|parts| parts.watched.clone());
     let (reported, heartbeat) = match node_parts {
         Some(parts) => {
-            let inputs = (now.clone(), pleg_health, pressure);
-            let (node, heartbeat) = node_reporter::start(parts, &ports, &clock, inputs, &mut tasks);
+            let seen = (now.clone(), pleg_health, pressure, Arc::clone(&metrics));
+            let (node, heartbeat) = node_reporter::start(parts, &ports, &clock, seen, &mut tasks);
             (node, Some(heartbeat))
         }
         None => (watch::channel(None).1, None),
@@ -130,7 +131,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         tasks.start("pod-source", async move { source.run(deliver, cancel).await });
     }
 
-    let (status, mirrors) = statuses(ports.cluster.clone(), &clock, status_observer, &mut tasks);
+    let (status, mirrors) = statuses(ports.cluster.clone(), &clock, (status_observer, &metrics), &mut tasks);
     let starts = StartSlots::new(settings.parallel_starts);
     let counted = Arc::clone(&metrics);
     let (events, checkpoints) = (Arc::clone(&ports.events), Arc::clone(&ports.checkpoints));
@@ -240,12 +241,13 @@ fn collectors(
 fn statuses(
     cluster: Option<ClusterPorts>,
     clock: &Clock,
-    observer: Option<Arc<dyn StatusObserver>>,
+    (observer, metrics): (Option<Arc<dyn StatusObserver>>, &Arc<Metrics>),
     tasks: &mut TaskGroup,
 ) -> (StatusMail, Option<watch::Sender<Arc<Mirrors>>>) {
     let Some(ClusterPorts { pods, view, .. }) = cluster else { return (StatusMail::unread(observer), None) };
     let (publish, mirrors) = watch::channel(Arc::new(Mirrors::default()));
-    let (writer, status) = StatusWriter::new(Arc::clone(&pods), clock.clone(), mirrors.clone(), observer);
+    let (writer, status) =
+        StatusWriter::new(Arc::clone(&pods), clock.clone(), mirrors.clone(), observer, Arc::clone(metrics));
     tasks.start("status-writer", writer.run(tasks.cancel_token()));
     let keeper = MirrorPods::new(pods, view, clock.clone(), mirrors);
     tasks.start("mirror-pods", keeper.run(tasks.cancel_token()));

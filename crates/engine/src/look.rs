@@ -27,6 +27,7 @@ pub(crate) async fn look(
 ) -> Result<PodObservation, RpcError> {
     let began = node.clock.mono();
     let inspected = tokio::time::timeout(PATIENCE, node.ports.runtime.inspect(&pod.uid, began)).await;
+    node.metrics.pleg.looked(node.clock.mono().since(began));
     let mut seen = inspected.unwrap_or_else(|_| {
         let detail = format!("the runtime did not answer within {} s", PATIENCE.as_secs());
         Err(RpcError { operation: "inspect_pod", kind: RpcErrorKind::Timeout, detail })

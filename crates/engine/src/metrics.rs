@@ -6,71 +6,6 @@
 //! probe ([`ProbeCounts`]).
 //! upstream: kubelet/metrics/metrics.go, prober/prober_manager.go (v1.36)
 
-mod census;
-mod histogram;
-mod polls;
-mod probes;
-
-#[cfg(test)]
-mod tests;
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
-
-use jiff::Timestamp;
-use rubelet_core::eviction::Signal;
-use rubelet_core::pod::Role;
-use rubelet_core::reason::WaitingReason;
-use rubelet_core::resize::{Change, Requested, Requirement, Resized};
-use rubelet_core::shutdown::ShutdownTimes;
-
-pub use census::{Census, Split, Working};
-pub(crate) use probes::Tally;
-pub use probes::{ProbeCounts, write_probes};
-
-use crate::task::Polls;
-use histogram::{Counter, Histogram, Scale, USUAL, Unit, head, sample};
-
-/// Upper bounds of how long pods take to start: half a second to an hour.
-static POD_START: Scale = Scale {
-    bounds: &[
-        500_000,
-        1_000_000,
-        2_000_000,
-        3_000_000,
-        4_000_000,
-        5_000_000,
-        6_000_000,
-        8_000_000,
-        10_000_000,
-        20_000_000,
-        30_000_000,
-        45_000_000,
-        60_000_000,
-        120_000_000,
-        180_000_000,
-        240_000_000,
-        300_000_000,
-        360_000_000,
-        480_000_000,
-        600_000_000,
-        900_000_000,
-        1_200_000_000,
-        1_800_000_000,
-        2_700_000_000,
-        3_600_000_000,
-    ],
-    unit: Unit::Seconds,
-};
-/// Upper bounds of how long a resize takes, in milliseconds.
-static RESIZE: Scale = Scale {
-    bounds: &[10, 50, 100, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000],
-    unit: Unit::Plain,
-};
-static CONTAINERS: Scale = Scale { bounds: &[1, 2, 4, 8, 16], unit: Unit::Plain };
-static JOB: Scale = USUAL;
-
 macro_rules! labels {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
@@ -78,7 +13,7 @@ macro_rules! labels {
         pub(crate) enum $name { $($(#[$vdoc])* $variant,)* }
 
         impl $name {
-            const ALL: &[Self] = &[$(Self::$variant,)*];
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
 
             pub(crate) const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
@@ -86,6 +21,82 @@ macro_rules! labels {
         }
     };
 }
+
+mod census;
+mod decisions;
+mod histogram;
+mod images;
+mod pleg;
+mod polls;
+mod probes;
+mod startup;
+mod volumes;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rubelet_core::pod::Role;
+use rubelet_core::reason::WaitingReason;
+use rubelet_core::resize::{Change, Requested, Requirement, Resized};
+use rubelet_core::shutdown::ShutdownTimes;
+
+pub use census::{Census, Split, Terminations, VolumeCounts, Working};
+pub use decisions::{Decisions, EVICTION_SIGNALS};
+pub use histogram::{
+    Counter, Histogram, Scale, USUAL, counted, counter, distribution, head, label, number, observed, sample,
+};
+pub(crate) use images::Ensured;
+pub(crate) use probes::Tally;
+pub use probes::{ProbeCounts, write_probes};
+
+use crate::task::Polls;
+use histogram::Seconds;
+pub(crate) use images::ImageMetrics;
+pub(crate) use pleg::PlegMetrics;
+pub(crate) use startup::NodeStartup;
+pub(crate) use volumes::{VolumeMetrics, VolumeOperation};
+
+/// Upper bounds of how long pods take to start: half a second to an hour.
+static POD_START: Scale = Scale::seconds(&[
+    500_000,
+    1_000_000,
+    2_000_000,
+    3_000_000,
+    4_000_000,
+    5_000_000,
+    6_000_000,
+    8_000_000,
+    10_000_000,
+    20_000_000,
+    30_000_000,
+    45_000_000,
+    60_000_000,
+    120_000_000,
+    180_000_000,
+    240_000_000,
+    300_000_000,
+    360_000_000,
+    480_000_000,
+    600_000_000,
+    900_000_000,
+    1_200_000_000,
+    1_800_000_000,
+    2_700_000_000,
+    3_600_000_000,
+]);
+/// Upper bounds of how long a resize takes, in milliseconds.
+static RESIZE: Scale =
+    Scale::plain(&[10, 50, 100, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000]);
+static CONTAINERS: Scale = Scale::plain(&[1, 2, 4, 8, 16]);
+/// Upper bounds of how long a status takes to the API server.
+static STATUS: Scale = Scale::seconds(&[
+    10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 20_000_000, 30_000_000, 45_000_000, 60_000_000,
+]);
 
 labels! {
     /// The kind of a job.
@@ -118,7 +129,16 @@ labels! {
     }
 }
 
-const CONTAINER_TYPES: [&str; 3] = ["container", "init_container", "ephemeral_container"];
+labels! {
+    /// What is done to a cgroup.
+    CgroupOperation {
+        Create = "create",
+        Update = "update",
+        Destroy = "destroy",
+    }
+}
+
+pub(crate) const CONTAINER_TYPES: [&str; 3] = ["container", "init_container", "ephemeral_container"];
 
 /// All counts since the start of the process.
 #[derive(Debug)]
@@ -136,11 +156,30 @@ pub struct Metrics {
     orphans: Counter,
     http_fallbacks: Counter,
     sleeps_cut: Counter,
-    images: [Counter; Collected::ALL.len()],
+    collected_images: [Counter; Collected::ALL.len()],
     resizes: ResizeMetrics,
     shutdown: ShutdownMetrics,
-    evictions: EvictionMetrics,
+    first_network_start: Seconds,
+    /// By whether the pod is static.
+    restarted: [Counter; 2],
+    /// Pods with a user namespace of their own, and those of them that could not be started.
+    user_namespaced: [Counter; 2],
+    status_writes: Histogram,
+    cgroups: [Histogram; CgroupOperation::ALL.len()],
+    orphan_volumes: OrphanVolumes,
+    pub(crate) pleg: PlegMetrics,
+    pub(crate) startup: NodeStartup,
+    pub(crate) images: ImageMetrics,
+    pub(crate) volumes: VolumeMetrics,
+    decisions: Decisions,
     polls: Arc<Polls>,
+}
+
+/// Pods that no source wants and that the last survey of the node found on disk.
+#[derive(Debug, Default)]
+struct OrphanVolumes {
+    found: AtomicU64,
+    failed: AtomicU64,
 }
 
 /// When the last graceful shutdown of the machine began and ended, in seconds since the epoch.
@@ -150,26 +189,6 @@ struct ShutdownMetrics {
     shown: AtomicBool,
     start: AtomicI64,
     end: AtomicI64,
-}
-
-/// Limits of a pod on local storage, as `kubelet_evictions` names them.
-const LOCAL_LIMITS: [&str; 3] = ["emptydirfs.limit", "ephemeralcontainerfs.limit", "ephemeralpodfs.limit"];
-
-fn eviction_signals() -> impl Iterator<Item = &'static str> {
-    Signal::ALL.iter().map(|signal| signal.as_str()).chain(LOCAL_LIMITS)
-}
-
-/// Evictions by signal.
-#[derive(Debug)]
-struct EvictionMetrics {
-    pods: [Counter; Signal::ALL.len() + LOCAL_LIMITS.len()],
-    ages: [Histogram; Signal::ALL.len()],
-}
-
-impl Default for EvictionMetrics {
-    fn default() -> Self {
-        Self { pods: Default::default(), ages: std::array::from_fn(|_| Histogram::new(&JOB)) }
-    }
 }
 
 #[derive(Debug)]
@@ -185,8 +204,8 @@ struct ResizeMetrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self {
-            jobs: std::array::from_fn(|_| Histogram::new(&JOB)),
-            worker_start: Histogram::new(&JOB),
+            jobs: std::array::from_fn(|_| Histogram::new(&USUAL)),
+            worker_start: Histogram::new(&USUAL),
             start: Histogram::new(&POD_START),
             start_total: Histogram::new(&POD_START),
             start_sli: Histogram::new(&POD_START),
@@ -198,7 +217,7 @@ impl Default for Metrics {
             orphans: Counter::default(),
             http_fallbacks: Counter::default(),
             sleeps_cut: Counter::default(),
-            images: Default::default(),
+            collected_images: Default::default(),
             resizes: ResizeMetrics {
                 requested: Default::default(),
                 succeeded: Histogram::new(&RESIZE),
@@ -207,7 +226,17 @@ impl Default for Metrics {
                 accepted: Default::default(),
             },
             shutdown: ShutdownMetrics::default(),
-            evictions: EvictionMetrics::default(),
+            first_network_start: Seconds::default(),
+            restarted: Default::default(),
+            user_namespaced: Default::default(),
+            status_writes: Histogram::new(&STATUS),
+            cgroups: std::array::from_fn(|_| Histogram::new(&USUAL)),
+            orphan_volumes: OrphanVolumes::default(),
+            pleg: PlegMetrics::default(),
+            startup: NodeStartup::default(),
+            images: ImageMetrics::default(),
+            volumes: VolumeMetrics::default(),
+            decisions: Decisions::default(),
             polls: Polls::here(),
         }
     }
@@ -241,6 +270,49 @@ impl Metrics {
         }
     }
 
+    /// The first pod with a network of its own was shown as started; later pods do not count.
+    pub(crate) fn first_network_pod(&self, own: Duration) {
+        self.first_network_start.set_once(own);
+    }
+
+    /// A pod came back under its UID when its life cycle had ended.
+    pub(crate) fn pod_restarted(&self, is_static: bool) {
+        if let Some(counter) = self.restarted.get(usize::from(is_static)) {
+            counter.add();
+        }
+    }
+
+    /// The sandbox of a pod with a user namespace of its own was created, or could not be.
+    pub(crate) fn user_namespace(&self, succeeded: bool) {
+        let [started, failed] = &self.user_namespaced;
+        started.add();
+        if !succeeded {
+            failed.add();
+        }
+    }
+
+    /// The API server has a status, `took` after it was decided.
+    pub(crate) fn status_written(&self, took: Duration) {
+        self.status_writes.took(took);
+    }
+
+    /// A cgroup was made, set or removed.
+    pub(crate) fn cgroup(&self, operation: CgroupOperation, took: Duration) {
+        if let Some(histogram) = self.cgroups.get(operation as usize) {
+            histogram.took(took);
+        }
+    }
+
+    /// What is decided against pods: rejections, preemptions, evictions.
+    pub fn decisions(&self) -> &Decisions {
+        &self.decisions
+    }
+
+    /// How long the machine was up when this process began.
+    pub fn machine_was_up(&self, uptime: Duration) {
+        self.startup.machine_was_up(uptime);
+    }
+
     /// A sandbox was created, or could not be.
     pub(crate) fn pod_started(&self, succeeded: bool) {
         self.started_pods.add();
@@ -268,6 +340,13 @@ impl Metrics {
         }
     }
 
+    /// How many pods that no source wants the last survey found, and of how many of them removing what they left failed.
+    pub(crate) fn orphans_found(&self, found: usize, failed: usize) {
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        self.orphan_volumes.found.store(number(found), Ordering::Relaxed);
+        self.orphan_volumes.failed.store(number(failed), Ordering::Relaxed);
+    }
+
     /// The runtime has an unknown pod.
     pub(crate) fn orphan_found(&self) {
         self.orphans.add();
@@ -285,7 +364,7 @@ impl Metrics {
 
     /// An unused image was removed.
     pub(crate) fn image_collected(&self, why: Collected) {
-        if let Some(counter) = self.images.get(why as usize) {
+        if let Some(counter) = self.collected_images.get(why as usize) {
             counter.add();
         }
     }
@@ -326,20 +405,9 @@ impl Metrics {
         self.shutdown.shown.store(true, Ordering::Relaxed);
     }
 
-    /// A pod was evicted for this signal, or for a limit of its own.
-    pub(crate) fn evicted(&self, signal: &str) {
-        let place = eviction_signals().position(|known| known == signal);
-        if let Some(counter) = place.and_then(|place| self.evictions.pods.get(place)) {
-            counter.add();
-        }
-    }
-
-    /// The measurement of this signal, `age` old, led to an eviction.
-    pub(crate) fn eviction_stats_age(&self, signal: Signal, age: Duration) {
-        let place = Signal::ALL.iter().position(|known| *known == signal);
-        if let Some(ages) = place.and_then(|place| self.evictions.ages.get(place)) {
-            ages.took(age);
-        }
+    /// Shows when the last graceful shutdown of the machine was, also if there was none.
+    pub fn show_shutdown_times(&self) {
+        self.shutdown.shown.store(true, Ordering::Relaxed);
     }
 
     /// The poll times of tasks, on the thread that created these metrics.
@@ -351,27 +419,18 @@ impl Metrics {
     pub fn write(&self, out: &mut String) {
         self.write_pods(out);
         self.write_containers(out);
-        let images = Collected::ALL.iter().zip(&self.images);
+        let images = Collected::ALL.iter().zip(&self.collected_images);
         let images = images.map(|(why, counter)| (format!("reason=\"{}\"", why.as_str()), counter.get()));
         counted(out, "kubelet_image_garbage_collected_total", "Unused images that were removed.", images);
         self.write_resizes(out);
-        self.write_evictions(out);
         self.write_shutdown(out);
+        self.write_node(out);
+        self.decisions.write(out);
+        self.images.write(out);
+        self.pleg.write(out);
+        self.startup.write(out);
+        self.volumes.write(out);
         polls::write(&self.polls, out);
-    }
-
-    fn write_evictions(&self, out: &mut String) {
-        let label = |signal: &str| format!("eviction_signal=\"{signal}\"");
-        let ages = || Signal::ALL.iter().zip(&self.evictions.ages).filter(|(_, ages)| !ages.is_empty());
-        let name = "kubelet_eviction_stats_age_seconds";
-        if ages().next().is_some() {
-            head(out, name, "histogram", "How old the measurement was that led to an eviction, in seconds.");
-        }
-        for (signal, ages) in ages() {
-            ages.write(out, name, &label(signal.as_str()));
-        }
-        let pods = eviction_signals().zip(&self.evictions.pods).map(|(signal, counter)| (label(signal), counter.get()));
-        counted(out, "kubelet_evictions", "Pods that were evicted.", pods);
     }
 
     fn write_shutdown(&self, out: &mut String) {
@@ -388,11 +447,44 @@ impl Metrics {
         }
     }
 
+    fn write_node(&self, out: &mut String) {
+        let cgroups = CgroupOperation::ALL.iter().zip(&self.cgroups);
+        let cgroups = cgroups.map(|(operation, histogram)| (label("operation_type", operation.as_str()), histogram));
+        let name = "kubelet_cgroup_manager_duration_seconds";
+        observed(out, name, "How long operations on cgroups took, in seconds.", cgroups);
+        let name = "kubelet_first_network_pod_start_sli_duration_seconds";
+        let help =
+            "From creating the first pod with a network of its own to its start, without pulls and init containers.";
+        number(out, (name, "gauge"), help, self.first_network_start.get().as_secs_f64());
+        for (name, help, value) in [
+            (
+                "kubelet_orphan_pod_cleaned_volumes",
+                "Pods that no source wants and that the last survey found on disk.",
+                &self.orphan_volumes.found,
+            ),
+            (
+                "kubelet_orphan_pod_cleaned_volumes_errors",
+                "Those of them of which something could not be removed so far.",
+                &self.orphan_volumes.failed,
+            ),
+        ] {
+            number(out, (name, "gauge"), help, value.load(Ordering::Relaxed));
+        }
+        let name = "kubelet_pod_status_sync_duration_seconds";
+        distribution(out, name, "From a change of a pod's status to its write, in seconds.", &self.status_writes);
+        let name = "kubelet_restarted_pods_total";
+        head(out, name, "counter", "Pods that came back under their UID, by whether they are static.");
+        for (value, counter) in ["", "true"].into_iter().zip(&self.restarted) {
+            sample(out, name, &label("static", value), counter.get());
+        }
+        let [started, failed] = &self.user_namespaced;
+        counter(out, "kubelet_started_user_namespaced_pods_errors_total", "Starts of them that failed.", failed);
+        let help = "Pods with a user namespace of their own that were started.";
+        counter(out, "kubelet_started_user_namespaced_pods_total", help, started);
+    }
+
     fn write_pods(&self, out: &mut String) {
-        let plain = |out: &mut String, name: &str, help: &str, histogram: &Histogram| {
-            head(out, name, "histogram", help);
-            histogram.write(out, name, "");
-        };
+        let plain = distribution;
         let per_pod = "kubelet_containers_per_pod_count";
         plain(out, per_pod, "Containers of each pod that was started.", &self.containers_per_pod);
         counter(out, "kubelet_orphaned_runtime_pods_total", "Unknown pods found in the runtime.", &self.orphans);
@@ -407,12 +499,9 @@ impl Metrics {
             plain(out, total, "From creating a pod to its start, in seconds.", &self.start_total);
         }
         let jobs = "kubelet_pod_worker_duration_seconds";
-        if self.jobs.iter().any(|histogram| !histogram.is_empty()) {
-            head(out, jobs, "histogram", "How long one job for a pod took, by operation.");
-        }
-        for (operation, histogram) in Operation::ALL.iter().zip(&self.jobs).filter(|(_, h)| !h.is_empty()) {
-            histogram.write(out, jobs, &format!("operation_type=\"{}\"", operation.as_str()));
-        }
+        let series = Operation::ALL.iter().zip(&self.jobs);
+        let series = series.map(|(operation, histogram)| (label("operation_type", operation.as_str()), histogram));
+        observed(out, jobs, "How long one job for a pod took, by operation.", series);
         let began = "kubelet_pod_worker_start_duration_seconds";
         plain(out, began, "From seeing a pod to its first job, in seconds.", &self.worker_start);
         counter(out, "kubelet_started_pods_total", "Pods that were started.", &self.started_pods);
@@ -458,27 +547,7 @@ impl Metrics {
         counted(out, "kubelet_pod_infeasible_resizes_total", "Infeasible resizes.", infeasible);
         let took = "kubelet_pod_resize_duration_milliseconds";
         let both = [("false", &self.resizes.failed), ("true", &self.resizes.succeeded)];
-        if both.iter().any(|(_, histogram)| !histogram.is_empty()) {
-            head(out, took, "histogram", "How long resizes took, in milliseconds.");
-        }
-        for (success, histogram) in both.into_iter().filter(|(_, histogram)| !histogram.is_empty()) {
-            histogram.write(out, took, &format!("success=\"{success}\""));
-        }
-    }
-}
-
-fn counter(out: &mut String, name: &str, help: &str, counter: &Counter) {
-    head(out, name, "counter", help);
-    sample(out, name, "", counter.get());
-}
-
-/// A counter with labels: only series that were counted appear.
-fn counted(out: &mut String, name: &str, help: &str, series: impl IntoIterator<Item = (String, u64)>) {
-    let mut first = true;
-    for (labels, value) in series.into_iter().filter(|(_, value)| *value > 0) {
-        if std::mem::take(&mut first) {
-            head(out, name, "counter", help);
-        }
-        sample(out, name, &labels, value);
+        let both = both.map(|(success, histogram)| (label("success", success), histogram));
+        observed(out, took, "How long resizes took, in milliseconds.", both);
     }
 }

@@ -17,6 +17,7 @@ use rubelet_core::node::{NodeSetup, Pressure};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::node::Ports;
 use crate::node_lease::{Heartbeat, LeaseKeeper};
 use crate::node_now::NodeNow;
@@ -70,10 +71,11 @@ pub(crate) fn start(
     parts: NodeParts,
     ports: &Ports,
     clock: &Clock,
-    (now, pleg, pressure): (
+    (now, pleg, pressure, metrics): (
         watch::Receiver<Arc<NodeNow>>,
         watch::Receiver<PlegHealth>,
         watch::Receiver<Option<Pressure>>,
+        Arc<Metrics>,
     ),
     tasks: &mut TaskGroup,
 ) -> (watch::Receiver<Option<Arc<Node>>>, watch::Receiver<Heartbeat>) {
@@ -98,6 +100,7 @@ pub(crate) fn start(
             events: Arc::clone(&ports.events),
             rng: Arc::clone(&ports.rng),
             clock: clock.clone(),
+            metrics,
         },
     );
     let node = reporter.known();

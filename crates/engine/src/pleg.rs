@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::ports::{RpcError, RpcErrorKind, RuntimeView};
 use diff::hints_between;
 
@@ -85,6 +86,9 @@ pub struct Pleg {
     stream: Stream,
     /// Streams in a row that could not be opened or did not last.
     failures: u32,
+    metrics: Arc<Metrics>,
+    /// When the last list began, whether or not it succeeded.
+    began: Option<Instant>,
 }
 
 enum Stream {
@@ -112,11 +116,13 @@ impl Pleg {
         runtime: Arc<dyn RuntimeView>,
         clock: Clock,
         out: mpsc::Sender<PlegNews>,
+        metrics: Arc<Metrics>,
     ) -> (Self, watch::Receiver<PlegHealth>) {
         let (health, fares) = watch::channel(PlegHealth::default());
         let stream = Stream::Closed { open_at: Instant::START };
         let listed = watch::Sender::default();
-        (Self { runtime, clock, out, health, listed, seen: None, stream, failures: 0 }, fares)
+        let pleg = Self { runtime, clock, out, health, listed, seen: None, stream, failures: 0, metrics, began: None };
+        (pleg, fares)
     }
 
     /// The lists that it makes.
@@ -153,6 +159,7 @@ impl Pleg {
                 Event::Reopen => self.open_stream().await,
                 Event::Hint(Some(Ok(hint))) => {
                     self.health.send_modify(|h| h.events += 1);
+                    self.metrics.pleg.seen(self.clock.wall());
                     send(&self.out, PlegNews::Hint(hint)).await;
                     false
                 }
@@ -183,6 +190,7 @@ impl Pleg {
                 if self.failures == 0 {
                     info!("The runtime streams events");
                 }
+                self.metrics.pleg.stream(true);
                 self.stream = Stream::Open { hints: stream, since: self.clock.mono() };
                 self.health.send_modify(|h| h.streaming = true);
                 true
@@ -228,6 +236,7 @@ impl Pleg {
 
     fn close_stream(&mut self) {
         self.failures = self.failures.saturating_add(1);
+        self.metrics.pleg.stream(false);
         self.stream = Stream::Closed { open_at: self.clock.mono() + REOPEN.after(self.failures) };
         self.health.send_modify(|h| h.streaming = false);
     }
@@ -236,13 +245,17 @@ impl Pleg {
     #[doc(alias = "Relist")]
     async fn relist(&mut self) -> bool {
         let began = self.clock.mono();
-        let listed = match self.runtime.list().await {
+        let since_last = self.began.replace(began).map(|last| began.since(last));
+        let listed = self.runtime.list().await;
+        self.metrics.pleg.listed(self.clock.mono().since(began), since_last);
+        let listed = match listed {
             Ok(pods) => pods,
             Err(err) => {
                 debug!(%err, "Could not list pods");
                 return false;
             }
         };
+        self.metrics.pleg.seen(self.clock.wall());
         self.health.send_modify(|h| {
             h.last_list = Some(began);
             h.lists += 1;

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::PodUid;
 use rubelet_core::qos::{CgroupPath, CgroupValues, MIN_SHARES, QosClass, QosValues, pod_values};
 
+use crate::metrics::CgroupOperation;
 use crate::node::Node;
 use crate::node_cgroups::settle;
 use crate::ports::{CgroupError, CgroupState};
@@ -14,13 +15,22 @@ use crate::ports::{CgroupError, CgroupState};
 /// Deadline for setting the QoS levels, which is a few writes to cgroupfs. They are set again later.
 const LEVELS_WITHIN: Duration = Duration::from_secs(30);
 
+/// Times an operation on a cgroup, for metrics.
+pub(crate) async fn timed<T>(node: &Node, operation: CgroupOperation, work: impl Future<Output = T>) -> T {
+    let began = node.clock.mono();
+    let done = work.await;
+    node.metrics.cgroup(operation, node.clock.mono().since(began));
+    done
+}
+
 /// Creates the pod's cgroup and sets its values (SYNC-07, CG-11).
 pub(crate) async fn ensure_pod(node: &Node, pod: &Pod) -> Result<(), CgroupError> {
     let launch = &node.settings.launch;
     if !launch.tree.per_qos() {
         return Ok(());
     }
-    node.ports.cgroups.ensure(&launch.tree.of_pod(pod), &pod_values(pod, &launch.pod_cgroup_policy())).await
+    let (path, values) = (launch.tree.of_pod(pod), pod_values(pod, &launch.pod_cgroup_policy()));
+    timed(node, CgroupOperation::Create, node.ports.cgroups.ensure(&path, &values)).await
 }
 
 /// Sets right what somebody changed of the cgroup of a pod that runs as it should. Returns what was found. One that is gone
@@ -33,7 +43,7 @@ pub(crate) async fn keep_pod(node: &Node, pod: &Pod) -> Result<CgroupState, Cgro
     let (path, values) = (launch.tree.of_pod(pod), pod_values(pod, &launch.pod_cgroup_policy()));
     let found = cgroups.look(&path, &values).await?;
     if let CgroupState::Differs(_) = found {
-        cgroups.ensure(&path, &values).await?;
+        timed(node, CgroupOperation::Update, cgroups.ensure(&path, &values)).await?;
     }
     Ok(found)
 }
@@ -48,7 +58,8 @@ pub(crate) async fn ensure_levels(node: &Node, values: &QosValues) -> Result<Vec
         let cgroups = node.ports.cgroups.as_ref();
         let mut found = Vec::new();
         for (class, values) in [(QosClass::Burstable, &values.burstable), (QosClass::BestEffort, &values.best_effort)] {
-            match settle(cgroups, &tree.level(class), values).await? {
+            let level = tree.level(class);
+            match timed(node, CgroupOperation::Update, settle(cgroups, &level, values)).await? {
                 CgroupState::AsWanted => {}
                 CgroupState::Differs(values) => found.extend(values),
                 CgroupState::Missing(places) => {
@@ -70,7 +81,7 @@ pub(crate) async fn ensure_levels(node: &Node, values: &QosValues) -> Result<Vec
 /// Removes the pod's cgroup (CG-13).
 pub(crate) async fn remove_pod(node: &Node, pod: Option<&Pod>, uid: &PodUid) -> Result<(), CgroupError> {
     for path in pod_paths(node, pod, uid) {
-        node.ports.cgroups.destroy(&path).await?;
+        timed(node, CgroupOperation::Destroy, node.ports.cgroups.destroy(&path)).await?;
     }
     Ok(())
 }
@@ -83,7 +94,7 @@ pub(crate) async fn lower_pod(node: &Node, pod: Option<&Pod>, uid: &PodUid) -> R
     let least = CgroupValues { cpu_shares: Some(MIN_SHARES), ..CgroupValues::default() };
     for path in pod_paths(node, pod, uid) {
         if let CgroupState::Differs(_) = node.ports.cgroups.look(&path, &least).await? {
-            node.ports.cgroups.ensure(&path, &least).await?;
+            timed(node, CgroupOperation::Update, node.ports.cgroups.ensure(&path, &least)).await?;
         }
     }
     Ok(())

@@ -96,6 +96,9 @@ impl PodRuntime<'_> {
                 report.acted = true;
                 let made = self.new_sandbox(*attempt, *replaces, memory, &mut slot).await;
                 self.node.metrics.pod_started(made.is_ok());
+                if self.pod.spec.as_ref().is_some_and(|spec| spec.host_users == Some(false)) {
+                    self.node.metrics.user_namespace(made.is_ok());
+                }
                 if made.is_ok() {
                     // The status shows the pod's addresses before images are pulled, which may take long (RT-05).
                     let _stopping = self.job.publish(memory).await;

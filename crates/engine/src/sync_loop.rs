@@ -440,7 +440,11 @@ impl SyncLoop {
     }
 
     fn surveyed(&mut self, survey: &Survey) {
-        for orphan in survey.unknown_pods(|uid| self.is_unknown(uid)) {
+        let unknown = survey.unknown_pods(|uid| self.is_unknown(uid));
+        let (ending, failing) = self.workers.orphans();
+        let found = ending.saturating_add(unknown.len());
+        self.node.metrics.orphans_found(found, failing);
+        for orphan in unknown {
             self.workers.orphan(orphan);
         }
         for uid in survey.running() {

@@ -15,6 +15,7 @@ use rubelet_core::pod::PodExt;
 use rubelet_core::volumes::{kind, used};
 
 use crate::chain::Chain;
+use crate::metrics::VolumeOperation;
 use crate::node::Node;
 use crate::ports::{ReadyVolume, VolumePlugin, VolumeRequest};
 
@@ -99,7 +100,7 @@ pub(crate) async fn refresh(node: &Node, pod: &Arc<Pod>) -> Option<Refreshed> {
     Some(refreshed)
 }
 
-fn plugin_of<'a>(node: &'a Node, volume: &Volume) -> Option<&'a Arc<dyn VolumePlugin>> {
+pub(crate) fn plugin_of<'a>(node: &'a Node, volume: &Volume) -> Option<&'a Arc<dyn VolumePlugin>> {
     node.ports.volumes.iter().find(|plugin| plugin.serves(volume))
 }
 
@@ -112,7 +113,10 @@ async fn set_up(node: &Node, pod: &Arc<Pod>, volume: &Volume) -> Result<ReadyVol
     let context = pod.pod_spec().and_then(|spec| spec.security_context.as_ref());
     let fs_group = context.and_then(|context| context.fs_group);
     let request = VolumeRequest { pod: Arc::clone(pod), volume: volume.clone(), fs_group };
+    let began = node.clock.mono();
     let result = plugin.set_up(&request).await;
+    let took = node.clock.mono().since(began);
+    node.metrics.volumes.done(plugin.name(), VolumeOperation::Mount, result.is_ok(), took);
     result.map_err(|err| format!("MountVolume.SetUp failed for volume \"{name}\" : {}", Chain(&err)))
 }
 
@@ -142,7 +146,11 @@ pub(crate) async fn unmount_all(node: &Node, uid: &PodUid) -> Vec<String> {
             }
         };
         for volume in found {
-            if let Err(err) = plugin.tear_down(uid, &volume).await {
+            let began = node.clock.mono();
+            let result = plugin.tear_down(uid, &volume).await;
+            let took = node.clock.mono().since(began);
+            node.metrics.volumes.done(plugin.name(), VolumeOperation::Unmount, result.is_ok(), took);
+            if let Err(err) = result {
                 problems.push(format!("UnmountVolume.TearDown failed for volume \"{volume}\": {}", Chain(&err)));
             }
         }

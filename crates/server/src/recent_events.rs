@@ -120,6 +120,7 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use rubelet_testkit::{RecordingEvents, pod};
@@ -133,6 +134,7 @@ mod tests {
             kind: EventKind::Warning,
             reason: "BackOff".into(),
             message: message.into(),
+            annotations: BTreeMap::new(),
         }
     }
 

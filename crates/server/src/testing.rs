@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
+use rubelet_core::node::Pressure;
 use rubelet_core::qos::{CgroupDriver, CgroupTree};
 use rubelet_core::resources::Amount;
 use rubelet_core::time::{Instant, Now};
@@ -68,6 +69,7 @@ pub(crate) fn agent() -> Agent {
         labels: BTreeMap::new(),
         taints: Vec::new(),
         allocatable: BTreeMap::new(),
+        pressure: Pressure::default(),
         shutting_down: false,
     };
     Agent {

@@ -55,6 +55,7 @@ impl World {
             object_changes: None,
             kernel_log: None,
             shutdown: None,
+            eviction: None,
         };
         let (tasks, handle) = start(parts, &CancellationToken::new());
         let deadline = self.sim.clock.elapsed() + PATIENCE;

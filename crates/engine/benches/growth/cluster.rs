@@ -120,6 +120,7 @@ impl Cluster {
             object_changes: Some(object_changes),
             kernel_log: None,
             shutdown: None,
+            eviction: None,
         };
         let (tasks, handle) = start(parts, &CancellationToken::new());
         let deadline = self.sim.clock.elapsed() + PATIENCE;

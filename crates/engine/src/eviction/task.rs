@@ -206,7 +206,10 @@ impl Evictor {
         let observed = look.seen.get(threshold.signal);
         for starved in &decision.starved {
             if let Some(seen) = look.seen.get(starved.signal) {
-                self.world.metrics.eviction_stats_age(starved.signal, self.world.clock.mono().since(seen.at));
+                self.world
+                    .metrics
+                    .decisions()
+                    .eviction_stats_age(starved.signal.as_str(), self.world.clock.mono().since(seen.at));
             }
         }
         match victim_of_threshold(&candidates, threshold, observed, self.state.policy().max_pod_grace) {
@@ -292,7 +295,7 @@ impl Evictor {
         for victim in victims {
             let name = PodRef::of(&victim.pod);
             warn!(pod = %name, uid = %name.uid, signal = victim.signal, grace = ?victim.grace, "Evicting a pod: {}", victim.message);
-            self.world.metrics.evicted(victim.signal);
+            self.world.metrics.decisions().evicted(victim.signal);
             let (ending, grace) = (victim.ending(), victim.grace);
             self.world.events.record(PodEvent {
                 pod: victim.pod,

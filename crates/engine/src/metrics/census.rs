@@ -1,6 +1,14 @@
 //! The number of pods of each kind, at one moment.
 
-use super::histogram::{head, sample};
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
+
+use super::CONTAINER_TYPES;
+use super::histogram::{counted, head, label, sample};
+
+/// Series of terminated containers at most. Exit codes are those of programs, so that users could make many.
+const MOST_TERMINATIONS: usize = 500;
 
 /// A number of pods, split by whether they are static.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +42,70 @@ pub struct Working {
     pub runtime_only: u64,
 }
 
-/// The number of pods of each kind.
+/// Containers that have terminated since the start, by type, exit code and reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terminations {
+    counts: BTreeMap<(&'static str, i32, String), u64>,
+    /// What came when there were as many series as there may be.
+    others: u64,
+}
+
+impl Terminations {
+    /// Counts the containers that `new` shows as terminated and `old` does not.
+    /// upstream: status/status_manager.go updateStatusInternal (v1.36)
+    pub(crate) fn count(&mut self, old: &PodStatus, new: &PodStatus) {
+        let [regular, init, ephemeral] = CONTAINER_TYPES;
+        for (kind, old, new) in [
+            (regular, &old.container_statuses, &new.container_statuses),
+            (init, &old.init_container_statuses, &new.init_container_statuses),
+            (ephemeral, &old.ephemeral_container_statuses, &new.ephemeral_container_statuses),
+        ] {
+            let before = |name: &str| old.iter().flatten().find(|status| status.name == name).and_then(terminated);
+            for status in new.iter().flatten() {
+                if let Some(end) = terminated(status).filter(|_| before(&status.name).is_none()) {
+                    self.add((kind, end.exit_code, end.reason.clone().unwrap_or_default()));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, series: (&'static str, i32, String)) {
+        if let Some(count) = self.counts.get_mut(&series) {
+            *count += 1;
+        } else if self.counts.len() < MOST_TERMINATIONS {
+            self.counts.insert(series, 1);
+        } else {
+            self.others += 1;
+        }
+    }
+
+    fn write(&self, out: &mut String) {
+        let series = self.counts.iter().map(|((kind, code, reason), count)| {
+            let (code, reason) = (label("exit_code", &code.to_string()), label("reason", reason));
+            (format!("container_type=\"{kind}\",{code},{reason}"), *count)
+        });
+        let other =
+            || format!("{},{},{}", label("container_type", "other"), label("exit_code", ""), label("reason", ""));
+        let series = series.chain([(other(), self.others)]);
+        counted(out, "kubelet_terminated_containers_total", "Containers that have terminated.", series);
+    }
+}
+
+fn terminated(status: &ContainerStatus) -> Option<&k8s_openapi::api::core::v1::ContainerStateTerminated> {
+    status.state.as_ref().and_then(|state| state.terminated.as_ref())
+}
+
+/// Volumes of one plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeCounts {
+    /// Those that pods want.
+    pub desired: u64,
+    /// Those that are set up.
+    pub actual: u64,
+}
+
+/// The number of pods of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Desired pods.
     pub desired: Split,
@@ -57,6 +127,10 @@ pub struct Census {
     pub infeasible: u64,
     /// Resizes that are allocated and not actuated yet.
     pub in_progress: u64,
+    /// Containers that have terminated.
+    pub terminations: Terminations,
+    /// Volumes, by the name of their plugin.
+    pub volumes: BTreeMap<&'static str, VolumeCounts>,
 }
 
 impl Census {
@@ -78,6 +152,16 @@ impl Census {
         }
         for (reason, count) in pending.into_iter().filter(|(_, count)| *count > 0) {
             sample(out, "kubelet_pod_pending_resizes", &format!("reason=\"{reason}\""), count);
+        }
+        self.terminations.write(out);
+        let name = "volume_manager_total_volumes";
+        if !self.volumes.is_empty() {
+            head(out, name, "gauge", "Volumes, by plugin and by whether pods want them or they are set up.");
+        }
+        for (plugin, VolumeCounts { desired, actual }) in &self.volumes {
+            for (state, count) in [("actual_state_of_world", actual), ("desired_state_of_world", desired)] {
+                sample(out, name, &format!("plugin_name=\"{plugin}\",state=\"{state}\""), count);
+            }
         }
         let name = "kubelet_working_pods";
         head(out, name, "gauge", "Pods with a life cycle, by stage and by whether a source wants them.");

@@ -1,20 +1,49 @@
-//! Counters and histograms as atomics, and Prometheus' text format.
+//! Counters, gauges and histograms as atomics, and Prometheus' text format. Other crates declare their metrics with these
+//! too.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The unit of a histogram and the bounds of its buckets.
 #[derive(Debug)]
-pub(super) struct Scale {
+pub struct Scale {
     /// Upper bounds, ascending.
-    pub(super) bounds: &'static [u64],
-    pub(super) unit: Unit,
+    pub bounds: &'static [u64],
+    /// The bounds as they are written, where they are no whole microseconds.
+    texts: &'static [&'static str],
+    unit: Unit,
+}
+
+impl Scale {
+    /// Durations: `bounds` in microseconds, written in seconds.
+    pub const fn seconds(bounds: &'static [u64]) -> Self {
+        Self { bounds, texts: &[], unit: Unit::Seconds }
+    }
+
+    /// Numbers that are written as they are counted.
+    pub const fn plain(bounds: &'static [u64]) -> Self {
+        Self { bounds, texts: &[], unit: Unit::Plain }
+    }
+
+    /// The same bounds, written like this.
+    #[must_use]
+    pub const fn written(self, texts: &'static [&'static str]) -> Self {
+        Self { bounds: self.bounds, texts, unit: self.unit }
+    }
+
+    fn bound(&self, at: usize) -> String {
+        match (self.texts.get(at), self.bounds.get(at)) {
+            (Some(text), _) => (*text).to_owned(),
+            (None, Some(bound)) => self.unit.text(*bound),
+            (None, None) => "+Inf".to_owned(),
+        }
+    }
 }
 
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+enum Unit {
     /// Counted in microseconds, written in seconds.
     Seconds,
     /// Counted and written without conversion.
@@ -31,28 +60,48 @@ impl Unit {
 }
 
 /// Upstream's default bounds for durations: 5 ms to 10 s.
-pub(super) const USUAL: Scale = Scale {
-    bounds: &[5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000],
-    unit: Unit::Seconds,
-};
+pub static USUAL: Scale = Scale::seconds(&[
+    5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
+]);
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
+pub struct Counter(AtomicU64);
 
 impl Counter {
-    pub(super) fn add(&self) {
+    /// Counts one more.
+    pub fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn get(&self) -> u64 {
+    /// The count.
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A duration that is set, in seconds; zero before.
+#[derive(Debug, Default)]
+pub(super) struct Seconds(AtomicU64);
+
+impl Seconds {
+    pub(super) fn set(&self, time: Duration) {
+        self.0.store(micros(time), Ordering::Relaxed);
+    }
+
+    /// Sets it, unless it was set before. Returns whether it was set now.
+    pub(super) fn set_once(&self, time: Duration) -> bool {
+        self.0.compare_exchange(0, micros(time).max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    pub(super) fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
     }
 }
 
 /// Observations by bucket. Several tasks may observe at once.
 #[derive(Debug)]
-pub(super) struct Histogram {
+pub struct Histogram {
     scale: &'static Scale,
     /// Not cumulative; the last bucket is for everything above the bounds.
     counts: Box<[AtomicU64]>,
@@ -60,11 +109,13 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    pub(super) fn new(scale: &'static Scale) -> Self {
+    /// No observations yet.
+    pub fn new(scale: &'static Scale) -> Self {
         Self { scale, counts: (0..=scale.bounds.len()).map(|_| AtomicU64::new(0)).collect(), sum: AtomicU64::new(0) }
     }
 
-    pub(super) fn observe(&self, number: u64) {
+    /// Counts a number of the scale's unit.
+    pub fn observe(&self, number: u64) {
         let bucket = self.scale.bounds.partition_point(|bound| *bound < number);
         if let Some(count) = self.counts.get(bucket) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -72,15 +123,18 @@ impl Histogram {
         self.sum.fetch_add(number, Ordering::Relaxed);
     }
 
-    pub(super) fn took(&self, time: Duration) {
+    /// Counts a duration.
+    pub fn took(&self, time: Duration) {
         self.observe(micros(time));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing was observed.
+    pub fn is_empty(&self) -> bool {
         self.counts.iter().all(|count| count.load(Ordering::Relaxed) == 0)
     }
 
-    pub(super) fn write(&self, out: &mut String, name: &str, labels: &str) {
+    /// Writes one series.
+    pub fn write(&self, out: &mut String, name: &str, labels: &str) {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         write_buckets(out, name, labels, self.scale, counts, self.sum.load(Ordering::Relaxed));
     }
@@ -100,10 +154,10 @@ pub(super) fn write_buckets(
     sum: u64,
 ) {
     let comma = if labels.is_empty() { "" } else { "," };
-    let bounds = scale.bounds.iter().map(|bound| scale.unit.text(*bound)).chain(["+Inf".to_owned()]);
     let mut total = 0_u64;
-    for (count, bound) in counts.zip(bounds) {
+    for (at, count) in counts.enumerate() {
         total = total.saturating_add(count);
+        let bound = scale.bound(at);
         let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {total}");
     }
     let braced = braced(labels);
@@ -111,12 +165,64 @@ pub(super) fn write_buckets(
     let _ = writeln!(out, "{name}_count{braced} {total}");
 }
 
-pub(super) fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+/// The lines that come before the samples of a metric.
+pub fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a string cannot fail.
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-pub(super) fn sample(out: &mut String, name: &str, labels: &str, value: u64) {
+/// One sample. `labels` are as they stand between the braces.
+pub fn sample(out: &mut String, name: &str, labels: &str, value: impl Display) {
     let _ = writeln!(out, "{name}{} {value}", braced(labels));
+}
+
+/// A metric with one series and no labels.
+pub fn number(out: &mut String, (name, kind): (&str, &str), help: &str, value: impl Display) {
+    head(out, name, kind, help);
+    sample(out, name, "", value);
+}
+
+/// A counter with one series and no labels.
+pub fn counter(out: &mut String, name: &str, help: &str, counter: &Counter) {
+    number(out, (name, "counter"), help, counter.get());
+}
+
+/// A counter with labels: only series that were counted appear.
+pub fn counted(out: &mut String, name: &str, help: &str, series: impl IntoIterator<Item = (String, u64)>) {
+    let mut first = true;
+    for (labels, value) in series.into_iter().filter(|(_, value)| *value > 0) {
+        if std::mem::take(&mut first) {
+            head(out, name, "counter", help);
+        }
+        sample(out, name, &labels, value);
+    }
+}
+
+/// A histogram with labels: only series with an observation appear.
+pub fn observed<'a>(
+    out: &mut String,
+    name: &str,
+    help: &str,
+    series: impl IntoIterator<Item = (String, &'a Histogram)>,
+) {
+    let mut first = true;
+    for (labels, histogram) in series.into_iter().filter(|(_, histogram)| !histogram.is_empty()) {
+        if std::mem::take(&mut first) {
+            head(out, name, "histogram", help);
+        }
+        histogram.write(out, name, &labels);
+    }
+}
+
+/// A histogram with one series and no labels.
+pub fn distribution(out: &mut String, name: &str, help: &str, histogram: &Histogram) {
+    head(out, name, "histogram", help);
+    histogram.write(out, name, "");
+}
+
+/// `name="value"`, with what would end the value early written as the format wants it.
+pub fn label(name: &str, value: &str) -> String {
+    format!("{name}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
 fn braced(labels: &str) -> String {
@@ -131,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_histogram_is_cumulative_in_its_text_and_seconds_are_written_as_upstream_does() {
-        static FEW: Scale = Scale { bounds: &[5_000, 2_500_000], unit: Unit::Seconds };
+        static FEW: Scale = Scale::seconds(&[5_000, 2_500_000]);
         let histogram = Histogram::new(&FEW);
         assert!(histogram.is_empty());
         for millis in [5, 6, 2500, 60_000] {
@@ -153,5 +259,28 @@ mod tests {
             x_seconds_count{a="b"} 4
         "#]]
         .assert_eq(&out);
+    }
+
+    #[test]
+    fn bounds_that_are_no_whole_microseconds_are_written_to_the_last_digit() {
+        static FINE: Scale = Scale::seconds(&[195_313]).written(&["0.1953125"]);
+        let histogram = Histogram::new(&FINE);
+        histogram.took(Duration::from_micros(195_313));
+        let mut out = String::new();
+        distribution(&mut out, "x_seconds", "Help.", &histogram);
+        expect![[r#"
+            # HELP x_seconds Help.
+            # TYPE x_seconds histogram
+            x_seconds_bucket{le="0.1953125"} 1
+            x_seconds_bucket{le="+Inf"} 1
+            x_seconds_sum 0.195313
+            x_seconds_count 1
+        "#]]
+        .assert_eq(&out);
+    }
+
+    #[test]
+    fn a_value_cannot_end_its_label() {
+        assert_eq!(label("host", "a\"} 1\nb\\"), r#"host="a\"} 1\nb\\""#);
     }
 }

@@ -1,8 +1,11 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus};
 use rubelet_core::id::PodRef;
+use rubelet_core::image::PullPolicy;
 use rubelet_core::probe::{Answer, ProbeKind};
+use rubelet_core::time::Instant;
 
 use super::*;
 
@@ -34,7 +37,7 @@ fn rsz_12_and_the_life_of_pods_are_counted_under_upstreams_names() {
     metrics.deferred_accepted(Trigger::PodsRemoved);
     let mut page = String::new();
     metrics.write(&mut page);
-    expect![[r#"
+    expect![[r##"
         # TYPE kubelet_containers_per_pod_count histogram
         kubelet_containers_per_pod_count_sum 2
         kubelet_containers_per_pod_count_count 1
@@ -74,7 +77,53 @@ fn rsz_12_and_the_life_of_pods_are_counted_under_upstreams_names() {
         # TYPE kubelet_pod_resize_duration_milliseconds histogram
         kubelet_pod_resize_duration_milliseconds_sum{success="true"} 12
         kubelet_pod_resize_duration_milliseconds_count{success="true"} 1
-    "#]]
+        # TYPE kubelet_first_network_pod_start_sli_duration_seconds gauge
+        kubelet_first_network_pod_start_sli_duration_seconds 0
+        # TYPE kubelet_orphan_pod_cleaned_volumes gauge
+        kubelet_orphan_pod_cleaned_volumes 0
+        # TYPE kubelet_orphan_pod_cleaned_volumes_errors gauge
+        kubelet_orphan_pod_cleaned_volumes_errors 0
+        # TYPE kubelet_pod_status_sync_duration_seconds histogram
+        kubelet_pod_status_sync_duration_seconds_sum 0
+        kubelet_pod_status_sync_duration_seconds_count 0
+        # TYPE kubelet_restarted_pods_total counter
+        kubelet_restarted_pods_total{static=""} 0
+        kubelet_restarted_pods_total{static="true"} 0
+        # TYPE kubelet_started_user_namespaced_pods_errors_total counter
+        kubelet_started_user_namespaced_pods_errors_total 0
+        # TYPE kubelet_started_user_namespaced_pods_total counter
+        kubelet_started_user_namespaced_pods_total 0
+        # TYPE kubelet_evented_pleg_connection_error_count counter
+        kubelet_evented_pleg_connection_error_count 0
+        # TYPE kubelet_evented_pleg_connection_latency_seconds histogram
+        kubelet_evented_pleg_connection_latency_seconds_sum 0
+        kubelet_evented_pleg_connection_latency_seconds_count 0
+        # TYPE kubelet_evented_pleg_connection_success_count counter
+        kubelet_evented_pleg_connection_success_count 0
+        # TYPE kubelet_pleg_discard_events counter
+        kubelet_pleg_discard_events 0
+        # TYPE kubelet_pleg_last_seen_seconds gauge
+        kubelet_pleg_last_seen_seconds 0
+        # TYPE kubelet_pleg_pod_relist_duration_seconds histogram
+        kubelet_pleg_pod_relist_duration_seconds_sum 0
+        kubelet_pleg_pod_relist_duration_seconds_count 0
+        # TYPE kubelet_pleg_relist_duration_seconds histogram
+        kubelet_pleg_relist_duration_seconds_sum 0
+        kubelet_pleg_relist_duration_seconds_count 0
+        # TYPE kubelet_pleg_relist_interval_seconds histogram
+        kubelet_pleg_relist_interval_seconds_sum 0
+        kubelet_pleg_relist_interval_seconds_count 0
+        # TYPE kubelet_node_startup_duration_seconds gauge
+        kubelet_node_startup_duration_seconds 0
+        # TYPE kubelet_node_startup_post_registration_duration_seconds gauge
+        kubelet_node_startup_post_registration_duration_seconds 0
+        # TYPE kubelet_node_startup_pre_kubelet_duration_seconds gauge
+        kubelet_node_startup_pre_kubelet_duration_seconds 0
+        # TYPE kubelet_node_startup_pre_registration_duration_seconds gauge
+        kubelet_node_startup_pre_registration_duration_seconds 0
+        # TYPE kubelet_node_startup_registration_duration_seconds gauge
+        kubelet_node_startup_registration_duration_seconds 0
+    "##]]
     .assert_eq(&short(&page));
     let ends = |name: &str| {
         let bounds =
@@ -93,10 +142,9 @@ fn rsz_12_and_the_life_of_pods_are_counted_under_upstreams_names() {
 fn what_was_never_counted_has_no_series() {
     let mut page = String::new();
     Metrics::default().write(&mut page);
-    assert!(
-        !page.contains('{') || page.lines().filter(|l| l.contains('{')).all(|l| l.contains("_bucket{le=")),
-        "{page}"
-    );
+    // Upstream sets the two series of restarts at each look at its pods.
+    let labelled = page.lines().filter(|l| l.contains('{') && !l.starts_with("kubelet_restarted_pods_total{static="));
+    assert!(labelled.into_iter().all(|l| l.contains("_bucket{le=")), "{page}");
     let mut page = String::new();
     write_probes(&mut page, &[]);
     assert_eq!(page, "");
@@ -270,4 +318,158 @@ fn series_of_starts_and_jobs_appear_with_their_first_count() {
     assert_eq!(shown(&metrics), [false, false, true]);
     metrics.pod_shown_started(Duration::from_secs(3), Some(Duration::from_secs(1)));
     assert_eq!(shown(&metrics), [true, true, true]);
+}
+
+/// The lines of the page with these metrics that are not zero, without buckets.
+fn lines(metrics: &Metrics, of: &[&str]) -> String {
+    let mut page = String::new();
+    metrics.write(&mut page);
+    let wanted = |line: &&str| !line.starts_with('#') && of.iter().any(|name| line.starts_with(name));
+    let kept = page.lines().filter(wanted).filter(|line| !line.contains("_bucket{") && !line.ends_with(" 0"));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn section_28_1_rejections_preemptions_and_evictions_have_few_series() {
+    let metrics = Metrics::default();
+    for reason in
+        ["NodeAffinity", "OutOfcpu", "OutOfexample.com/fpga", "OutOfexample.com/gpu", "whatever a plugin says"]
+    {
+        metrics.decisions().rejected(reason);
+    }
+    for resource in ["memory", "", "example.com/gpu", "hugepages-2Mi"] {
+        metrics.decisions().preempted(resource);
+    }
+    metrics.decisions().evicted("memory.available");
+    metrics.decisions().eviction_stats_age("memory.available", Duration::from_secs(3));
+    metrics.decisions().evicted("emptydirfs.limit");
+    metrics.decisions().evicted("no such signal");
+    let names = ["kubelet_admission_rejections", "kubelet_preemptions", "kubelet_evict"];
+    expect![[r#"
+        kubelet_admission_rejections_total{reason="OutOfcpu"} 1
+        kubelet_admission_rejections_total{reason="OutOfExtendedResources"} 2
+        kubelet_admission_rejections_total{reason="Other"} 2
+        kubelet_eviction_stats_age_seconds_sum{eviction_signal="memory.available"} 3
+        kubelet_eviction_stats_age_seconds_count{eviction_signal="memory.available"} 1
+        kubelet_evictions{eviction_signal="emptydirfs.limit"} 1
+        kubelet_evictions{eviction_signal="memory.available"} 1
+        kubelet_preemptions{preemption_signal=""} 1
+        kubelet_preemptions{preemption_signal="memory"} 1
+        kubelet_preemptions{preemption_signal="other"} 2
+    "#]]
+    .assert_eq(&lines(&metrics, &names));
+}
+
+#[test]
+fn section_28_1_pulls_are_counted_by_the_size_of_the_image() {
+    let metrics = Metrics::default();
+    for size in [0, 1, 10 << 20, (10 << 20) + 1, 3 << 30, 101 << 30] {
+        metrics.images.pulled(size, Duration::from_secs(2));
+    }
+    let policy = PullPolicy::IfNotPresent;
+    metrics.images.ensured(Ensured { policy, present: Some(true), pull: Some(false) });
+    metrics.images.ensured(Ensured { policy: PullPolicy::Always, present: None, pull: Some(true) });
+    expect![[r#"
+        kubelet_image_manager_ensure_image_requests_total{present_locally="unknown",pull_policy="always",pull_required="true"} 1
+        kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="ifnotpresent",pull_required="false"} 1
+        kubelet_image_pull_duration_seconds_count{image_size_in_bytes="N/A"} 1
+        kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 2
+        kubelet_image_pull_duration_seconds_count{image_size_in_bytes="10MB-100MB"} 1
+        kubelet_image_pull_duration_seconds_count{image_size_in_bytes="1GB-5GB"} 1
+        kubelet_image_pull_duration_seconds_count{image_size_in_bytes="GT100GB"} 1
+    "#]]
+    .assert_eq(&lines(&metrics, &["kubelet_image_manager", "kubelet_image_pull_duration_seconds_count"]));
+}
+
+#[test]
+fn section_28_1_the_start_of_the_node_is_timed_once() {
+    let metrics = Metrics::default();
+    let names = ["kubelet_node_startup", "kubelet_first_network_pod"];
+    let at = Instant::from_secs;
+    metrics.machine_was_up(Duration::from_secs(100));
+    metrics.startup.attempted(at(2));
+    metrics.startup.ready(at(3));
+    assert_eq!(lines(&metrics, &names), "", "a node that was registered before has not started up");
+    metrics.startup.registered(at(4));
+    metrics.startup.ready(at(7));
+    for _ in 0..2 {
+        metrics.startup.attempted(at(20));
+        metrics.startup.registered(at(30));
+        metrics.startup.ready(at(40));
+    }
+    metrics.first_network_pod(Duration::from_secs(5));
+    metrics.first_network_pod(Duration::from_secs(1));
+    expect![[r#"
+        kubelet_first_network_pod_start_sli_duration_seconds 5
+        kubelet_node_startup_duration_seconds 107
+        kubelet_node_startup_post_registration_duration_seconds 3
+        kubelet_node_startup_pre_kubelet_duration_seconds 100
+        kubelet_node_startup_pre_registration_duration_seconds 2
+        kubelet_node_startup_registration_duration_seconds 2
+    "#]]
+    .assert_eq(&lines(&metrics, &names));
+}
+
+#[test]
+fn section_28_1_volumes_are_counted_by_plugin_and_plugins_are_bounded() {
+    let metrics = Metrics::default();
+    let took = Duration::from_millis(200);
+    metrics.volumes.done("kubernetes.io/secret", VolumeOperation::Mount, true, took);
+    metrics.volumes.done("kubernetes.io/secret", VolumeOperation::Unmount, false, took);
+    metrics.volumes.done("example.com/mine", VolumeOperation::Mount, true, took);
+    expect![[r#"
+        storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="success",volume_plugin="kubernetes.io/secret"} 0.2
+        storage_operation_duration_seconds_count{migrated="false",operation_name="volume_mount",status="success",volume_plugin="kubernetes.io/secret"} 1
+        storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_unmount",status="fail-unknown",volume_plugin="kubernetes.io/secret"} 0.2
+        storage_operation_duration_seconds_count{migrated="false",operation_name="volume_unmount",status="fail-unknown",volume_plugin="kubernetes.io/secret"} 1
+        volume_operation_total_seconds_sum{operation_name="overall_volume_mount",plugin_name="kubernetes.io/secret"} 0.2
+        volume_operation_total_seconds_count{operation_name="overall_volume_mount",plugin_name="kubernetes.io/secret"} 1
+    "#]]
+    .assert_eq(&lines(&metrics, &["storage_", "volume_"]));
+}
+
+fn ended(name: &str, code: Option<i32>) -> ContainerStatus {
+    let terminated = code.map(|exit_code| ContainerStateTerminated {
+        exit_code,
+        reason: Some(if exit_code == 0 { "Completed" } else { "Error" }.to_owned()),
+        ..ContainerStateTerminated::default()
+    });
+    let state = Some(ContainerState { terminated, ..ContainerState::default() });
+    ContainerStatus { name: name.to_owned(), state, ..ContainerStatus::default() }
+}
+
+#[test]
+fn section_28_1_a_termination_is_counted_when_a_status_first_shows_it() {
+    let of = |containers: &[(&str, Option<i32>)], init: &[(&str, Option<i32>)]| {
+        let all = |list: &[(&str, Option<i32>)]| Some(list.iter().map(|(name, code)| ended(name, *code)).collect());
+        PodStatus { container_statuses: all(containers), init_container_statuses: all(init), ..PodStatus::default() }
+    };
+    let mut census = Census::default();
+    let running = of(&[("a", None), ("b", None)], &[]);
+    let one = of(&[("a", Some(139)), ("b", None)], &[("i", Some(0))]);
+    census.terminations.count(&PodStatus::default(), &running);
+    census.terminations.count(&running, &one);
+    census.terminations.count(&one, &one);
+    census.terminations.count(&one, &running);
+    census.terminations.count(&running, &one);
+    census.volumes.insert("kubernetes.io/secret", VolumeCounts { desired: 2, actual: 1 });
+    let shown = |census: &Census| {
+        let mut page = String::new();
+        census.write(&mut page);
+        let wanted = |line: &&str| line.starts_with("kubelet_terminated") || line.starts_with("volume_manager");
+        page.lines().filter(wanted).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    expect![[r#"
+        kubelet_terminated_containers_total{container_type="container",exit_code="139",reason="Error"} 2
+        kubelet_terminated_containers_total{container_type="init_container",exit_code="0",reason="Completed"} 2
+        volume_manager_total_volumes{plugin_name="kubernetes.io/secret",state="actual_state_of_world"} 1
+        volume_manager_total_volumes{plugin_name="kubernetes.io/secret",state="desired_state_of_world"} 2
+    "#]]
+    .assert_eq(&shown(&census));
+    for code in 0..2000 {
+        census.terminations.count(&running, &of(&[("a", Some(code))], &[]));
+    }
+    let page = shown(&census);
+    assert!(page.lines().count() < 510, "users choose exit codes");
+    assert!(page.contains("{container_type=\"other\",exit_code=\"\",reason=\"\"} 1501"), "{page}");
 }

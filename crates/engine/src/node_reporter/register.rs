@@ -8,7 +8,7 @@ use rubelet_core::node::{initial_node, node_patch, reconcile_existing, seems_for
 use tracing::{info, warn};
 
 use super::Registration;
-use super::task::NodeReporter;
+use super::task::{NodeReporter, is_ready};
 use crate::ports::{ApiError, ApiErrorKind};
 
 /// Pauses before a registration that failed is tried again.
@@ -34,8 +34,14 @@ impl NodeReporter {
 
     async fn try_register(&mut self) -> Result<(), ApiError> {
         let first = self.inputs.with(&self.setup, &self.world.clock, initial_node);
+        let startup = &self.world.metrics.startup;
+        startup.attempted(self.world.clock.mono());
         let refused = match self.api.create(&first.node).await {
             Ok(node) => {
+                startup.registered(self.world.clock.mono());
+                if is_ready(&node) {
+                    startup.ready(self.world.clock.mono());
+                }
                 info!(node = %self.setup.name, "Registered the node");
                 self.emit(first.news);
                 self.remember(Arc::new(node));

@@ -13,6 +13,7 @@ use tracing::{debug, error, info, warn};
 
 use super::{NodeTiming, Registration, ReportInputs};
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::ports::{ApiError, ApiErrorKind, EventKind, Events, NodeApi, NodeEvent, Rng, RuntimeInfo};
 
 /// How often a report is tried in one go. upstream: kubelet.go nodeStatusUpdateRetry (v1.36)
@@ -28,6 +29,7 @@ pub(crate) struct World {
     pub(crate) events: Arc<dyn Events>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// The task. It alone writes the node's object.
@@ -161,6 +163,9 @@ impl NodeReporter {
         self.pace.sent(changed, self.world.rng.fraction(), now);
         self.last_sent = Some(now);
         debug!(changed, "Reported the node");
+        if is_ready(&node) {
+            self.world.metrics.startup.ready(now);
+        }
         self.emit(wanted.news);
         self.remember(node);
         Ok(())
@@ -300,4 +305,9 @@ mod tests {
             );
         }
     }
+}
+
+pub(super) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
+use expect_test::expect;
 use futures_util::stream;
 use rubelet_core::id::PodRef;
 use rubelet_core::observe::{PodObservation, SandboxState, SandboxSummary};
@@ -77,10 +78,19 @@ async fn watch(
     streams: impl IntoIterator<Item = Script>,
     lists: impl IntoIterator<Item = Result<Vec<PodSummary>, RpcErrorKind>>,
 ) -> (Vec<PlegNews>, PlegHealth) {
+    watch_counting(secs, streams, lists, &Arc::default()).await
+}
+
+async fn watch_counting(
+    secs: u64,
+    streams: impl IntoIterator<Item = Script>,
+    lists: impl IntoIterator<Item = Result<Vec<PodSummary>, RpcErrorKind>>,
+    metrics: &Arc<Metrics>,
+) -> (Vec<PlegNews>, PlegHealth) {
     let streams = Mutex::new(streams.into_iter().collect());
     let runtime = Arc::new(Scripted { streams, lists: Mutex::new(lists.into_iter().collect()) });
     let (out, mut news) = mpsc::channel(100_000);
-    let (pleg, health) = Pleg::new(runtime, Clock::virtual_from(jiff::Timestamp::UNIX_EPOCH), out);
+    let (pleg, health) = Pleg::new(runtime, Clock::virtual_from(jiff::Timestamp::UNIX_EPOCH), out, Arc::clone(metrics));
     let cancel = CancellationToken::new();
     let end = async {
         tokio::time::sleep(Duration::from_secs(secs)).await;
@@ -116,6 +126,31 @@ async fn without_events_everything_is_listed_every_second_pleg_01() {
         assert!((60..=63).contains(&health.lists), "{} lists in a minute", health.lists);
         assert!(!health.streaming);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn section_28_1_lists_and_streams_are_counted() {
+    let metrics = Arc::default();
+    watch_counting(100, [Script::Gives(3, None)], [Ok(Vec::new())], &metrics).await;
+    let mut page = String::new();
+    metrics.write(&mut page);
+    let lines = page.lines().filter(|line| line.starts_with("kubelet_") && line.contains("pleg"));
+    let lines = lines.filter(|line| !line.contains("_bucket{") && !line.ends_with(" 0"));
+    expect![[r#"
+        kubelet_evented_pleg_connection_success_count 1
+        kubelet_pleg_last_seen_seconds 60
+        kubelet_pleg_relist_duration_seconds_count 2
+        kubelet_pleg_relist_interval_seconds_sum 60
+        kubelet_pleg_relist_interval_seconds_count 1
+    "#]]
+    .assert_eq(&lines.map(|line| format!("{line}\n")).collect::<String>());
+    let metrics = Arc::default();
+    watch_counting(3, [Script::Gives(0, Some(None))], [Err(RpcErrorKind::Unavailable)], &metrics).await;
+    let mut page = String::new();
+    metrics.write(&mut page);
+    assert!(page.contains("kubelet_pleg_last_seen_seconds 0\n"), "a list that fails is no sign of life");
+    assert!(!page.contains("kubelet_evented_pleg_connection_error_count 0\n"), "{page}");
+    assert!(!page.contains("kubelet_pleg_relist_duration_seconds_count 0\n"), "{page}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,7 +194,7 @@ async fn a_full_channel_does_not_delay_shutdown() {
     let (out, _news) = mpsc::channel(1);
     let streams = Mutex::new([Script::Gives(10, None)].into());
     let runtime = Arc::new(Scripted { streams, lists: Mutex::new([Ok(Vec::new())].into()) });
-    let (pleg, _) = Pleg::new(runtime, Clock::virtual_from(jiff::Timestamp::UNIX_EPOCH), out);
+    let (pleg, _) = Pleg::new(runtime, Clock::virtual_from(jiff::Timestamp::UNIX_EPOCH), out, Arc::default());
     let cancel = CancellationToken::new();
     let end = async {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -8,10 +8,12 @@ use rubelet_core::lifecycle::{Cause, Job, Stage, Subject};
 use rubelet_core::pod::PodExt;
 use rubelet_core::resize::{DEFERRED, INFEASIBLE};
 use rubelet_core::time::Instant;
+use rubelet_core::volumes::used;
 
 use super::workers::{PodWorker, PodWorkers};
 use crate::metrics::{Census, Operation};
 use crate::node::Node;
+use crate::volumes::plugin_of;
 
 /// Times a pod's start and its jobs.
 #[doc(alias = "podStartupLatencyTracker")]
@@ -49,6 +51,12 @@ impl PodWorkers {
         worker.count_shown(&self.node, pod);
     }
 
+    /// How many unknown pods are ending, and of how many of them the last job failed.
+    pub(crate) fn orphans(&self) -> (usize, usize) {
+        let orphans = self.workers.values().filter(|worker| worker.life.subject().pod().is_none());
+        orphans.fold((0, 0), |(all, failing), worker| (all + 1, failing + usize::from(worker.problem.is_some())))
+    }
+
     /// Counts the workers into `census`; `wanted` says whether a source wants a pod.
     pub(crate) fn count(&self, census: &mut Census, wanted: impl Fn(&PodUid) -> bool) {
         for (uid, worker) in &self.workers {
@@ -68,6 +76,7 @@ impl PodWorkers {
                     Subject::Pod(pod) => working.orphan.add(pod.is_static()),
                 }
             }
+            worker.count_volumes(&self.node, census);
             let pending = worker.resize.pending.as_ref().map(|pending| pending.reason.as_str());
             census.deferred += u64::from(pending == Some(DEFERRED));
             census.infeasible += u64::from(pending == Some(INFEASIBLE));
@@ -76,10 +85,23 @@ impl PodWorkers {
         for pod in self.active() {
             census.active.add(pod.is_static());
         }
+        census.terminations.clone_from(&self.terminations);
     }
 }
 
 impl PodWorker {
+    /// Counts the pod's volumes, by plugin.
+    fn count_volumes(&self, node: &Node, census: &mut Census) {
+        let Some(pod) = self.life.subject().pod().filter(|_| !self.released) else { return };
+        let wanted = !self.life.stage().is_past_syncing();
+        for volume in used(pod) {
+            let Some(plugin) = plugin_of(node, volume) else { continue };
+            let counts = census.volumes.entry(plugin.name()).or_default();
+            counts.desired += u64::from(wanted);
+            counts.actual += u64::from(self.memory.set_up.as_ref().is_some_and(|up| up.contains_key(&volume.name)));
+        }
+    }
+
     pub(super) fn job_begins(&mut self, node: &Node, job: &Job) {
         let now = node.clock.mono();
         let next = std::mem::replace(&mut self.tracker.next, Operation::Sync);
@@ -125,6 +147,10 @@ impl PodWorker {
         let volumes = pod.pod_spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         let own = (!volumes.iter().any(takes_its_own_time)).then(|| took.saturating_sub(others));
         node.metrics.pod_shown_started(took, own);
+        let host_network = pod.pod_spec().and_then(|spec| spec.host_network).unwrap_or_default();
+        if let Some(own) = own.filter(|_| !host_network) {
+            node.metrics.first_network_pod(own);
+        }
     }
 }
 

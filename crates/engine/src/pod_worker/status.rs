@@ -16,6 +16,7 @@ use tracing::debug;
 
 use super::workers::{PodWorker, PodWorkers};
 use crate::job::PodSnapshot;
+use crate::metrics::Terminations;
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::{EndProgress, StatusReport};
@@ -24,7 +25,7 @@ impl PodWorkers {
     /// Decides the status of the pod, and writes it if it has changed.
     pub(super) fn write_status(&mut self, uid: &PodUid) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
-        if worker.decide_status(&self.node) {
+        if worker.decide_status(&self.node, &mut self.terminations) {
             self.report(uid);
         }
     }
@@ -77,7 +78,7 @@ impl PodWorkers {
         for (uid, worker) in &mut self.workers {
             let Some(pod) = worker.life.subject().pod().filter(|pod| pod.is_static()) else { continue };
             let Some(mirror) = mirrors.mirror_of(pod).filter(|_| before.mirror_of(pod).is_none()) else { continue };
-            worker.take_over(&self.node, mirror);
+            worker.take_over(&self.node, mirror, &mut self.terminations);
             taken.extend(worker.reported.is_some().then(|| uid.clone()));
         }
         // Before the mirrors are published: a status that was decided without the mirror pod must not be written to it.
@@ -167,7 +168,7 @@ impl PodWorker {
     }
 
     /// Decides the status, and returns whether it has changed. Before the first look it stays as it was in the API.
-    fn decide_status(&mut self, node: &Node) -> bool {
+    fn decide_status(&mut self, node: &Node, terminations: &mut Terminations) -> bool {
         let snapshot = self.snapshot(node.clock.mono());
         let (Some(pod), Some(seen)) = (snapshot.subject.pod(), &self.memory.seen) else { return false };
         let is_final = self.reported.as_ref().is_some_and(|written| written.progress == EndProgress::Finished);
@@ -192,12 +193,13 @@ impl PodWorker {
         let phase = new.phase.as_deref().unwrap_or_default();
         debug!(pod = %snapshot.subject.reference(), phase, "The status changed");
         self.count_running(node, &new);
+        terminations.count(&self.status, &new);
         self.status = Arc::new(new);
         true
     }
 
     /// Adopts the status that the mirror pod shows, so that a restart of the agent makes no running container unready.
-    fn take_over(&mut self, node: &Node, mirror: &Pod) {
+    fn take_over(&mut self, node: &Node, mirror: &Pod, terminations: &mut Terminations) {
         let Some(shown) = &mirror.status else { return };
         // A probe result since the restart is newer than the mirror pod's status.
         if !self.probes.readiness.is_empty() || !self.probes.startup.is_empty() {
@@ -205,7 +207,7 @@ impl PodWorker {
         }
         self.status = Arc::new(adopt(&self.status, shown));
         if let Stage::Syncing { .. } = self.life.stage() {
-            self.decide_status(node);
+            self.decide_status(node, terminations);
         }
     }
 }

@@ -19,6 +19,7 @@ use tracing::{debug, error, info};
 
 use super::counts::StartupTracker;
 use crate::job::{JobResult, Note, PodMemory};
+use crate::metrics::Terminations;
 use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::{EndProgress, StatusReport};
@@ -40,6 +41,8 @@ pub struct PodWorkers {
     /// Actuated resources from before a restart, of pods that have no worker yet.
     pub(super) actuated_before: BTreeMap<PodUid, Arc<PodAllocation>>,
     pub(super) panics: u64,
+    /// Containers that have terminated, for metrics.
+    pub(super) terminations: Terminations,
 }
 
 /// One pod on this node: its life cycle and all the state about it that the sync loop owns.
@@ -107,6 +110,7 @@ impl PodWorkers {
             mirrors: Arc::default(),
             actuated_before: BTreeMap::new(),
             panics: 0,
+            terminations: Terminations::default(),
         }
     }
 
@@ -353,6 +357,7 @@ impl PodWorkers {
         }
         self.forget(&uid);
         if let Some(pod) = recreated {
+            self.node.metrics.pod_restarted(pod.is_static());
             let reference = PodRef::of(&pod);
             self.begin(pod, reference);
         }

@@ -14,6 +14,7 @@ use super::{NotStarted, PodRuntime};
 use crate::image_gc::ImageLease;
 use crate::images::PullError;
 use crate::job::{PodMemory, retry_after};
+use crate::metrics::Ensured;
 use crate::ports::{EventKind, Image};
 use crate::slots::StartSlot;
 
@@ -45,6 +46,20 @@ impl PodRuntime<'_> {
         memory: &mut PodMemory,
         slot: &mut StartSlot<'_>,
     ) -> Result<PresentImage, NotStarted> {
+        let mut ensured = Ensured { policy: PullPolicy::of(container), present: None, pull: None };
+        let image = self.find_or_pull(container, (sandbox, secrets), memory, slot, &mut ensured).await;
+        self.node.metrics.images.ensured(ensured);
+        image
+    }
+
+    async fn find_or_pull(
+        &self,
+        container: &Container,
+        (sandbox, secrets): (&SandboxConfig, &[Arc<Secret>]),
+        memory: &mut PodMemory,
+        slot: &mut StartSlot<'_>,
+        ensured: &mut Ensured,
+    ) -> Result<PresentImage, NotStarted> {
         let written = container.image.as_deref().unwrap_or_default();
         let name = match ImageName::parse(written) {
             Ok(name) => name,
@@ -57,10 +72,12 @@ impl PodRuntime<'_> {
         let spec = self.image_spec(&name, written, &sandbox.runtime_handler);
         // Before the runtime is asked: an image that is there now must still be there when the container is created.
         let lease = self.node.image_gc.lease(&spec.image).await;
-        let policy = PullPolicy::of(container);
+        let policy = ensured.policy;
         let present = if policy.asks_presence() { self.find(container, &spec).await? } else { None };
+        ensured.present = policy.asks_presence().then_some(present.is_some());
         match (should_pull(policy, present.is_some()), present) {
             (PullDecision::UsePresent, Some(image)) => {
+                ensured.pull = Some(false);
                 let message = image::already_present(written);
                 self.image_event(container, EventKind::Normal, "Pulled", &message).await;
                 Ok(here(image, lease))
@@ -72,6 +89,7 @@ impl PodRuntime<'_> {
                 Err(not_started(reason, message, Retry::Later))
             }
             (PullDecision::Pull | PullDecision::UsePresent, _) => {
+                ensured.pull = Some(true);
                 // A pull may take minutes, and may queue behind others: it must not hold a start slot.
                 slot.release();
                 if memory.unseen {
@@ -126,6 +144,7 @@ impl PodRuntime<'_> {
                 memory.pulls.reset(&key);
                 memory.pull_errors.remove(&key);
                 let image = self.find(container, &spec).await?.unwrap_or_default();
+                self.node.metrics.images.pulled(image.size, pulled.with_waiting);
                 let message = image::pulled(written, pulled.took, pulled.with_waiting, image.size);
                 self.image_event(container, EventKind::Normal, "Pulled", &message).await;
                 Ok(PresentImage { image_ref: pulled.image_ref, uid: image.uid, username: image.username, lease })

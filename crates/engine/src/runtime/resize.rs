@@ -15,7 +15,9 @@ use rubelet_core::resize::{LoweredLimit, ResizePlan, ResizeStep, limits_below_us
 use super::PodRuntime;
 use crate::chain::Chain;
 use crate::job::PodMemory;
+use crate::metrics::CgroupOperation;
 use crate::ports::RpcErrorKind;
+use crate::resources::timed;
 
 impl PodRuntime<'_> {
     /// Carries out `plan`. The error is the message of the pod's condition and event.
@@ -93,7 +95,8 @@ impl PodRuntime<'_> {
         if !tree.per_qos() {
             return Ok(());
         }
-        let set = self.node.ports.cgroups.ensure(&tree.of_pod(self.pod), values).await;
+        let path = tree.of_pod(self.pod);
+        let set = timed(self.node, CgroupOperation::Update, self.node.ports.cgroups.ensure(&path, values)).await;
         set.map_err(|err| Chain(&err).to_string())
     }
 

@@ -31,6 +31,8 @@ pub(super) struct Entry {
     pub(super) failures: u32,
     /// `shown` may be out of date: GET the pod before the next write.
     pub(super) ask_first: bool,
+    /// Since when a write is due.
+    pub(super) due_since: Option<Instant>,
     /// The next write, cached until one of its inputs changes: the status of a thousand containers takes long to compare.
     pub(super) next: Option<Write>,
 }
@@ -60,7 +62,7 @@ pub(super) enum Request {
 }
 impl Entry {
     pub(super) fn new(report: StatusReport, shown: Option<Arc<Pod>>) -> Self {
-        Self { report, shown, at: At::Rest, refused: None, failures: 0, ask_first: false, next: None }
+        Self { report, shown, at: At::Rest, refused: None, failures: 0, ask_first: false, due_since: None, next: None }
     }
 
     /// The pod is pending and not deleted: nothing waits for its status until it runs.

@@ -18,6 +18,7 @@ use super::entry::{At, Entry, Request, Urgency};
 use super::mail::{Inbox, Mail, StatusMail};
 use super::pace::Pace;
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::mirror::Mirrors;
 use crate::ports::{ApiError, ApiErrorKind, PodApi, StatusObserver};
 use crate::task::timed;
@@ -45,6 +46,7 @@ pub struct StatusWriter {
     later: BTreeSet<(Instant, PodUid)>,
     arrivals: u64,
     pace: Pace,
+    metrics: Arc<Metrics>,
     in_flight: JoinSet<Done>,
     asked_for: BTreeMap<Id, PodUid>,
 }
@@ -71,6 +73,7 @@ impl StatusWriter {
         clock: Clock,
         mirrors: watch::Receiver<Arc<Mirrors>>,
         observer: Option<Arc<dyn StatusObserver>>,
+        metrics: Arc<Metrics>,
     ) -> (Self, StatusMail) {
         let (mail, inbox) = StatusMail::new(observer);
         let this = Self {
@@ -84,6 +87,7 @@ impl StatusWriter {
             later: BTreeSet::new(),
             arrivals: 0,
             pace: Pace::default(),
+            metrics,
             in_flight: JoinSet::new(),
             asked_for: BTreeMap::new(),
         };
@@ -207,6 +211,7 @@ impl StatusWriter {
             Some(Write::Patch { urgent: true, .. } | Write::Delete) => Some(Urgency::High),
             Some(Write::Patch { urgent: false, .. } | Write::Nothing) => Some(Urgency::Low),
         };
+        entry.due_since = urgency.and(entry.due_since.or(Some(now)));
         let before = entry.at;
         // A pod that is queued already keeps its place.
         let number = match before {
@@ -290,6 +295,9 @@ impl StatusWriter {
                 // A GET that succeeds does not mean that a PATCH will: the pauses go on growing.
                 if !matches!(request, Request::Get) {
                     entry.failures = 0;
+                    if let Some(since) = entry.due_since.take() {
+                        self.metrics.status_written(now.since(since));
+                    }
                 }
                 entry.ask_first = false;
                 entry.taken(&request, answer, news, wall);

@@ -87,7 +87,7 @@ impl SyncLoop {
     /// The pod gets no allocation now: others make room for it, or it waits, or it is rejected.
     fn not_admitted(&mut self, pod: Arc<Pod>, rejection: Rejection, victims: Vec<Arc<Pod>>) {
         if !victims.is_empty() {
-            self.preempt(pod, victims);
+            self.preempt(pod, victims, rejection.shortages.first().map_or("", |shortage| &shortage.resource));
         } else if self.may_lag(&pod, &rejection) {
             self.wait_for_node(pod);
         } else {
@@ -211,6 +211,7 @@ impl SyncLoop {
     fn reject(&mut self, pod: Arc<Pod>, rejection: Rejection) {
         let message = format!("Pod was rejected: {}", rejection.message);
         warn!(pod = %PodRef::of(&pod), reason = %rejection.reason, "{message}");
+        self.node.metrics.decisions().rejected(&rejection.reason);
         self.record(&pod, EventKind::Warning, rejection.reason.clone(), rejection.message);
         let status = Arc::new(rejected(&pod, &rejection.reason, &message, self.node.clock.wall()));
         let uid = PodRef::of(&pod).uid;
@@ -253,13 +254,14 @@ impl SyncLoop {
 
     /// Ends the victims. Admission of the pod is tried again when they have stopped (ADM-31).
     #[doc(alias = "evictPodsToFreeRequests")]
-    fn preempt(&mut self, pod: Arc<Pod>, victims: Vec<Arc<Pod>>) {
+    fn preempt(&mut self, pod: Arc<Pod>, victims: Vec<Arc<Pod>>, lacking: &str) {
         let mut waits_for = BTreeSet::new();
         for victim in victims {
             let name = PodRef::of(&victim);
             info!(pod = %name, critical = %PodRef::of(&pod), "Ending a pod to make room for a critical one");
             let EndReason { reason, message, .. } = EndReason::preempted();
             self.record(&victim, EventKind::Warning, reason, message.into_owned());
+            self.node.metrics.decisions().preempted(lacking);
             self.workers.terminate(&name.uid, Ending::preempted(), None);
             waits_for.insert(name.uid);
         }

@@ -9,6 +9,7 @@ use rubelet_core::id::PodRef;
 use rubelet_core::pod::{HASH_ANNOTATION, Source};
 use rubelet_core::status::EndProgress;
 use rubelet_engine::clock::Clock;
+use rubelet_engine::metrics::Metrics;
 use rubelet_engine::mirror::{Mirrored, Mirrors};
 use rubelet_engine::ports::{ApiErrorKind, StatusReport};
 use rubelet_engine::status::{StatusMail, StatusWriter};
@@ -22,6 +23,7 @@ struct Rig {
     api: ScriptedPodApi,
     mail: StatusMail,
     mirrors: watch::Sender<Arc<Mirrors>>,
+    metrics: Arc<Metrics>,
     _tasks: TaskGroup,
 }
 
@@ -30,12 +32,12 @@ impl Rig {
         let clock = TestClock::start();
         let api = ScriptedPodApi::new(clock);
         let (mirrors, seen) = watch::channel(Arc::new(Mirrors::default()));
-        let (writer, mail) =
-            StatusWriter::new(Arc::new(api.clone()), Clock::virtual_from(clock.now().wall), seen, None);
+        let (metrics, time) = (Arc::<Metrics>::default(), Clock::virtual_from(clock.now().wall));
+        let (writer, mail) = StatusWriter::new(Arc::new(api.clone()), time, seen, None, Arc::clone(&metrics));
         let mut tasks = TaskGroup::new(&CancellationToken::new());
         let cancel = tasks.cancel_token();
         tasks.start("status-writer", writer.run(cancel));
-        Self { api, mail, mirrors, _tasks: tasks }
+        Self { api, mail, mirrors, metrics, _tasks: tasks }
     }
 
     /// Makes a pod in the API.
@@ -124,6 +126,31 @@ async fn reports_of_a_pod_that_starts_are_gathered_and_none_extends_the_time() {
     rig.report(&shy, PodStatus { phase: Some("Pending".into()), ..PodStatus::default() }, EndProgress::MayRun);
     rig.pass(1000).await;
     rig.requests(&expect![""]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stat_13_a_write_is_timed_from_the_change_on() {
+    let rig = Rig::start();
+    let shown = || {
+        let mut page = String::new();
+        rig.metrics.write(&mut page);
+        let name = "kubelet_pod_status_sync_duration_seconds_";
+        let numbers =
+            page.lines().filter_map(|line| line.strip_prefix(name)).filter(|line| !line.starts_with("bucket"));
+        numbers.map(str::to_owned).collect::<Vec<_>>().join(", ")
+    };
+    let web = rig.put(pod("web"));
+    // Changes that come meanwhile go into the same write, and its time is that of the first.
+    rig.says(&web, "Pending", "one");
+    rig.pass(300).await;
+    rig.says(&web, "Pending", "two");
+    rig.pass(1000).await;
+    rig.requests(&expect!["500ms patch web two"]);
+    assert_eq!(shown(), "sum 0.5, count 1");
+    // What the API shows already is not written, and takes no time.
+    rig.says(&web, "Pending", "two");
+    rig.pass(1000).await;
+    assert_eq!(shown(), "sum 0.5, count 1");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use rubelet_cluster::ClusterMetrics;
 use rubelet_cluster::api::{Client, Credentials};
 use rubelet_cluster::certs::{client_in_use, serving_in_use};
+use rubelet_core::certs::Purpose;
 use rubelet_core::config::configz;
 use rubelet_engine::assemble::EngineHandle;
 use rubelet_engine::chain::Chain;
@@ -30,6 +32,7 @@ use crate::cluster;
 use crate::config_load::Loaded;
 use crate::flags::{self, control_socket};
 use crate::logging::Log;
+use crate::metrics::ClusterPage;
 
 /// The directory of the node's own logs. Not configurable upstream either.
 const NODE_LOGS: &str = "/var/log";
@@ -46,6 +49,8 @@ pub(super) struct Served {
     pub(super) tracer: Tracer,
     /// Metrics besides the engine's.
     pub(super) metrics: Vec<Arc<dyn MetricsPage>>,
+    /// Metrics of what leads outside of the node.
+    pub(super) cluster_metrics: Arc<ClusterMetrics>,
     /// The log, whose level can be changed.
     pub(super) log: Log,
     /// The runtime as it answered at the start.
@@ -162,7 +167,18 @@ async fn node_api(
     };
     let node_pages = node_pages(loaded, root, &served.log);
     let own: Arc<dyn MetricsPage> = Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop });
-    let metrics = [own].into_iter().chain(served.metrics).collect();
+    let credentials = served.identity.map(|(_, credentials)| credentials);
+    let signed = [
+        (Purpose::Client, credentials.is_some() && config.rotate_certificates),
+        (Purpose::Serving, client.is_some() && config.server_tls_bootstrap),
+    ];
+    let outside: Arc<dyn MetricsPage> = Arc::new(ClusterPage {
+        metrics: served.cluster_metrics,
+        certificates: certificates(credentials, certificate.clone()),
+        signed: signed.into_iter().filter_map(|(purpose, is)| is.then_some(purpose)).collect(),
+        clock: served.clock.clone(),
+    });
+    let metrics = [own, outside].into_iter().chain(served.metrics).collect();
     let parts = ApiParts {
         health,
         node,

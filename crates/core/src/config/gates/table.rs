@@ -55,6 +55,7 @@ gates! {
     ContainerRestartRules: Beta, true;
     ContainerStopSignals: Alpha, false;
     ContextualLogging: Beta, true;
+    ControllerManagerReleaseLeaderElectionLockOnExit: Alpha, false;
     CoordinatedLeaderElection: Beta, false;
     CrossNamespaceVolumeDataSource: Alpha, false;
     CustomCPUCFSQuotaPeriod: Ga, true;
