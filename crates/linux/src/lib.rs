@@ -17,6 +17,7 @@ pub mod pod_dirs;
 pub mod preflight;
 pub mod service;
 pub mod socket_holder;
+pub mod stats;
 pub mod subpaths;
 #[cfg(test)]
 mod testing;
