@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+mod names;
 mod node;
+mod rates;
 
+pub use names::*;
 pub use node::*;
+pub use rates::*;
 
 use crate::id::{ContainerId, PodUid};
 use crate::time::Now;
@@ -259,7 +263,7 @@ pub struct Limits {
     pub cpu_period: Option<u64>,
     /// Memory in bytes.
     pub memory: Option<u64>,
-    /// The soft limit on cgroup v1, `memory.low` on cgroup v2.
+    /// The soft limit on cgroup v1, `memory.min` on cgroup v2.
     pub memory_reservation: Option<u64>,
     /// Swap in bytes; on cgroup v1 memory and swap together.
     pub swap: Option<u64>,
@@ -268,7 +272,7 @@ pub struct Limits {
 /// The network interfaces of one network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkUsage {
-    /// Its interfaces but for the loopback one, in the kernel's order.
+    /// Its interfaces in the kernel's order, but for the loopback one and the node's ends of containers' pairs (`veth…`).
     pub interfaces: Vec<Interface>,
 }
 
