@@ -18,15 +18,16 @@ use crate::node_now::{self, NodeNow};
 use crate::node_reporter::{self, NodeParts};
 use crate::node_shutdown::{NodeShutdown, ShutdownParts, World};
 use crate::pleg::Pleg;
-use crate::ports::{ClusterPorts, NodeFacts, PodSource, StatusObserver};
+use crate::ports::{ClusterPorts, NodeFacts, PodSource, StatusObserver, UsageReader};
 use crate::prober::{Prober, ProberHandle};
 use crate::slots::StartSlots;
 use crate::status::{StatusMail, StatusWriter};
 use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle, SyncLoopParts};
 use crate::task::TaskGroup;
+use crate::usage::{NoUsage, UsageParts, UsageTask};
 
 /// What a running engine offers to others.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EngineHandle {
     /// Asks the sync loop.
     pub sync_loop: SyncLoopHandle,
@@ -42,6 +43,14 @@ pub struct EngineHandle {
     pub heartbeat: Option<watch::Receiver<Heartbeat>>,
     /// Where pod statuses go.
     pub statuses: StatusMail,
+    /// What the node and its pods use.
+    pub usage: Arc<dyn UsageReader>,
+}
+
+impl std::fmt::Debug for EngineHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineHandle").field("sync_loop", &self.sync_loop).finish_non_exhaustive()
+    }
 }
 
 /// The arguments of [`start`].
@@ -68,13 +77,15 @@ pub struct Parts {
     pub shutdown: Option<ShutdownParts>,
     /// Pods that use a config map, secret or the like that has changed; `None` on a node without an API server.
     pub object_changes: Option<mpsc::Receiver<PodUid>>,
+    /// What usage is measured with; `None` on a node that measures none.
+    pub usage: Option<UsageParts>,
 }
 
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
     let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, .. } = parts;
-    let Parts { node: node_parts, object_changes, shutdown, .. } = parts;
+    let Parts { node: node_parts, object_changes, shutdown, usage, .. } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
@@ -109,6 +120,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let counted = Arc::clone(&metrics);
     let (events, checkpoints) = (Arc::clone(&ports.events), Arc::clone(&ports.checkpoints));
     let (shown_now, shown_statuses) = (now.clone(), status.clone());
+    let seen_by_usage = usage.map(|parts| (parts, ports.clone(), clock.clone()));
     let seen_by_shutdown = shutdown.map(|parts| (parts, status.clone(), now.clone(), clock.clone()));
     let node = Arc::new(Node { ports, facts, settings, clock, status, puller: puller_handle, starts, metrics, now });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
@@ -123,6 +135,14 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         object_changes,
     });
     tasks.start("sync-loop", sync_loop.run(cancel.clone()));
+    let usage: Arc<dyn UsageReader> = match seen_by_usage {
+        Some((parts, ports, clock)) => {
+            let (task, usage) = UsageTask::new(parts, &ports, handle.clone(), clock);
+            tasks.start("usage", task.run(cancel.clone()));
+            Arc::new(usage)
+        }
+        None => Arc::new(NoUsage),
+    };
     if let Some((parts, status, now, clock)) = seen_by_shutdown {
         let metrics = Arc::clone(&counted);
         let world = World { sync_loop: handle.clone(), status, events, checkpoints, metrics, now, clock };
@@ -137,6 +157,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         now: shown_now,
         heartbeat,
         statuses: shown_statuses,
+        usage,
     };
     (tasks, handle)
 }

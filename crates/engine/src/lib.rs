@@ -33,4 +33,5 @@ mod slots;
 pub mod status;
 pub mod sync_loop;
 pub mod task;
+pub mod usage;
 mod volumes;

@@ -52,6 +52,7 @@ impl World {
             sources: vec![Arc::new(source)],
             node: None,
             object_changes: None,
+            usage: None,
             shutdown: None,
         };
         let (tasks, handle) = start(parts, &CancellationToken::new());

@@ -117,6 +117,7 @@ impl Cluster {
             sources: vec![Arc::new(self.sim.files.clone()), Arc::new(Marked(self.api.clone()))],
             node: None,
             object_changes: Some(object_changes),
+            usage: None,
             shutdown: None,
         };
         let (tasks, handle) = start(parts, &CancellationToken::new());

@@ -75,6 +75,8 @@ pub(crate) struct Sim {
     pub(crate) machine: FakeMachine,
     /// How pods end when it does, where a test wants that.
     pub(crate) shutdown: Option<ShutdownPlan>,
+    /// What usage is measured with, where a test wants that.
+    pub(crate) usage: Option<rubelet_testkit::FakeStats>,
     pub(crate) laws: Laws,
     /// The engine's wall clock, and by how much it is wrong: it is not the runtime's.
     wall: Clock,
@@ -138,6 +140,7 @@ impl Sim {
             node: None,
             machine: FakeMachine::default(),
             shutdown: None,
+            usage: None,
             laws: Laws::default(),
             wall: Clock::virtual_from(clock.now().wall),
             wrong: jiff::SignedDuration::ZERO,
@@ -175,6 +178,7 @@ impl Sim {
             sources,
             node: self.node.as_ref().map(|parts| parts()),
             object_changes: Some(changes),
+            usage: self.usage.as_ref().map(crate::usage::parts),
             shutdown: self.shutdown.clone().map(|plan| ShutdownParts {
                 plan,
                 machine: Arc::new(self.machine.clone()),
@@ -228,6 +232,11 @@ impl Sim {
     /// The way to ask the engine's loop.
     pub(crate) fn sync_loop(&self) -> &rubelet_engine::sync_loop::SyncLoopHandle {
         &self.running.as_ref().expect("an engine runs").1.sync_loop
+    }
+
+    /// What the node and its pods use.
+    pub(crate) fn reader(&self) -> Arc<dyn rubelet_engine::ports::UsageReader> {
+        Arc::clone(&self.running.as_ref().expect("an engine runs").1.usage)
     }
 
     /// Whether the API server answers, as the engine sees it.
