@@ -41,6 +41,7 @@ operations! {
     RemoveContainer = "remove_container",
     ListContainers = "list_containers",
     ContainerStatus = "container_status",
+    ListContainerStats = "list_container_stats",
     UpdateContainer = "update_container",
     UpdatePodsandboxResources = "update_podsandbox_resources",
     ReopenContainerLog = "reopen_container_log",
@@ -85,6 +86,7 @@ impl Operation {
             | Self::ListPodSandbox
             | Self::ListContainers
             | Self::ContainerStatus
+            | Self::ListContainerStats
             | Self::ListImages
             | Self::ImageStatus
             | Self::ImageFsInfo => false,

@@ -4,3 +4,4 @@ mod connection;
 mod fake;
 mod garbage;
 mod runtime;
+mod stats;
