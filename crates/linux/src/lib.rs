@@ -8,6 +8,7 @@ mod beneath;
 pub mod cgroups;
 pub mod checkpoints;
 pub mod dbus;
+pub mod disks;
 pub mod heap;
 pub mod host;
 mod kernel_mounts;

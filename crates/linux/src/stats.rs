@@ -8,6 +8,7 @@
 
 mod files;
 mod io;
+mod kept;
 mod machine;
 mod memory;
 mod network;
@@ -64,8 +65,8 @@ struct Inner {
 /// What is remembered from one look to the next.
 #[derive(Debug, Default)]
 struct Books {
-    /// When each cgroup of the last look was made, by the number of its directory. The kernel may forget it.
-    created: BTreeMap<u64, jiff::Timestamp>,
+    /// The cgroups of the last look, by the numbers of their directories.
+    kept: BTreeMap<u64, kept::Kept>,
     /// Names of block devices.
     devices: io::DeviceNames,
 }
@@ -102,16 +103,29 @@ impl Stats for KernelStats {
         let inner = Arc::clone(&self.inner);
         USAGE.run("machine", move || inner.machine.get_or_init(|| machine::machine(&inner.files)).clone()).await
     }
+
+    fn rest(&self) {
+        self.inner.rest();
+    }
 }
 
 impl Inner {
+    /// A look that runs now is not waited for: it keeps what it has read.
+    fn rest(&self) {
+        if let Ok(mut books) = self.books.try_lock() {
+            books.kept.clear();
+        }
+    }
+
     fn sample(&self, detail: Detail) -> Result<Sample, Unmeasured> {
         let at = self.clock.now();
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         let mut reader = Reader::default();
-        let look = walk::Look { shown: &self.shown, files: &self.files, detail };
+        let look = walk::Look { shown: &self.shown, files: &self.files, detail, now: at.mono };
         let result = match self.layout.version() {
-            CgroupVersion::V1 => v1::Trees::open(&self.layout).and_then(|trees| look.run(&trees, &mut reader, &mut books)),
+            CgroupVersion::V1 => {
+                v1::Trees::open(&self.layout).and_then(|trees| look.run(&trees, &mut reader, &mut books))
+            }
             CgroupVersion::V2 => v2::Tree::open(&self.layout).and_then(|tree| look.run(&tree, &mut reader, &mut books)),
         };
         let cgroups = result.map_err(|err| Unmeasured(format!("read the cgroups: {err}")))?;
@@ -132,7 +146,8 @@ impl Inner {
     /// upstream: stats/pidlimit/pidlimit_linux.go Stats (v1.36)
     fn processes(&self) -> Result<ProcessCount, Unmeasured> {
         let mut reader = Reader::default();
-        let settings: [PathBuf; 2] = ["pid_max", "threads-max"].map(|name| self.files.proc.join("sys/kernel").join(name));
+        let settings: [PathBuf; 2] =
+            ["pid_max", "threads-max"].map(|name| self.files.proc.join("sys/kernel").join(name));
         let max = settings.iter().filter_map(|path| reader.path(path)?.trim().parse().ok()).min();
         let current = reader.path(&self.files.proc.join("loadavg")).and_then(parse::threads_of_loadavg);
         match (max, current) {

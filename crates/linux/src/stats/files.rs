@@ -41,6 +41,21 @@ impl Reader {
         std::str::from_utf8(self.buffer.get(..length)?).ok()
     }
 
+    /// The same of a file that stays open. One that cannot be read is closed: its cgroup is gone.
+    pub(super) fn kept(&mut self, file: &mut Option<OwnedFd>, dir: Dir<'_>, name: &str) -> Option<&str> {
+        if file.is_none() {
+            *file = self.open(dir, name);
+        }
+        let read = retry(|| rustix::io::pread(file.as_ref().ok_or(Errno::NOENT)?, &mut *self.buffer, 0));
+        match read {
+            Ok(length) => std::str::from_utf8(self.buffer.get(..length)?).ok(),
+            Err(_) => {
+                *file = None;
+                None
+            }
+        }
+    }
+
     /// A number, such as that of `memory.current`. `max` is none.
     pub(super) fn number(&mut self, dir: Dir<'_>, name: &str) -> Option<u64> {
         self.file(dir, name)?.trim().parse().ok()

@@ -76,7 +76,9 @@ pub fn own_cgroup(proc: &Path) -> Option<String> {
     };
     // With cgroup v1 a process may be elsewhere in each tree; without one of CPU and memory there is only the one of v2.
     let path = match (of("cpu"), of("memory")) {
-        (Some(cpu), Some(memory)) => Some(cpu).filter(|cpu| *cpu == memory).map(|cpu| of("name=systemd").unwrap_or(cpu)),
+        (Some(cpu), Some(memory)) => {
+            Some(cpu).filter(|cpu| *cpu == memory).map(|cpu| of("name=systemd").unwrap_or(cpu))
+        }
         (None, None) => of(""),
         _ => None,
     };

@@ -81,7 +81,10 @@ mod tests {
         let text = "some avg10=1.53 avg60=0.07 avg300=12.00 total=157656722\nfull avg10=0.00 avg60=0.5 avg300=100.00 total=7\n";
         let stalls = stalls(text).expect("a pressure file");
         assert_eq!((stalls.some.avg10, stalls.some.avg60, stalls.some.avg300), (153, 7, 1200));
-        assert_eq!((stalls.some.total, stalls.full.total), (Duration::from_micros(157_656_722), Duration::from_micros(7)));
+        assert_eq!(
+            (stalls.some.total, stalls.full.total),
+            (Duration::from_micros(157_656_722), Duration::from_micros(7))
+        );
         assert_eq!((stalls.full.avg60, stalls.full.avg300), (50, 10_000));
         assert_eq!(super::stalls(""), None);
         assert_eq!(super::stalls("some avg10=x\n"), None);

@@ -64,7 +64,8 @@ fn cgroup_v2(root: &Path, path: &str, number: u64) {
     put("memory.swap.current", "4096\n".into());
     put("memory.min", "0\n".into());
     put("memory.events", "low 0\nhigh 0\nmax 3\noom 2\noom_kill 2\n".into());
-    let stat = "anon 200\nfile 300\nkernel 77\nfile_mapped 20\nactive_file 30\ninactive_file 100\npgfault 50\npgmajfault 60\n";
+    let stat =
+        "anon 200\nfile 300\nkernel 77\nfile_mapped 20\nactive_file 30\ninactive_file 100\npgfault 50\npgmajfault 60\n";
     put("memory.stat", stat.into());
     put("pids.current", "7\n".into());
     put("pids.max", "100\n".into());
@@ -131,7 +132,8 @@ fn nodes(driver: CgroupDriver) -> Vec<(TempDir, KernelStats, [String; 6])> {
 }
 
 fn layout_v1(root: &Path) -> Layout {
-    let tree = |name: &str| Hierarchy { root: root.join(name), controllers: name.split(',').map(str::to_owned).collect() };
+    let tree =
+        |name: &str| Hierarchy { root: root.join(name), controllers: name.split(',').map(str::to_owned).collect() };
     std::fs::create_dir_all(root.join("memory")).expect("made");
     write(&root.join("memory"), "memory.memsw.usage_in_bytes", "1\n");
     Layout::v1(["cpu,cpuacct", "memory", "pids", "blkio"].map(tree).to_vec())
@@ -152,7 +154,9 @@ async fn sts_01_each_cgroup_of_pods_is_found_on_both_versions_and_under_both_dri
             assert_eq!(sample.cgroups[&paths[1]].kind, CgroupKind::AllPods);
             assert_eq!(sample.cgroups[&paths[2]].kind, CgroupKind::PodsOfClass);
             assert_eq!(sample.cgroups[&paths[3]].kind, CgroupKind::Pod(PodUid::from("1234-ab")));
-            assert!(matches!(&sample.cgroups[&paths[5]].kind, CgroupKind::Container { pod, .. } if pod.as_str() == "99"));
+            assert!(
+                matches!(&sample.cgroups[&paths[5]].kind, CgroupKind::Container { pod, .. } if pod.as_str() == "99")
+            );
             let kubelet = &sample.cgroups["/system.slice/kubelet.service"];
             assert_eq!(kubelet.kind, CgroupKind::System(SystemContainer::Kubelet));
             assert_eq!(kinds.len(), 8, "neither the cgroups of others nor what containers made: {kinds:?}");
@@ -169,7 +173,10 @@ async fn sts_02_both_versions_show_the_same_usage() {
         let sample = stats.sample(Detail::Everything).await.expect("a sample");
         let seen = container(&sample);
         let cpu = seen.usage.cpu.expect("CPU");
-        assert_eq!((cpu.total, cpu.user, cpu.system), (Duration::from_secs(5), Duration::from_secs(1), Duration::from_millis(500)));
+        assert_eq!(
+            (cpu.total, cpu.user, cpu.system),
+            (Duration::from_secs(5), Duration::from_secs(1), Duration::from_millis(500))
+        );
         let throttled = Throttling { periods: 10, throttled_periods: 4, throttled: Duration::from_millis(5) };
         assert_eq!(cpu.throttling, Some(throttled));
         let memory = seen.usage.memory.expect("memory");
@@ -181,7 +188,10 @@ async fn sts_02_both_versions_show_the_same_usage() {
         let tasks = seen.usage.tasks.expect("tasks");
         assert_eq!((tasks.threads, tasks.threads_max, tasks.processes), (7, Some(100), Some(0)));
         let io = &seen.usage.io[0];
-        assert_eq!((io.device.as_str(), io.read_bytes, io.write_bytes, io.reads, io.writes), ("/dev/vda", 4096, 8192, 1, 2));
+        assert_eq!(
+            (io.device.as_str(), io.read_bytes, io.write_bytes, io.reads, io.writes),
+            ("/dev/vda", 4096, 8192, 1, 2)
+        );
         let limits = seen.limits;
         assert_eq!((limits.memory, limits.memory_reservation, limits.swap), (Some(1 << 20), None, None));
         assert_eq!((limits.cpu_quota, limits.cpu_period), (Some(50_000), Some(100_000)));
@@ -258,6 +268,13 @@ async fn hostile_cgroups_that_a_container_made_are_bounded_in_number_and_depth()
 }
 
 #[tokio::test]
+async fn the_adapter_obeys_the_laws_of_the_port() {
+    for (_dir, stats, _) in nodes(CgroupDriver::Cgroupfs) {
+        rubelet_testkit::contract::check_stats(&stats).await;
+    }
+}
+
+#[tokio::test]
 async fn ev_01_processes_of_the_machine() {
     let (_dir, stats, _) = nodes(CgroupDriver::Cgroupfs).remove(0);
     assert_eq!(stats.processes().await.expect("processes"), ProcessCount { max: 63_000, current: 234 });
@@ -286,7 +303,10 @@ async fn the_machine_is_read_once() {
     assert_eq!((machine.memory_bytes, machine.swap_bytes, machine.machine_id.as_str()), (4 << 30, 1 << 30, "web-1"));
     let node = &machine.numa_nodes[0];
     assert_eq!((node.memory_bytes, node.hugepages.as_slice(), node.cores.len()), (2 << 30, &[(2048, 3)][..], 2));
-    assert_eq!((node.cores[1].threads.as_slice(), &node.cores[1].caches[0]), (&[2, 3][..], &(1, "Data".to_owned(), 32 << 10)));
+    assert_eq!(
+        (node.cores[1].threads.as_slice(), &node.cores[1].caches[0]),
+        (&[2, 3][..], &(1, "Data".to_owned(), 32 << 10))
+    );
     write(dir.path(), "etc/machine-id", "web-2\n");
     assert_eq!(stats.machine().await, machine);
 }

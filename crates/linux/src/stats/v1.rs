@@ -9,6 +9,7 @@ use rubelet_engine::ports::Detail;
 
 use super::files::Reader;
 use super::io::{Counted, add_v1};
+use super::kept::Open;
 use super::parse::pairs;
 use super::walk::{self, Place};
 use super::{memory, open_files};
@@ -61,11 +62,12 @@ impl Trees {
         self.memory
     }
 
-    fn cpu(&self, cgroup: &Place<'_>, reader: &mut Reader) -> Option<CpuUsage> {
+    fn cpu(&self, cgroup: &Place<'_>, reader: &mut Reader, open: &mut Open) -> Option<CpuUsage> {
         let dir = walk::below(self.cpuacct.as_ref()?, cgroup);
-        let total = Duration::from_nanos(reader.number(dir, "cpuacct.usage")?);
-        let mut cpu = CpuUsage { total, ..CpuUsage::default() };
-        for (key, ticks) in pairs(reader.file(dir, "cpuacct.stat").unwrap_or_default()) {
+        let Open([_, _, usage, stat]) = open;
+        let total = reader.kept(usage, dir, "cpuacct.usage")?.trim().parse().ok()?;
+        let mut cpu = CpuUsage { total: Duration::from_nanos(total), ..CpuUsage::default() };
+        for (key, ticks) in pairs(reader.kept(stat, dir, "cpuacct.stat").unwrap_or_default()) {
             let time = Duration::from_nanos(ticks.saturating_mul(self.tick));
             match key {
                 "user" => cpu.user = time,
@@ -90,10 +92,15 @@ impl Trees {
         Some(throttling)
     }
 
-    fn memory(cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Option<(MemoryUsage, Option<u64>)> {
+    fn memory(
+        cgroup: &Place<'_>,
+        open: &mut Open,
+        (reader, detail): (&mut Reader, Detail),
+    ) -> Option<(MemoryUsage, Option<u64>)> {
         let dir = walk::open(cgroup);
-        let usage = reader.number(dir, "memory.usage_in_bytes")?;
-        let (mut memory, swap) = memory::stat_v1(reader.file(dir, "memory.stat")?);
+        let Open([usage, stat, ..]) = open;
+        let usage = reader.kept(usage, dir, "memory.usage_in_bytes")?.trim().parse().ok()?;
+        let (mut memory, swap) = memory::stat_v1(reader.kept(stat, dir, "memory.stat")?);
         memory.usage = usage;
         if detail == Detail::Everything {
             memory.max_usage = reader.number(dir, "memory.max_usage_in_bytes");
@@ -103,7 +110,7 @@ impl Trees {
         Some((memory, swap))
     }
 
-    fn limits(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Limits {
+    fn limits_of(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Limits {
         let mut limits = Limits::default();
         if *cgroup.kind == CgroupKind::Root {
             return limits;
@@ -159,11 +166,20 @@ impl walk::Trees for Trees {
         "cgroup.clone_children"
     }
 
-    fn read(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Option<(Usage, Limits)> {
-        let (memory, swap) = Self::memory(cgroup, reader, detail)?;
-        let limits = self.limits(cgroup, reader, detail);
+    fn limits(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Limits {
+        self.limits_of(cgroup, reader, detail)
+    }
+
+    fn usage(
+        &self,
+        cgroup: &Place<'_>,
+        limits: &Limits,
+        open: &mut Open,
+        (reader, detail): (&mut Reader, Detail),
+    ) -> Option<Usage> {
+        let (memory, swap) = Self::memory(cgroup, open, (&mut *reader, detail))?;
         let mut usage = Usage {
-            cpu: self.cpu(cgroup, reader),
+            cpu: self.cpu(cgroup, reader, open),
             memory: Some(memory),
             swap_bytes: swap.filter(|_| self.swap),
             tasks: self.tasks(cgroup, reader, detail),
@@ -176,9 +192,10 @@ impl walk::Trees for Trees {
             }
             usage.io = self.io(cgroup, reader);
             let oom = reader.file(walk::open(cgroup), "memory.oom_control");
-            usage.oom_kills = oom.and_then(|text| pairs(text).find(|(key, _)| *key == "oom_kill")).map(|(_, count)| count);
+            usage.oom_kills =
+                oom.and_then(|text| pairs(text).find(|(key, _)| *key == "oom_kill")).map(|(_, count)| count);
         }
         open_files::count(walk::open(cgroup), cgroup.kind, reader, detail, &mut usage);
-        Some((usage, limits))
+        Some(usage)
     }
 }

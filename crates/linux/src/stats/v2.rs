@@ -8,6 +8,7 @@ use rubelet_core::usage::{CgroupKind, CpuUsage, Limits, MemoryUsage, Pressure, T
 use rubelet_engine::ports::Detail;
 
 use super::files::{Dir, Reader};
+use super::kept::Open;
 use super::parse::{pairs, stalls};
 use super::walk::{self, Place};
 use super::{io as devices, memory, open_files};
@@ -40,22 +41,40 @@ impl walk::Trees for Tree {
         "cgroup.events"
     }
 
-    fn read(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Option<(Usage, Limits)> {
+    fn limits(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Limits {
+        match cgroup.kind {
+            CgroupKind::Root => Limits::default(),
+            _ => limits(walk::open(cgroup), reader, detail),
+        }
+    }
+
+    fn usage(
+        &self,
+        cgroup: &Place<'_>,
+        _limits: &Limits,
+        open: &mut Open,
+        (reader, detail): (&mut Reader, Detail),
+    ) -> Option<Usage> {
         let (dir, is_root) = (walk::open(cgroup), *cgroup.kind == CgroupKind::Root);
-        let cpu = reader.file(dir, "cpu.stat").and_then(cpu);
-        let memory = memory(dir, reader, detail, is_root);
+        let Open([used, stat, time, swap]) = open;
+        let cpu = reader.kept(time, dir, "cpu.stat").and_then(cpu);
+        let current = if is_root { Some(None) } else { reader.kept(used, dir, "memory.current").map(number) };
+        let stat = reader.kept(stat, dir, "memory.stat").map(memory::stat_v2);
+        let memory = current.zip(stat).and_then(|(current, stat)| memory(current, stat, is_root));
         if cpu.is_none() && memory.is_none() && !is_root {
             return None;
         }
         let mut usage = Usage {
             cpu,
             memory,
-            swap_bytes: reader.number(dir, "memory.swap.current"),
+            swap_bytes: if is_root { None } else { reader.kept(swap, dir, "memory.swap.current").and_then(number) },
             tasks: tasks(dir, reader, detail),
             pressure: pressure(dir, reader),
             ..Usage::default()
         };
         if detail == Detail::Everything {
+            let peak = if is_root { None } else { reader.number(dir, "memory.peak") };
+            usage.memory.iter_mut().for_each(|memory| memory.max_usage = peak);
             usage.io = reader.file(dir, "io.stat").map(devices::stat_v2).unwrap_or_default();
             for (key, value) in pairs(reader.file(dir, "memory.events").unwrap_or_default()) {
                 match (key, &mut usage.memory) {
@@ -65,9 +84,8 @@ impl walk::Trees for Tree {
                 }
             }
         }
-        let limits = if is_root { Limits::default() } else { limits(dir, reader, detail) };
         open_files::count(dir, cgroup.kind, reader, detail, &mut usage);
-        Some((usage, limits))
+        Some(usage)
     }
 }
 
@@ -88,14 +106,13 @@ fn cpu(text: &str) -> Option<CpuUsage> {
 }
 
 /// upstream: opencontainers/cgroups fs2/memory.go rootStatsFromMeminfo, as of v1.36: the root has no `memory.current`
-fn memory(dir: Dir<'_>, reader: &mut Reader, detail: Detail, is_root: bool) -> Option<MemoryUsage> {
-    let usage = if is_root { None } else { Some(reader.number(dir, "memory.current")?) };
-    let mut memory = memory::stat_v2(reader.file(dir, "memory.stat")?);
-    memory.usage = usage.unwrap_or_else(|| memory.rss.saturating_add(memory.cache));
-    if detail == Detail::Everything && !is_root {
-        memory.max_usage = reader.number(dir, "memory.peak");
-    }
-    Some(memory)
+fn memory(current: Option<u64>, stat: MemoryUsage, is_root: bool) -> Option<MemoryUsage> {
+    let usage = if is_root { stat.rss.saturating_add(stat.cache) } else { current? };
+    Some(MemoryUsage { usage, ..stat })
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
 }
 
 fn tasks(dir: Dir<'_>, reader: &mut Reader, detail: Detail) -> Option<Tasks> {

@@ -7,11 +7,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use jiff::Timestamp;
 use rubelet_core::id::{ContainerId, PodUid};
 use rubelet_core::qos::QosClass;
+use rubelet_core::time::Instant;
 use rubelet_core::usage::{CgroupKind, CgroupSample, Limits, Usage};
 use rubelet_engine::ports::Detail;
 use rustix::fs::{AtFlags, FileType, Stat};
 
 use super::files::{Dir, Reader, open_dir};
+use super::kept::{Kept, MOST_KEPT, Open};
 use super::{Books, Shown, machine, parse};
 use crate::host::KernelFiles;
 
@@ -30,8 +32,10 @@ pub(super) trait Trees {
     fn list(&self) -> &OwnedFd;
     /// A file of a cgroup that is rarely written: its time is when the cgroup was made.
     fn birth_file(&self) -> &'static str;
-    /// Reads a cgroup; `None` if it has disappeared.
-    fn read(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Option<(Usage, Limits)>;
+    /// Reads the limits of a cgroup.
+    fn limits(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Limits;
+    /// Reads what is used in it, by its limits; `None` if it has disappeared.
+    fn usage(&self, cgroup: &Place<'_>, limits: &Limits, open: &mut Open, how: (&mut Reader, Detail)) -> Option<Usage>;
 }
 
 /// A cgroup that was found.
@@ -48,12 +52,13 @@ pub(super) struct Look<'a> {
     pub(super) shown: &'a Shown,
     pub(super) files: &'a KernelFiles,
     pub(super) detail: Detail,
+    pub(super) now: Instant,
 }
 
 /// A cgroup that is yet to be read.
 struct Found {
     path: String,
-    dir: OwnedFd,
+    kept: Kept,
     stat: Stat,
     kind: CgroupKind,
     inside: Inside,
@@ -80,11 +85,11 @@ impl Look<'_> {
         reader: &mut Reader,
         books: &mut Books,
     ) -> io::Result<BTreeMap<String, CgroupSample>> {
-        let mut walk = Walk { look: self, trees, reader, books, seen: BTreeMap::new(), created: BTreeMap::new() };
+        let mut walk = Walk { look: self, trees, reader, books, seen: BTreeMap::new(), kept: BTreeMap::new() };
         let (kind, inside) = (CgroupKind::Root, Inside::Nothing);
-        let dir = open_dir(trees.list(), ".")?;
-        let stat = rustix::fs::fstat(&dir)?;
-        walk.take(&Found { path: String::new(), dir, stat, kind, inside }, 0);
+        let stat = rustix::fs::fstat(trees.list())?;
+        let kept = walk.keep(trees.list(), ".", &stat).ok_or(io::ErrorKind::NotFound)?;
+        walk.take(Found { path: String::new(), kept, stat, kind, inside }, 0);
         for (name, path) in &self.shown.system {
             walk.start(path, CgroupKind::System(*name), Inside::Nothing);
         }
@@ -94,8 +99,8 @@ impl Look<'_> {
             let path = tree.literal(&tree.root());
             walk.start(&path, CgroupKind::AllPods, Inside::Pods(QosClass::Guaranteed));
         }
-        let Walk { seen, created, .. } = walk;
-        books.created = created;
+        let Walk { seen, kept, .. } = walk;
+        books.kept = kept;
         Ok(seen)
     }
 
@@ -136,7 +141,7 @@ struct Walk<'a, T> {
     reader: &'a mut Reader,
     books: &'a mut Books,
     seen: BTreeMap<String, CgroupSample>,
-    created: BTreeMap<u64, Timestamp>,
+    kept: BTreeMap<u64, Kept>,
 }
 
 impl<T: Trees> Walk<'_, T> {
@@ -146,46 +151,67 @@ impl<T: Trees> Walk<'_, T> {
         if path.is_empty() {
             return;
         }
-        let Ok(dir) = open_dir(self.trees.list(), path) else { return };
-        let Ok(stat) = rustix::fs::fstat(&dir) else { return };
-        self.take(&Found { path: path.to_owned(), dir, stat, kind, inside }, 0);
+        let Ok(stat) = rustix::fs::statat(self.trees.list(), path, AtFlags::SYMLINK_NOFOLLOW) else { return };
+        let Some(kept) = self.keep(self.trees.list(), path, &stat) else { return };
+        self.take(Found { path: path.to_owned(), kept, stat, kind, inside }, 0);
+    }
+
+    /// What is kept of a directory. A number is never given to another cgroup while its directory is open.
+    fn keep(&mut self, parent: impl AsFd, name: &str, stat: &Stat) -> Option<Kept> {
+        let known = self.books.kept.remove(&stat.st_ino);
+        known.or_else(|| open_dir(parent, name).ok().map(Kept::new))
     }
 
     /// Reads a cgroup, then its children. The depth is bounded by what [`Inside`] allows, and answers with how many cgroups
     /// were read below containers.
-    fn take(&mut self, found: &Found, mut nested: usize) -> usize {
+    fn take(&mut self, mut found: Found, mut nested: usize) -> usize {
         if self.seen.len() >= MOST {
             return nested;
         }
-        self.read(found);
+        self.read(&mut found);
         // A directory has a link from each of its children.
-        if matches!(found.inside, Inside::Nothing) || found.stat.st_nlink == 2 {
-            return nested;
-        }
-        for name in children(&found.dir) {
+        let names = match found.inside {
+            Inside::Nothing => Vec::new(),
+            _ if found.stat.st_nlink == 2 => Vec::new(),
+            _ => children(&found.kept.dir),
+        };
+        for name in names {
             let path = format!("{}/{name}", found.path);
-            let (kind, inside) = self.look.kind(found, &name, &path);
+            let (kind, inside) = self.look.kind(&found, &name, &path);
             if kind == CgroupKind::Other {
                 if self.look.detail != Detail::Everything || nested >= MOST_NESTED {
                     continue;
                 }
                 nested += 1;
             }
-            let Ok(dir) = open_dir(&found.dir, &name) else { continue };
-            let Ok(stat) = rustix::fs::fstat(&dir) else { continue };
+            let Ok(stat) = rustix::fs::statat(&found.kept.dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let Some(kept) = self.keep(&found.kept.dir, &name, &stat) else { continue };
             let begun = if matches!(kind, CgroupKind::Container { .. }) { 0 } else { nested };
-            let count = self.take(&Found { path, dir, stat, kind, inside }, begun);
+            let count = self.take(Found { path, kept, stat, kind, inside }, begun);
             nested = nested.max(if begun == 0 { nested } else { count });
+        }
+        if found.kind != CgroupKind::Other && self.kept.len() < MOST_KEPT {
+            self.kept.insert(found.stat.st_ino, found.kept);
         }
         nested
     }
 
-    fn read(&mut self, found: &Found) {
-        let Found { path, dir, stat, kind, .. } = found;
-        let place = Place { dir, path, kind };
-        let Some((mut usage, mut limits)) = self.trees.read(&place, self.reader, self.look.detail) else { return };
+    fn read(&mut self, found: &mut Found) {
+        let Found { path, kept, stat, kind, .. } = found;
+        let Look { now, detail, .. } = *self.look;
+        let known = kept.limits(now, detail);
+        let place = Place { dir: &kept.dir, path, kind };
+        let mut limits = known.unwrap_or_else(|| self.trees.limits(&place, self.reader, detail));
+        let how = (&mut *self.reader, detail);
+        let Some(mut usage) = self.trees.usage(&place, &limits, &mut kept.open, how) else { return };
+        if known.is_none() {
+            kept.set_limits(now, detail, limits);
+        }
         self.books.devices.fill(&mut usage.io, &self.look.files.sys);
-        let mut created_at = self.created(dir, stat);
+        kept.created = kept.created.or_else(|| self.created(&kept.dir, stat));
+        let mut created_at = kept.created;
         if *kind == CgroupKind::Root {
             created_at = machine::boot_time(&self.look.files.proc, self.reader).or(created_at);
             self.complete_root(&mut usage, &mut limits);
@@ -197,14 +223,9 @@ impl<T: Trees> Walk<'_, T> {
     /// When the cgroup was made: the older one of the times of its directory, which changes with its children, and of a file
     /// that is rarely written. The kernel makes both up when it has forgotten them, so the first answer is kept.
     /// upstream: cadvisor container/common/helpers.go getSpecInternal, as of v1.36
-    fn created(&mut self, dir: &OwnedFd, stat: &Stat) -> Option<Timestamp> {
-        let known = self.books.created.get(&stat.st_ino).copied();
-        let created = known.or_else(|| {
-            let file = rustix::fs::statat(dir, self.trees.birth_file(), AtFlags::SYMLINK_NOFOLLOW).ok();
-            [Some(*stat), file].into_iter().flatten().filter_map(|stat| changed_at(&stat)).min()
-        })?;
-        self.created.insert(stat.st_ino, created);
-        Some(created)
+    fn created(&self, dir: &OwnedFd, stat: &Stat) -> Option<Timestamp> {
+        let file = rustix::fs::statat(dir, self.trees.birth_file(), AtFlags::SYMLINK_NOFOLLOW).ok();
+        [Some(*stat), file].into_iter().flatten().filter_map(|stat| changed_at(&stat)).min()
     }
 
     /// The root has no limits, and on cgroup v2 neither usage nor swap.
@@ -215,7 +236,8 @@ impl<T: Trees> Walk<'_, T> {
         limits.memory = value("MemTotal");
         limits.swap = value("SwapTotal");
         if usage.swap_bytes.is_none() {
-            usage.swap_bytes = value("SwapTotal").zip(value("SwapFree")).map(|(total, free)| total.saturating_sub(free));
+            usage.swap_bytes =
+                value("SwapTotal").zip(value("SwapFree")).map(|(total, free)| total.saturating_sub(free));
         }
     }
 }

