@@ -10,10 +10,10 @@ use rubelet_core::backoff::Doubling;
 use rubelet_core::config::{CgroupDriver as Configured, Gate};
 use rubelet_core::qos::CgroupDriver;
 use rubelet_cri::{
-    Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, KeptCalls, ListMode, OperationMetrics,
+    Connection, ConnectionOptions, CriImages, CriRuntime, CriStats, Endpoint, KeptCalls, ListMode, OperationMetrics,
 };
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{Images, Runtime, RuntimeInfo, RuntimeVersion};
+use rubelet_engine::ports::{Images, Runtime, RuntimeInfo, RuntimeStats, RuntimeVersion};
 use rubelet_linux::socket_holder::HolderProcess;
 use rubelet_server::api::MetricsPage;
 use tracing::{info, warn};
@@ -33,6 +33,7 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 pub(crate) struct RuntimePorts {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) images: Arc<dyn Images>,
+    pub(crate) stats: Arc<dyn RuntimeStats>,
     /// Metrics of the calls to it.
     pub(crate) metrics: Arc<dyn MetricsPage>,
 }
@@ -62,6 +63,7 @@ pub(crate) fn open(loaded: &Loaded, clock: &Clock, hand_over: &HandOver) -> anyh
         endpoint => connect(endpoint)?,
     };
     Ok(RuntimePorts {
+        stats: Arc::new(CriStats::new(runtime.clone())),
         runtime: Arc::new(CriRuntime::new(runtime)),
         images: Arc::new(CriImages::new(images)),
         metrics: Arc::new(RuntimePage(metrics)),
