@@ -10,8 +10,10 @@ use jiff::Timestamp;
 
 mod cadvisor_page;
 mod machine_metrics;
+mod names;
 mod node;
 mod prometheus;
+mod rates;
 mod resource_page;
 mod shown;
 mod summary;
@@ -20,7 +22,9 @@ mod summary;
 mod samples;
 
 pub use cadvisor_page::CadvisorPage;
+pub use names::*;
 pub use node::*;
+pub use rates::*;
 pub use resource_page::{resource_failure, resource_page};
 pub use shown::{shown_interfaces, shown_pods};
 pub use summary::{Parts, SummaryOf, summary};
@@ -272,7 +276,7 @@ pub struct Limits {
     pub cpu_period: Option<u64>,
     /// Memory in bytes.
     pub memory: Option<u64>,
-    /// The soft limit on cgroup v1, `memory.low` on cgroup v2.
+    /// The soft limit on cgroup v1, `memory.min` on cgroup v2.
     pub memory_reservation: Option<u64>,
     /// Swap in bytes; on cgroup v1 memory and swap together.
     pub swap: Option<u64>,
@@ -281,7 +285,7 @@ pub struct Limits {
 /// The network interfaces of one network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkUsage {
-    /// Its interfaces but for the loopback one, in the kernel's order.
+    /// Its interfaces in the kernel's order, but for the loopback one and the node's ends of containers' pairs (`veth…`).
     pub interfaces: Vec<Interface>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn container_name(labels: &Labels) -> Option<&str> {
 }
 
 /// Nanoseconds since the epoch; "never" is zero, or negative when a runtime sends Go's zero time.
-fn timestamp(nanos: i64) -> Timestamp {
+pub(crate) fn timestamp(nanos: i64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(nanos.max(0))).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 

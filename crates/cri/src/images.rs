@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rubelet_core::keyring::Login;
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
-use rubelet_engine::ports::{FsUsage, Image, Images, RpcError};
+use rubelet_engine::ports::{FsUsage, Image, ImageFileSystems, Images, RpcError};
 
 use crate::connection::Connection;
 use crate::{image_fs_info, image_list, image_pull, image_remove, image_status};
@@ -46,6 +46,10 @@ impl Images for CriImages {
     }
 
     async fn image_fs_info(&self) -> Result<Vec<FsUsage>, RpcError> {
+        Ok(self.file_systems().await?.images)
+    }
+
+    async fn file_systems(&self) -> Result<ImageFileSystems, RpcError> {
         image_fs_info::image_fs_info(&self.connection).await
     }
 }

@@ -15,6 +15,7 @@ mod container_create;
 mod container_remove;
 mod container_resize;
 mod container_start;
+mod container_stats;
 mod container_stop;
 mod dial;
 mod endpoint;
@@ -49,6 +50,7 @@ mod to_wire;
 mod version;
 
 pub use connection::{Connection, ConnectionOptions, ListMode, Monotonic};
+pub use container_stats::CriStats;
 pub use endpoint::{Endpoint, EndpointError};
 pub use images::CriImages;
 pub use in_flight::CallsInFlight;

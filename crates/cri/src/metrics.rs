@@ -46,6 +46,7 @@ operations! {
     RemoveContainer = "remove_container" at "runtime.v1.RuntimeService/RemoveContainer",
     ListContainers = "list_containers" at "runtime.v1.RuntimeService/ListContainers",
     ContainerStatus = "container_status" at "runtime.v1.RuntimeService/ContainerStatus",
+    ListContainerStats = "list_container_stats" at "runtime.v1.RuntimeService/ListContainerStats",
     UpdateContainer = "update_container" at "runtime.v1.RuntimeService/UpdateContainerResources",
     UpdatePodsandboxResources = "update_podsandbox_resources" at "runtime.v1.RuntimeService/UpdatePodSandboxResources",
     ReopenContainerLog = "reopen_container_log" at "runtime.v1.RuntimeService/ReopenContainerLog",
@@ -92,6 +93,7 @@ impl Operation {
             | Self::ListPodSandbox
             | Self::ListContainers
             | Self::ContainerStatus
+            | Self::ListContainerStats
             | Self::ListImages
             | Self::ImageStatus
             | Self::ImageFsInfo => false,

@@ -24,16 +24,17 @@ use crate::node_reporter::{self, NodeParts};
 use crate::node_shutdown::{NodeShutdown, ShutdownParts, World};
 use crate::oom;
 use crate::pleg::{Listed, Pleg};
-use crate::ports::{ClusterPorts, KernelLog, NodeFacts, PodSource, StatusObserver};
+use crate::ports::{ClusterPorts, KernelLog, NodeFacts, PodSource, StatusObserver, UsageReader};
 use crate::prober::{Prober, ProberHandle};
 use crate::slots::StartSlots;
 use crate::status::{StatusMail, StatusWriter};
 use crate::sync_loop::{DELIVERIES, HINTS, SyncLoop, SyncLoopHandle, SyncLoopParts};
 use crate::task::TaskGroup;
 use crate::trace::Tracer;
+use crate::usage::{NoUsage, UsageParts, UsageTask};
 
 /// What a running engine offers to others.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EngineHandle {
     /// Asks the sync loop.
     pub sync_loop: SyncLoopHandle,
@@ -57,6 +58,14 @@ pub struct EngineHandle {
     pub ended: EndedHandle,
     /// What eviction sees.
     pub eviction: EvictionHandle,
+    /// What the node and its pods use.
+    pub usage: Arc<dyn UsageReader>,
+}
+
+impl std::fmt::Debug for EngineHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineHandle").field("sync_loop", &self.sync_loop).finish_non_exhaustive()
+    }
 }
 
 /// The arguments of [`start`].
@@ -89,13 +98,15 @@ pub struct Parts {
     pub object_changes: Option<mpsc::Receiver<PodUid>>,
     /// The kernel's log; `None` where it cannot be read.
     pub kernel_log: Option<Box<dyn KernelLog>>,
+    /// What usage is measured with; `None` on a node that measures none.
+    pub usage: Option<UsageParts>,
 }
 
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
     let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, .. } = parts;
-    let Parts { node: node_parts, object_changes, shutdown, eviction, kernel_log, tracer, .. } = parts;
+    let Parts { node: node_parts, object_changes, shutdown, eviction, kernel_log, tracer, usage, .. } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
@@ -136,6 +147,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let counted = Arc::clone(&metrics);
     let (events, checkpoints) = (Arc::clone(&ports.events), Arc::clone(&ports.checkpoints));
     let (shown_now, shown_statuses) = (now.clone(), status.clone());
+    let seen_by_usage = usage.map(|parts| (parts, ports.clone(), clock.clone()));
     let seen_by_shutdown = shutdown.map(|parts| (parts, status.clone(), now.clone(), clock.clone()));
     let memory = u64::try_from(facts.memory_bytes).unwrap_or_default();
     let (evictor_clock, evictor_events) = (clock.clone(), Arc::clone(&ports.events));
@@ -172,15 +184,23 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         object_changes,
     });
     tasks.start("sync-loop", sync_loop.run(cancel.clone()));
+    let usage: Arc<dyn UsageReader> = match seen_by_usage {
+        Some((parts, ports, clock)) => {
+            let (task, usage) = UsageTask::new(parts, &ports, handle.clone(), clock);
+            tasks.start("usage", task.run(cancel.clone()));
+            Arc::new(usage)
+        }
+        None => Arc::new(NoUsage),
+    };
     if let Some((parts, status, now, clock)) = seen_by_shutdown {
         let metrics = Arc::clone(&counted);
         let world = World { sync_loop: handle.clone(), status, events, checkpoints, metrics, now, clock };
         tasks.start("node-shutdown", NodeShutdown::new(parts, going_down, world).run(cancel.clone()));
     }
     let (view, eviction_handle) = EvictionHandle::new();
-    let reader = eviction.as_ref().and_then(|parts| parts.usage.clone());
-    match eviction.filter(|parts| !parts.policy.is_off()).zip(reader) {
-        Some((parts, reader)) => {
+    match eviction.filter(|parts| !parts.policy.is_off()) {
+        Some(parts) => {
+            let reader = parts.usage.clone().unwrap_or_else(|| Arc::clone(&usage));
             let own = Collectors { sync_loop: handle.clone(), images: collects_images.clone() };
             let reclaim = parts.reclaim.clone().unwrap_or_else(|| Arc::new(own));
             let world = eviction::World {
@@ -210,6 +230,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         puller: shown_puller,
         ended: shown_ended,
         eviction: eviction_handle,
+        usage,
     };
     (tasks, handle)
 }

@@ -46,8 +46,13 @@ pub static VERIFICATIONS: Pool = Pool::new("verifications", 2, 2);
 /// Connections of probes: closing one may wait for its peer. All under one key.
 pub static CLOSES: Pool = Pool::new("closes", 32, 32);
 
+/// Usage of cgroups and networks. By what is read: a look that hangs is not begun again beside itself.
+pub static USAGE: Pool = Pool::new("usage", 8, 1);
+/// Sizes of file systems, and of directories. By path: one that hangs costs a thread of its own.
+pub static DISKS: Pool = Pool::new("disks", 16, 1);
+
 /// Every pool.
-static ALL: [&Pool; 12] = [
+static ALL: [&Pool; 14] = [
     &POD_FILES,
     &CGROUPS,
     &LOGS,
@@ -60,6 +65,8 @@ static ALL: [&Pool; 12] = [
     &CREDENTIALS,
     &VERIFICATIONS,
     &CLOSES,
+    &USAGE,
+    &DISKS,
 ];
 
 /// Threads for blocking calls made by libraries: tokio resolves host names on one when it connects.

@@ -39,4 +39,5 @@ pub mod status;
 pub mod sync_loop;
 pub mod task;
 pub mod trace;
+pub mod usage;
 mod volumes;

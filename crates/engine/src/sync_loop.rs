@@ -508,6 +508,9 @@ impl SyncLoop {
             Request::Pod(key, reply) => {
                 let _gone = reply.send(self.known_pod(&key));
             }
+            Request::Pods(reply) => {
+                let _gone = reply.send(self.workers.all_known().collect());
+            }
             Request::Census(reply) => {
                 let _gone = reply.send(self.census());
             }

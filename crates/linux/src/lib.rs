@@ -9,6 +9,7 @@ pub mod cgroups;
 pub mod checkpoints;
 pub mod container_checkpoints;
 pub mod dbus;
+pub mod disks;
 pub mod heap;
 pub mod host;
 mod kernel_mounts;
@@ -20,6 +21,7 @@ pub mod pod_dirs;
 pub mod preflight;
 pub mod service;
 pub mod socket_holder;
+pub mod stats;
 pub mod subpaths;
 #[cfg(test)]
 mod testing;

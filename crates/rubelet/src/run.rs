@@ -10,6 +10,7 @@ pub(crate) mod systemd;
 #[cfg(test)]
 mod testing;
 mod traces;
+mod usage;
 mod volumes;
 
 use std::path::{Path, PathBuf};
@@ -152,7 +153,8 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let version = runtime::wait(runtime.runtime.as_ref(), &config.container_runtime_endpoint).await;
     let driver = runtime::cgroup_driver(runtime.runtime.as_ref(), config.cgroup_driver).await?;
     let settings = settings::settings(loaded, &host.facts, &host.setup, &version, driver)?;
-    let (cgroups, processes) = cgroups(loaded, &host, &settings, &mut connections).await?;
+    let (cgroups, processes, layout) = cgroups(loaded, &host, &settings, &mut connections).await?;
+    let usage = usage::parts(&base, &host, &settings, layout, &runtime);
 
     let cluster =
         cluster::join(loaded, &host.setup, &base.clock, (&base.rng, &base.cluster_metrics), &mut connections).await?;
@@ -215,6 +217,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         shutdown: shutdown(loaded, &mut connections),
         eviction: Some(eviction),
         kernel_log: KernelMessages::open(Path::new("/dev")).map(|log| Box::new(log) as _),
+        usage: Some(usage),
     };
     let (tasks, engine) = assemble::start(parts, &ending.cancel);
     if shutdowns_have_metrics(loaded) {
@@ -314,7 +317,7 @@ async fn cgroups(
     host: &Host,
     settings: &Settings,
     connections: &mut TaskGroup,
-) -> anyhow::Result<(KernelCgroups, KernelProcesses)> {
+) -> anyhow::Result<(KernelCgroups, KernelProcesses, Layout)> {
     let layout = Layout::discover(&host.files.proc).context("read the cgroup mounts")?;
     let tree = settings.launch.tree.clone();
     let cgroups = match tree.driver() {
@@ -330,7 +333,7 @@ async fn cgroups(
         PrepareError::Reserved(_) => into_anyhow(err),
     })?;
     let score = loaded.config.oom_score_adj;
-    Ok((cgroups, KernelProcesses::new(layout, host.files.proc.clone(), score)))
+    Ok((cgroups, KernelProcesses::new(layout.clone(), host.files.proc.clone(), score), layout))
 }
 
 /// Logins for registries that this node has: of files, and of programs where flags name them (IMG-06, IMG-07).

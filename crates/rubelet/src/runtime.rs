@@ -10,10 +10,10 @@ use rubelet_core::backoff::Doubling;
 use rubelet_core::config::{CgroupDriver as Configured, Gate};
 use rubelet_core::qos::CgroupDriver;
 use rubelet_cri::{
-    Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, KeptCalls, ListMode, OperationMetrics,
+    Connection, ConnectionOptions, CriImages, CriRuntime, CriStats, Endpoint, KeptCalls, ListMode, OperationMetrics,
 };
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{Images, Runtime, RuntimeInfo, RuntimeVersion, UnansweredCalls};
+use rubelet_engine::ports::{Images, Runtime, RuntimeInfo, RuntimeStats, RuntimeVersion, UnansweredCalls};
 use rubelet_engine::trace::Tracer;
 use rubelet_linux::socket_holder::HolderProcess;
 use rubelet_server::api::MetricsPage;
@@ -36,6 +36,8 @@ pub(crate) struct RuntimePorts {
     pub(crate) images: Arc<dyn Images>,
     /// The calls to it that are not answered yet.
     pub(crate) calls: Arc<dyn UnansweredCalls>,
+    /// Its measurements.
+    pub(crate) stats: Arc<dyn RuntimeStats>,
     /// Metrics of the calls to it.
     pub(crate) metrics: Arc<dyn MetricsPage>,
 }
@@ -70,8 +72,10 @@ pub(crate) fn open(
         endpoint if endpoint == config.container_runtime_endpoint => runtime.clone(),
         endpoint => connect(endpoint)?,
     };
+    let stats = CriStats::new(runtime.clone());
     let runtime = CriRuntime::new(runtime);
     Ok(RuntimePorts {
+        stats: Arc::new(stats),
         calls: Arc::new(runtime.calls()),
         runtime: Arc::new(runtime),
         images: Arc::new(CriImages::new(images)),

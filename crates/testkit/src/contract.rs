@@ -12,6 +12,7 @@ mod names;
 mod rig;
 mod running;
 mod stopping;
+mod usage;
 mod view;
 mod volumes;
 
@@ -23,6 +24,7 @@ pub use names::*;
 pub use rig::*;
 pub use running::*;
 pub use stopping::*;
+pub use usage::*;
 pub use view::*;
 pub use volumes::*;
 

@@ -24,6 +24,7 @@ mod recording;
 mod rng;
 mod runtime;
 mod source;
+mod stats;
 mod usage;
 mod volumes;
 
@@ -44,5 +45,6 @@ pub use recording::*;
 pub use rng::*;
 pub use runtime::{Behaviour, Call, FakeRuntime, Faults, Pull};
 pub use source::*;
+pub use stats::*;
 pub use usage::*;
 pub use volumes::*;

@@ -1,14 +1,17 @@
 //! The fakes obey the laws that the real adapters obey.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_core::launch::NamespaceMode;
 use rubelet_core::qos::CgroupPath;
+use rubelet_core::usage::FsStats;
 use rubelet_engine::ports::VolumeRequest;
 use rubelet_testkit::contract::{self, Rig};
 use rubelet_testkit::{
-    DEFAULT_IMAGE, FakeCgroups, FakeMachine, FakePodDirs, FakePodLogs, FakeRuntime, FakeVolumes, TestClock, pod,
+    DEFAULT_IMAGE, FakeCgroups, FakeMachine, FakePodDirs, FakePodLogs, FakeRuntime, FakeStats, FakeVolumes, TestClock,
+    pod,
 };
 
 fn rig() -> (Rig, FakeRuntime) {
@@ -46,6 +49,10 @@ async fn the_other_fakes_obey_their_laws() {
     let pod = pod("web").empty_dir("scratch", "/scratch").build();
     let volume = pod.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0].clone();
     contract::check_volume_plugin(&FakeVolumes::default(), &VolumeRequest { pod, volume, fs_group: None }).await;
+    let stats = FakeStats::new(TestClock::start());
+    stats.set_disk("/", FsStats { capacity: 2, available: 1, used: 1, ..FsStats::default() });
+    contract::check_stats(&stats).await;
+    contract::check_disks(&stats, Path::new("/var")).await;
     let machine = FakeMachine::default();
     contract::the_state_of_the_machine_comes_first(&machine).await;
     contract::delays_are_independent(&machine).await;

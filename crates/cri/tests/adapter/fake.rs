@@ -12,7 +12,9 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use rubelet_core::time::Instant;
-use rubelet_cri::{Connection, ConnectionOptions, CriImages, CriRuntime, Endpoint, ListMode, OperationMetrics};
+use rubelet_cri::{
+    Connection, ConnectionOptions, CriImages, CriRuntime, CriStats, Endpoint, ListMode, OperationMetrics,
+};
 use rubelet_engine::trace::Tracer;
 use rubelet_proto::cri;
 use rubelet_proto::cri::image_service_server::{ImageService, ImageServiceServer};
@@ -52,6 +54,8 @@ pub(crate) struct World {
     /// The traces that the calls belong to.
     pub(crate) traceparents: Vec<(&'static str, Option<String>)>,
     pub(crate) image_status: Option<cri::Image>,
+    pub(crate) stats: Vec<cri::ContainerStats>,
+    pub(crate) image_fs: cri::ImageFsInfoResponse,
     pub(crate) exec: cri::ExecSyncResponse,
     /// The URL of the streaming server.
     pub(crate) session: String,
@@ -285,6 +289,14 @@ impl RuntimeService for Fake {
         Ok(Response::new(cri::PortForwardResponse { url: self.read(|world| world.session.clone()) }))
     }
 
+    async fn list_container_stats(
+        &self,
+        r: Request<cri::ListContainerStatsRequest>,
+    ) -> Result<Response<cri::ListContainerStatsResponse>, Status> {
+        self.enter("list_container_stats", &r, "").await?;
+        Ok(Response::new(cri::ListContainerStatsResponse { stats: self.read(|world| world.stats.clone()) }))
+    }
+
     async fn get_container_events(
         &self,
         r: Request<cri::GetEventsRequest>,
@@ -313,6 +325,14 @@ impl ImageService for Fake {
     ) -> Result<Response<cri::ListImagesResponse>, Status> {
         self.enter("list_images", &r, "").await?;
         Ok(Response::new(cri::ListImagesResponse { images: self.read(|world| world.images.clone()) }))
+    }
+
+    async fn image_fs_info(
+        &self,
+        r: Request<cri::ImageFsInfoRequest>,
+    ) -> Result<Response<cri::ImageFsInfoResponse>, Status> {
+        self.enter("image_fs_info", &r, "").await?;
+        Ok(Response::new(self.read(|world| world.image_fs.clone())))
     }
 
     async fn pull_image(&self, r: Request<cri::PullImageRequest>) -> Result<Response<cri::PullImageResponse>, Status> {
@@ -381,6 +401,7 @@ pub(crate) struct Setup {
     pub(crate) path: PathBuf,
     pub(crate) runtime: CriRuntime,
     pub(crate) images: CriImages,
+    pub(crate) stats: CriStats,
     pub(crate) metrics: Arc<OperationMetrics>,
     /// The clients' clock, in milliseconds.
     pub(crate) millis: Arc<std::sync::atomic::AtomicU64>,
@@ -428,7 +449,8 @@ impl Setup {
             server: None,
             path,
             runtime: CriRuntime::new(connection.clone()),
-            images: CriImages::new(connection),
+            images: CriImages::new(connection.clone()),
+            stats: CriStats::new(connection),
             metrics,
             millis,
             _dir: dir,

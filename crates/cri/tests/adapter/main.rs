@@ -4,4 +4,5 @@ mod connection;
 mod fake;
 mod garbage;
 mod runtime;
+mod stats;
 mod traces;

@@ -54,6 +54,7 @@ impl World {
             node: None,
             object_changes: None,
             kernel_log: None,
+            usage: None,
             shutdown: None,
             eviction: None,
         };

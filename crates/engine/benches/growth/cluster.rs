@@ -119,6 +119,7 @@ impl Cluster {
             node: None,
             object_changes: Some(object_changes),
             kernel_log: None,
+            usage: None,
             shutdown: None,
             eviction: None,
         };

@@ -93,6 +93,11 @@ impl PodWorkers {
         self.workers.get(uid).and_then(PodWorker::known)
     }
 
+    /// Every pod but for orphans.
+    pub fn all_known(&self) -> impl Iterator<Item = KnownPod> {
+        self.workers.values().filter_map(PodWorker::known)
+    }
+
     /// The pod of this name, unless it is an orphan; of several, the one that arrived last. Compares names without
     /// allocating, so that the search stays cheap on a node with many pods.
     pub fn known_by_name(&self, namespace: &str, name: &str) -> Option<KnownPod> {

@@ -27,6 +27,19 @@ pub trait Images: Send + Sync {
     async fn remove_image(&self, image: &ImageSpec) -> Result<(), RpcError>;
     /// How much room images take, per file system.
     async fn image_fs_info(&self) -> Result<Vec<FsUsage>, RpcError>;
+    /// How much room images and writable layers take. Older runtimes keep both on one file system and report the images.
+    async fn file_systems(&self) -> Result<ImageFileSystems, RpcError> {
+        Ok(ImageFileSystems { images: self.image_fs_info().await?, layers: Vec::new() })
+    }
+}
+
+/// Room that images and writable layers take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageFileSystems {
+    /// Of images.
+    pub images: Vec<FsUsage>,
+    /// Of writable layers; empty if the runtime does not report them apart.
+    pub layers: Vec<FsUsage>,
 }
 
 /// An image on the node.

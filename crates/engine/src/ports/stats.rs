@@ -38,6 +38,8 @@ pub trait Stats: Send + Sync {
     async fn processes(&self) -> Result<ProcessCount, Unmeasured>;
     /// The machine.
     async fn machine(&self) -> MachineInfo;
+    /// Nobody has asked for some minutes: what was kept for the next sample can go. Does not wait.
+    fn rest(&self) {}
 }
 
 /// The usage of disks. A file system that hangs delays none of the others.
@@ -45,9 +47,19 @@ pub trait Stats: Send + Sync {
 pub trait Disks: Send + Sync {
     /// The file system that holds this path.
     async fn file_system(&self, path: &Path) -> Result<FsStats, Unmeasured>;
-    /// What these directories take, each without what is mounted below it. Those that are missing take nothing; those that
-    /// cannot be measured are left out.
-    async fn usage(&self, dirs: &[PathBuf]) -> BTreeMap<PathBuf, DiskUsage>;
+    /// What these directories or files take, each without what is mounted below it. Those that are missing take nothing;
+    /// those that cannot be measured are left out. Answers after a bounded amount of work: a large directory is unfinished
+    /// then, and the next question goes on where this one ended.
+    async fn usage(&self, dirs: &[PathBuf]) -> BTreeMap<PathBuf, Walked>;
+}
+
+/// How far a directory was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walked {
+    /// All of it.
+    Whole(DiskUsage),
+    /// Not all of it.
+    Unfinished,
 }
 
 /// What only the runtime can tell.

@@ -20,6 +20,7 @@ use crate::task::TaskPolls;
 pub(super) enum Request {
     View(oneshot::Sender<NodeView>),
     Pod(PodKey, oneshot::Sender<Option<KnownPod>>),
+    Pods(oneshot::Sender<Vec<KnownPod>>),
     Census(oneshot::Sender<Census>),
     Terminate { uid: PodUid, ending: Ending, grace: Option<Duration>, until: EndProgress, reply: oneshot::Sender<()> },
     Active(oneshot::Sender<ActivePods>),
@@ -108,6 +109,13 @@ impl SyncLoopHandle {
     async fn ask_for_pod(&self, key: PodKey) -> Option<Option<KnownPod>> {
         let (reply, answer) = oneshot::channel();
         self.ask.send(Request::Pod(key, reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Every pod that has a worker, but for orphans; `None` if the loop has ended. Cheaper than a view.
+    pub async fn pods(&self) -> Option<Vec<KnownPod>> {
+        let (reply, answer) = oneshot::channel();
+        self.ask.send(Request::Pods(reply)).await.ok()?;
         answer.await.ok()
     }
 

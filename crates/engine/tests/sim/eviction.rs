@@ -58,13 +58,13 @@ fn memory(gib: u64) -> PodUse {
 /// A pod of the API that uses this much while it runs.
 fn runs(sim: &Sim, api: &FakeApi, builder: PodBuilder, used: PodUse) {
     let pod = builder.build();
-    sim.usage.set(&PodRef::of(&pod), used);
+    sim.loaded.set(&PodRef::of(&pod), used);
     api.put(&pod);
 }
 
 fn uses(sim: &Sim, api: &FakeApi, name: &str, used: PodUse) {
     let pod = api.pod(name).expect("a pod");
-    sim.usage.set(&PodRef::of(&pod), used);
+    sim.loaded.set(&PodRef::of(&pod), used);
 }
 
 async fn until_ready(sim: &Sim, api: &FakeApi, names: &[&str]) {
@@ -160,7 +160,7 @@ async fn of_two_hogs_the_larger_ends_first_and_the_second_only_if_that_was_not_e
 async fn ev_13_static_and_critical_pods_are_spared_however_much_they_use() {
     let (sim, api, node) = started(503, hard()).await;
     let etcd = static_pod("etcd").build();
-    sim.usage.set(&PodRef::of(&etcd), memory(30));
+    sim.loaded.set(&PodRef::of(&etcd), memory(30));
     sim.files.put(etcd);
     runs(&sim, &api, pod("proxy").priority(CRITICAL), memory(1));
     runs(&sim, &api, pod("web"), memory(1));
@@ -266,11 +266,11 @@ async fn ev_10_disk_space_is_reclaimed_before_a_pod_ends() {
     runs(&sim, &api, pod("filler").empty_dir("data", "/data"), disk(1));
     runs(&sim, &api, pod("web").empty_dir("data", "/data"), disk(1));
     until_ready(&sim, &api, &["filler", "web"]).await;
-    sim.usage.set_reclaimable(400 * GIB, 100 * GIB);
+    sim.loaded.set_reclaimable(400 * GIB, 100 * GIB);
     uses(&sim, &api, "filler", disk(500));
     sim.until(30, "the condition", async |_| condition(&node, "DiskPressure").0 == "True").await;
     sim.pass(30).await;
-    assert_eq!(sim.usage.reclaims(), ["containers", "images"]);
+    assert_eq!(sim.loaded.reclaims(), ["containers", "images"]);
     assert!(all_evicted(&api).is_empty(), "enough was freed");
     sim.until(120, "the end of the pressure", async |_| condition(&node, "DiskPressure").0 == "False").await;
     uses(&sim, &api, "filler", disk(1000));
@@ -330,11 +330,11 @@ async fn ev_01_what_cannot_be_measured_ends_no_pod_and_delays_no_other_signal() 
     let (sim, api, node) = started(525, hard()).await;
     three(&sim, &api);
     until_ready(&sim, &api, &["modest", "over", "hog"]).await;
-    sim.usage.hang_disks(true);
-    sim.usage.fail(true);
+    sim.loaded.hang_disks(true);
+    sim.loaded.fail(true);
     sim.pass(300).await;
     assert!(all_evicted(&api).is_empty());
-    sim.usage.fail(false);
+    sim.loaded.fail(false);
     sim.pass(30).await;
     assert_eq!(condition(&node, "MemoryPressure").0, "False");
     uses(&sim, &api, "hog", memory(50));
@@ -408,9 +408,9 @@ async fn ev_04_an_idle_node_is_looked_at_every_ten_seconds() {
     let (sim, api, _) = started(560, hard()).await;
     three(&sim, &api);
     until_ready(&sim, &api, &["modest", "over", "hog"]).await;
-    let before = sim.usage.looks();
+    let before = sim.loaded.looks();
     sim.pass(600).await;
-    let (looks, weighed) = sim.usage.looks();
+    let (looks, weighed) = sim.loaded.looks();
     assert!((58..=62).contains(&(looks - before.0)), "{looks}");
     assert_eq!(weighed, 0);
 }

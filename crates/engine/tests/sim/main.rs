@@ -35,4 +35,5 @@ mod shutdown;
 mod sim;
 mod status_writer;
 mod trouble;
+mod usage;
 mod volumes;

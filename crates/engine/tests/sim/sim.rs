@@ -34,6 +34,7 @@ use rubelet_engine::ports::{NoLogins, NodeFacts};
 use rubelet_engine::sync_loop::NodeView;
 use rubelet_engine::task::TaskGroup;
 use rubelet_engine::trace::Tracer;
+use rubelet_engine::usage::UsageParts;
 use rubelet_testkit::{
     FakeAddresses, FakeApi, FakeCgroups, FakeCheckpoints, FakeHostFiles, FakeMachine, FakeMemory, FakePodDirs,
     FakePodLogs, FakeProbes, FakeProcesses, FakeRuntime, FakeSource, FakeSubpaths, FakeVolumes, LoadedMachine,
@@ -86,11 +87,13 @@ pub(crate) struct Sim {
     /// How pods end when it does, where a test wants that.
     pub(crate) shutdown: Option<ShutdownPlan>,
     /// What the machine has of memory and disk, and what pods use of it.
-    pub(crate) usage: LoadedMachine,
+    pub(crate) loaded: LoadedMachine,
     /// When pods are evicted, where a test wants that.
     pub(crate) eviction: Option<EvictionPolicy>,
     /// Makes spans of jobs, where a test wants them.
     pub(crate) tracer: Tracer,
+    /// What usage is measured with, where a test wants that.
+    pub(crate) usage: Option<UsageParts>,
     pub(crate) laws: Laws,
     /// The engine's wall clock, and by how much it is wrong: it is not the runtime's.
     wall: Clock,
@@ -130,7 +133,7 @@ impl Sim {
         let runtime = FakeRuntime::seeded(clock, seed);
         let cgroups = FakeCgroups::default();
         cgroups.hold_processes_of(&runtime);
-        let usage = LoadedMachine::new(runtime.clone(), 64 << 30, 1 << 40);
+        let loaded = LoadedMachine::new(runtime.clone(), 64 << 30, 1 << 40);
         let logs = FakePodLogs::default();
         runtime.write_logs_to(logs.clone());
         Self {
@@ -160,9 +163,10 @@ impl Sim {
             node: None,
             machine: FakeMachine::default(),
             shutdown: None,
-            usage,
+            loaded,
             eviction: None,
             tracer: Tracer::off(),
+            usage: None,
             laws: Laws::default(),
             wall: Clock::virtual_from(clock.now().wall),
             wrong: jiff::SignedDuration::ZERO,
@@ -203,13 +207,14 @@ impl Sim {
             sources,
             node: self.node.as_ref().map(|parts| parts()),
             object_changes: Some(changes),
+            usage: self.usage.clone(),
             shutdown: self.shutdown.clone().map(|plan| ShutdownParts {
                 plan,
                 machine: Arc::new(self.machine.clone()),
                 recorded: true,
             }),
             eviction: self.eviction.clone().map(|policy| {
-                let usage = Arc::new(self.usage.by(self.wall.clone()));
+                let usage = Arc::new(self.loaded.by(self.wall.clone()));
                 EvictionParts {
                     policy,
                     page_cache: PageCache::Counts,
@@ -274,6 +279,11 @@ impl Sim {
     /// The way to ask the engine's loop.
     pub(crate) fn sync_loop(&self) -> &rubelet_engine::sync_loop::SyncLoopHandle {
         &self.running.as_ref().expect("an engine runs").1.sync_loop
+    }
+
+    /// What the node and its pods use.
+    pub(crate) fn reader(&self) -> Arc<dyn rubelet_engine::ports::UsageReader> {
+        Arc::clone(&self.running.as_ref().expect("an engine runs").1.usage)
     }
 
     /// Whether the API server answers, as the engine sees it.

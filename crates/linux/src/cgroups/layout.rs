@@ -109,12 +109,12 @@ impl Layout {
         self.v1.iter().chain(&self.unified)
     }
 
-    pub(super) fn unified(&self) -> Option<&Hierarchy> {
+    pub(crate) fn unified(&self) -> Option<&Hierarchy> {
         self.unified.as_ref()
     }
 
     /// The v1 tree of a controller.
-    pub(super) fn v1_tree(&self, controller: &str) -> Option<&Hierarchy> {
+    pub(crate) fn v1_tree(&self, controller: &str) -> Option<&Hierarchy> {
         self.v1.iter().find(|tree| tree.controllers.contains(controller))
     }
 

@@ -128,6 +128,7 @@ fn agent(loaded: &Loaded, engine: &EngineHandle, served: &Served) -> Agent {
         driver: served.driver,
         certificates: Arc::new(Vec::new),
         insight: Insight {
+            usage: Some(Arc::clone(&engine.usage)),
             pulls: Some(engine.puller.clone()),
             probes: Some(engine.prober.clone()),
             ended: Some(engine.ended.clone()),
@@ -190,7 +191,7 @@ async fn node_api(
         configz: serde_json::to_vec(&configz(config)).context("the configuration as JSON")?.into(),
         metrics,
         probe_metrics: Arc::new(ProbePage { prober: engine.prober }),
-        usage: None,
+        usage: Some(engine.usage),
         tracer: served.tracer,
         node_pages,
         settings: api_settings(loaded),
