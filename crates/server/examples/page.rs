@@ -395,9 +395,9 @@ impl UsageReader for Fiction {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share between nothing and two")]
+/// A share in hundredths, between nothing and 120.
 fn wave(height: f64) -> u64 {
-    (height.clamp(-0.9, 1.0) * 60.0 + 60.0) as u64
+    Duration::try_from_secs_f64(height.clamp(-0.9, 1.0) * 60.0 + 60.0).unwrap_or_default().as_secs()
 }
 
 fn cgroup(kind: CgroupKind, memory: u64) -> CgroupSample {

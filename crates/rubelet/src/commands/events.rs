@@ -42,7 +42,7 @@ pub(super) async fn run(
         keep(&mut seen, namespace);
         let text: String = match query.output {
             // One document per line, so that a program can read them as they come.
-            Output::Json => seen.events.iter().map(|event| one_line(event)).collect::<Result<_, _>>()?,
+            Output::Json => seen.events.iter().map(one_line).collect::<Result<_, _>>()?,
             Output::Table => seen.events.iter().map(|event| line(event, style, &zone)).collect(),
         };
         if !write_on(text.as_bytes())? {

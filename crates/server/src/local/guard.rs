@@ -37,7 +37,7 @@ pub(super) fn refusal(
     if !addressed || uri.authority().is_some_and(|authority| !names.has(authority.as_str())) {
         return Some((StatusCode::FORBIDDEN, "the Host of the request is not this machine's loopback address"));
     }
-    let foreign = |origin: &str| !origin.strip_prefix("http://").is_some_and(|host| names.has(host));
+    let foreign = |origin: &str| origin.strip_prefix("http://").is_none_or(|host| !names.has(host));
     if headers.get_all(ORIGIN).iter().any(|origin| origin.to_str().map_or(true, foreign)) {
         return Some((StatusCode::FORBIDDEN, "a page of another origin may not ask"));
     }
