@@ -33,8 +33,8 @@ pub struct MemoryMark {
     pub at: u64,
 }
 
-/// What is in use, by the measure of the port that watches memory. It is read before a look, so that what is used while the look is
-/// made counts.
+/// What is in use, by the measure of the port that watches memory. It is read before a look, so that what is used while the
+/// look is made counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUsed {
     /// Of the node; `None` if it cannot be watched.

@@ -34,7 +34,7 @@ const LIMITS_PERIOD: Duration = Duration::from_secs(60);
 /// How long the first look waits for the node's object, which shows the conditions from before a restart.
 const RECALL: Duration = Duration::from_secs(1);
 /// How long freeing disk space may take before pods end instead.
-const RECLAIM: Duration = Duration::from_secs(120);
+const RECLAIM: Duration = Duration::from_secs(30);
 
 /// The rest of the node, as this task sees it.
 pub(crate) struct World {
