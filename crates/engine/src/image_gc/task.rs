@@ -21,6 +21,9 @@ use crate::task::timed;
 
 /// How often images are collected. upstream: kubelet.go ImageGCPeriod (v1.36)
 const PERIOD: Duration = Duration::from_secs(300);
+/// How long after the first look at the images the first collection is: by then the pods of the node that were not running,
+/// after a reboot say, have begun to use theirs.
+const FIRST: Duration = Duration::from_secs(30);
 
 /// The task. It owns the leases and, between passes, the records of images.
 #[doc(alias = "ImageGCManager")]
@@ -33,6 +36,8 @@ pub struct ImageGc {
     /// When the first pass began.
     began: Instant,
     due: Instant,
+    /// The first look at the images was made.
+    looked: bool,
     /// The pass in progress.
     pass: JoinSet<(ImageRecords, Result<u64, ImageGcError>)>,
     goal: Goal,
@@ -87,6 +92,7 @@ impl ImageGc {
             leases: Vec::new(),
             began: now,
             due: now,
+            looked: false,
             pass: JoinSet::new(),
             goal: Goal::Look,
             removing: None,
@@ -171,13 +177,15 @@ impl ImageGc {
         self.asked = std::mem::take(&mut self.asked_next);
         self.goal = if !self.asked.is_empty() {
             Goal::Everything
-        } else if self.world.policy.is_off() {
+        } else if self.world.policy.is_off() || !self.looked {
             Goal::Look
         } else {
             Goal::Collect
         };
         if self.goal != Goal::Everything {
-            self.due = self.world.clock.mono() + PERIOD;
+            let pause = if self.looked { PERIOD } else { FIRST };
+            self.looked = true;
+            self.due = self.world.clock.mono() + pause;
         }
         // Before the pass lists containers: those whose leases have ended are created, and in the list.
         self.leases.retain(|lease| lease.held.strong_count() > 0);
