@@ -91,10 +91,11 @@ again() {
 
 # `configure LINE…`: fields of the agent's configuration, in the place of others of that name.
 configure() {
-  local line
+  local line others
   for line in "$@"; do
-    on sed -i "/^${line%%:*}:/d" "$CONFIG"
-    echo "$line" | on tee -a "$CONFIG" >/dev/null
+    # kubeadm writes a map over several lines.
+    others=$(on cat "$CONFIG" | awk -v field="${line%%:*}:" 'index($0, field) == 1 { gone = 1; next } gone && /^[ -]/ { next } { gone = 0; print }')
+    printf '%s\n' "$others" "$line" | on tee "$CONFIG" >/dev/null
   done
   again on systemctl restart kubelet
 }
