@@ -20,6 +20,7 @@ cgroupRoot: /$cgroup
 cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
+imageGCHighThresholdPercent: 100
 # No port is opened: a node of this machine, or another demo, may use the default ones.
 enableServer: false
 healthzPort: 0

@@ -4,8 +4,8 @@
 #
 #   agnhost      the suite's own tool; busybox, bash, curl, a key pair of localhost, a user and a group that specs look for,
 #                and a registry's files, which its fake-registry-server serves
-#   busybox, ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx (busybox's web server)
-#   glibc-dns-testing (the host's `hostname`, no name server), pause
+#   busybox (with a small nmeter, as all that are made of it), ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx
+#   (busybox's web server), glibc-dns-testing (the host's `hostname`, no name server), pause
 #
 # `e2e-images.sh full`: agnhost and glibc-dns-testing have Debian's dig, nc, ss and getent too, and bash as /bin/sh, in another
 # directory. Only specs of sig-network call them, and they double the size.
@@ -29,7 +29,7 @@ esac
 agnhost=$("$ENV_DIR/k8s-build.sh" agnhost)/agnhost
 curl=$(type -P curl) hostname=$(type -P hostname) bash=$CACHE/bash/bin/bash-static
 "$ENV_DIR/images.sh"
-recipe=$(cat "$ENV_DIR/e2e-images.sh" "$CACHE/images/recipe" "$agnhost" "$curl" "$hostname" "$bash" "${more[@]}" | sha256sum)
+recipe=$(cat "$ENV_DIR"/{e2e-images.sh,nmeter.c} "$CACHE/images/recipe" "$agnhost" "$curl" "$hostname" "$bash" "${more[@]}" | sha256sum)
 exec 9>"$CACHE/images.lock"
 flock 9
 if [[ -e $out/recipe && $(<"$out/recipe") == "$recipe" ]]; then
@@ -42,12 +42,15 @@ mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# `base DIR`: busybox with all its applets.
+cc -static -Os -s -Wall -Wextra -Werror -o "$work/nmeter" "$ENV_DIR/nmeter.c"
+
+# `base DIR`: busybox with all its applets, and nmeter.
 base() {
   local applet
   mkdir -p "$1"/{bin,etc,home,root,tmp,run,usr/bin,usr/local/bin,var/log,www}
   ln -s ../run "$1/var/run"
   cp "$CACHE/busybox/bin/busybox" "$1/bin/busybox"
+  cp "$work/nmeter" "$1/bin/nmeter"
   while read -r applet; do
     [[ $applet == busybox ]] || ln -s busybox "$1/bin/$applet"
   done < <("$CACHE/busybox/bin/busybox" --list)
@@ -113,14 +116,18 @@ registry() {
   done
 }
 
-# `image FILE DIR CONFIG NAME…`
+# `image FILE DIR CONFIG NAME…`: an image of its own for each name. Of two names of one image a runtime reports either, and
+# specs compare what it reports with what they have asked for. The first is in FILE.tar.
 image() {
-  local file=$1 root=$2 config=$3 names
+  local file=$1 root=$2 config=$3 name full
   shift 3
-  names=$(printf ",$FROM/%s" "$@")
-  names=${names//$FROM\/pause/registry.k8s.io/pause}
-  "$ENV_DIR/oci.sh" "${names#,}" "$work/$root" "$out/$file.tar" "$config"
-  say "    $*"
+  for name in "$@"; do
+    full=$FROM/$name
+    [[ $name != pause:* ]] || full=registry.k8s.io/$name
+    "$ENV_DIR/oci.sh" "$full" "$work/$root" "$out/$file.tar" "$(jq -c --arg name "$name" '.Labels = {name: $name}' <<<"$config")"
+    say "    $name"
+    file+=-more
+  done
 }
 
 base "$work/busybox"

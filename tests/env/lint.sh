@@ -37,6 +37,7 @@ check "format" cargo fmt --all --check
 check "shell scripts" scripts
 check "conformance" tests/e2e/conformance.sh check
 check "conformance of a cluster" tests/machine/conformance.sh check
+check "node suite" tests/machine/e2e-node.sh check
 check "dependencies" dependencies
 check "clippy" cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 check "documentation" documentation

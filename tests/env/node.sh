@@ -115,6 +115,7 @@ $(serving)
 cgroupRoot: /$cgroup
 failCgroupV1: false
 failSwapOn: false
+imageGCHighThresholdPercent: 100
 resolvConf: $cluster/resolv.conf
 podLogsDir: $cluster/pod-logs
 volumePluginDir: $cluster/volume-plugins

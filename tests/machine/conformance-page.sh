@@ -1,14 +1,19 @@
 # shellcheck shell=bash
-# The recorded results of `make conformance`, and the part of docs/conformance.md that is made from them. Sourced by
-# conformance.sh.
+# The recorded results of `make conformance` and of `make e2e-node`, and the parts of docs/conformance.md that are made from
+# them. Sourced by conformance.sh and e2e-node.sh.
 #
-# conformance.tsv: a spec's name, its state with rubelet and with upstream's kubelet (passed, failed, skipped or - for not
-# run), and why it did not pass. Its first lines name the commit and the day of both runs.
+# conformance.tsv, e2e-node.tsv: a spec's name, its state with rubelet and with upstream's kubelet (passed, failed, skipped or
+# - for not run), and why it did not pass. The first lines name the commit and the day of both runs.
 
-RECORDED=$MACHINE_DIR/conformance.tsv
 PAGE=$REPO/docs/conformance.md
-PAGE_BEGIN='<!-- tests/machine/conformance.sh writes what follows -->'
-PAGE_END='<!-- until here -->'
+# `page_of NAME AREA`: the part that NAME.sh writes, from NAME.tsv. AREA is a regular expression: a spec's area is what it
+# matches in the spec's name.
+page_of() {
+  RECORDED=$MACHINE_DIR/$1.tsv
+  PAGE_BEGIN="<!-- tests/machine/$1.sh writes what follows -->"
+  PAGE_END="<!-- until here: $1.sh -->"
+  PAGE_AREA=$2
+}
 
 recorded() { sed '/^#/d' "$RECORDED" 2>/dev/null || true; }
 
@@ -49,8 +54,9 @@ page_generated() {
   echo
   echo "| area | specs | rubelet passes | upstream's kubelet passes |"
   echo "|---|---|---|---|"
-  recorded | awk -F '\t' '
-    { area = $1; sub(/^\[/, "", area); sub(/\].*/, "", area); all[area]++; total++ }
+  # Not -v, which would take the backslashes of a regular expression for its own.
+  recorded | AREA=$PAGE_AREA awk -F '\t' '
+    { area = match($1, ENVIRON["AREA"]) ? substr($1, RSTART, RLENGTH) : "others"; all[area]++; total++ }
     $2 == "passed" { ours[area]++; us++ }
     $3 == "passed" { theirs[area]++; them++ }
     END {
@@ -79,5 +85,5 @@ page_write() {
 
 page_check() {
   [[ -e $RECORDED ]] || return 0
-  diff <(page_generated) "$PAGE" >&2 || die "docs/conformance.md does not fit conformance.tsv: run tests/machine/conformance.sh page"
+  diff <(page_generated) "$PAGE" >&2 || die "docs/conformance.md does not fit $RECORDED: run tests/machine/$(basename "$RECORDED" .tsv).sh page"
 }

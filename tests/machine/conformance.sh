@@ -18,6 +18,7 @@ E2E_DIR=$REPO/tests/e2e
 . "$E2E_DIR/report.sh"
 # shellcheck source=tests/machine/conformance-page.sh
 . "$MACHINE_DIR/conformance-page.sh"
+page_of conformance 'sig-[a-z-]+'
 
 NODE=${NODE:-rubelet}
 PROCS=${PROCS:-10}

@@ -123,6 +123,7 @@ containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 cgroupDriver: systemd
 podPidsLimit: 64
 failSwapOn: false
+imageGCHighThresholdPercent: 100
 memorySwap: {swapBehavior: LimitedSwap}
 shutdownGracePeriod: 40s
 shutdownGracePeriodCriticalPods: 15s

@@ -8,9 +8,22 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+mod cadvisor_page;
+mod machine_metrics;
 mod node;
+mod prometheus;
+mod resource_page;
+mod shown;
+mod summary;
 
+#[cfg(test)]
+mod samples;
+
+pub use cadvisor_page::CadvisorPage;
 pub use node::*;
+pub use resource_page::{resource_failure, resource_page};
+pub use shown::{shown_interfaces, shown_pods};
+pub use summary::{Parts, SummaryOf, summary};
 
 use crate::id::{ContainerId, PodUid};
 use crate::time::Now;

@@ -37,6 +37,7 @@ mod metrics;
 mod preface;
 mod runtime;
 mod runtime_config_update;
+mod sandbox_image;
 mod sandbox_remove;
 mod sandbox_resize;
 mod sandbox_run;

@@ -19,8 +19,8 @@ use crate::connection::Connection;
 use crate::version::VersionCache;
 use crate::{
     cgroup_driver, container_checkpoint, container_create, container_remove, container_resize, container_start,
-    container_stop, exec_sync, hints, inspect, list, log_reopen, runtime_config_update, sandbox_remove, sandbox_resize,
-    sandbox_run, sandbox_stop, status, streams,
+    container_stop, exec_sync, hints, inspect, list, log_reopen, runtime_config_update, sandbox_image, sandbox_remove,
+    sandbox_resize, sandbox_run, sandbox_stop, status, streams,
 };
 
 /// A CRI runtime.
@@ -49,6 +49,10 @@ impl RuntimeInfo for CriRuntime {
 
     async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError> {
         cgroup_driver::cgroup_driver(&self.connection).await
+    }
+
+    async fn sandbox_image(&self) -> Result<Option<String>, RpcError> {
+        sandbox_image::sandbox_image(&self.connection).await
     }
 
     async fn set_pod_cidr(&self, cidr: &str) -> Result<(), RpcError> {

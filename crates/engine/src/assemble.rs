@@ -9,7 +9,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::image_gc::{ImageGc, ImageGcHandle};
 use crate::images::{PullLimits, Puller};
+use crate::log_rotation::{LogRotator, LogRotatorHandle};
 use crate::metrics::Metrics;
 use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
@@ -17,8 +19,9 @@ use crate::node_lease::Heartbeat;
 use crate::node_now::{self, NodeNow};
 use crate::node_reporter::{self, NodeParts};
 use crate::node_shutdown::{NodeShutdown, ShutdownParts, World};
-use crate::pleg::Pleg;
-use crate::ports::{ClusterPorts, NodeFacts, PodSource, StatusObserver};
+use crate::oom;
+use crate::pleg::{Listed, Pleg};
+use crate::ports::{ClusterPorts, KernelLog, NodeFacts, PodSource, StatusObserver};
 use crate::prober::{Prober, ProberHandle};
 use crate::slots::StartSlots;
 use crate::status::{StatusMail, StatusWriter};
@@ -37,6 +40,8 @@ pub struct EngineHandle {
     pub metrics: Arc<Metrics>,
     /// Asks the prober.
     pub prober: ProberHandle,
+    /// Removes images on request.
+    pub image_gc: ImageGcHandle,
     /// What the node is now.
     pub now: watch::Receiver<Arc<NodeNow>>,
     /// Whether the API server answers; `None` on a node without one.
@@ -71,13 +76,15 @@ pub struct Parts {
     pub shutdown: Option<ShutdownParts>,
     /// Pods that use a config map, secret or the like that has changed; `None` on a node without an API server.
     pub object_changes: Option<mpsc::Receiver<PodUid>>,
+    /// The kernel's log; `None` where it cannot be read.
+    pub kernel_log: Option<Box<dyn KernelLog>>,
 }
 
 /// Starts every loop. They end when `cancel` is cancelled; no container is stopped then.
 #[doc(alias = "RunKubelet")]
 pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHandle) {
     let Parts { ports, facts, ips, settings, pulls, status_observer, clock, sources, .. } = parts;
-    let Parts { node: node_parts, object_changes, shutdown, tracer, .. } = parts;
+    let Parts { node: node_parts, object_changes, shutdown, kernel_log, tracer, .. } = parts;
     let mut tasks = TaskGroup::new(cancel);
     let cancel = tasks.cancel_token();
 
@@ -89,7 +96,10 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
 
     let (pleg_sender, pleg_news) = mpsc::channel(HINTS);
     let (pleg, pleg_health) = Pleg::new(Arc::clone(&ports.runtime) as _, clock.clone(), pleg_sender);
+    let listed = pleg.listed();
     tasks.start("pleg", pleg.run(cancel.clone()));
+    let metrics = Arc::new(Metrics::default());
+    let collectors = collectors(&ports, &settings, &metrics, &clock, listed, kernel_log, &mut tasks);
 
     let (reported, heartbeat) = match node_parts {
         Some(parts) => {
@@ -108,13 +118,27 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
 
     let (status, mirrors) = statuses(ports.cluster.clone(), &clock, status_observer, &mut tasks);
     let starts = StartSlots::new(settings.parallel_starts);
-    let metrics = Arc::new(Metrics::default());
     let counted = Arc::clone(&metrics);
     let (events, checkpoints) = (Arc::clone(&ports.events), Arc::clone(&ports.checkpoints));
     let (shown_now, shown_statuses) = (now.clone(), status.clone());
     let seen_by_shutdown = shutdown.map(|parts| (parts, status.clone(), now.clone(), clock.clone()));
+    let (image_gc, log_rotator) = collectors;
+    let collects_images = image_gc.clone();
     let puller = puller_handle;
-    let node = Arc::new(Node { ports, facts, settings, clock, tracer, status, puller, starts, metrics, now });
+    let node = Arc::new(Node {
+        ports,
+        facts,
+        settings,
+        clock,
+        tracer,
+        status,
+        puller,
+        image_gc,
+        log_rotator,
+        starts,
+        metrics,
+        now,
+    });
     let (prober, prober_line, prober_handle) = Prober::new(Arc::clone(&node));
     tasks.start("prober", prober.run(cancel.clone()));
     let (sync_loop, handle) = SyncLoop::new(SyncLoopParts {
@@ -138,11 +162,35 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         node: reported,
         metrics: counted,
         prober: prober_handle,
+        image_gc: collects_images,
         now: shown_now,
         heartbeat,
         statuses: shown_statuses,
     };
     (tasks, handle)
+}
+
+/// Starts what keeps the disk from filling, and what follows the kernel's log.
+fn collectors(
+    ports: &Ports,
+    settings: &Settings,
+    metrics: &Arc<Metrics>,
+    clock: &Clock,
+    listed: watch::Receiver<Listed>,
+    kernel_log: Option<Box<dyn KernelLog>>,
+    tasks: &mut TaskGroup,
+) -> (ImageGcHandle, LogRotatorHandle) {
+    let cancel = tasks.cancel_token();
+    let (image_gc, handle) = ImageGc::of(ports, settings.image_gc, Arc::clone(metrics), clock.clone());
+    tasks.start("image-gc", image_gc.run(cancel.clone()));
+    if let Some(log) = kernel_log {
+        tasks.start("kernel-log", oom::watch(log, Arc::clone(&ports.events), cancel.clone()));
+    }
+    let Some(rotation) = settings.log_rotation else { return (handle, LogRotatorHandle::default()) };
+    let files = (Arc::clone(&ports.runtime), Arc::clone(&ports.log_files));
+    let (rotator, rotates) = LogRotator::new(files, clock.clone(), rotation, settings.gc.per_container, listed);
+    tasks.start("log-rotation", rotator.run(cancel));
+    (handle, rotates)
 }
 
 /// Starts the writers of pod objects in the API. Without an API server statuses go nowhere, and there are no mirrors.

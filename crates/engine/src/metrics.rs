@@ -79,7 +79,7 @@ macro_rules! labels {
         impl $name {
             const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            const fn as_str(self) -> &'static str {
+            pub(crate) const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
         }
@@ -109,6 +109,14 @@ labels! {
     }
 }
 
+labels! {
+    /// Why an image was removed.
+    Collected {
+        Age = "age",
+        Space = "space",
+    }
+}
+
 const CONTAINER_TYPES: [&str; 3] = ["container", "init_container", "ephemeral_container"];
 
 /// All counts since the start of the process.
@@ -127,6 +135,7 @@ pub struct Metrics {
     orphans: Counter,
     http_fallbacks: Counter,
     sleeps_cut: Counter,
+    images: [Counter; Collected::ALL.len()],
     resizes: ResizeMetrics,
     shutdown: ShutdownMetrics,
     polls: Arc<Polls>,
@@ -167,6 +176,7 @@ impl Default for Metrics {
             orphans: Counter::default(),
             http_fallbacks: Counter::default(),
             sleeps_cut: Counter::default(),
+            images: Default::default(),
             resizes: ResizeMetrics {
                 requested: Default::default(),
                 succeeded: Histogram::new(&RESIZE),
@@ -250,6 +260,13 @@ impl Metrics {
         self.sleeps_cut.add();
     }
 
+    /// An unused image was removed.
+    pub(crate) fn image_collected(&self, why: Collected) {
+        if let Some(counter) = self.images.get(why as usize) {
+            counter.add();
+        }
+    }
+
     /// A resize of a container was requested.
     pub(crate) fn resize_requested(&self, requested: Requested) {
         let Requested { resource, requirement, change } = requested;
@@ -295,6 +312,9 @@ impl Metrics {
     pub fn write(&self, out: &mut String) {
         self.write_pods(out);
         self.write_containers(out);
+        let images = Collected::ALL.iter().zip(&self.images);
+        let images = images.map(|(why, counter)| (format!("reason=\"{}\"", why.as_str()), counter.get()));
+        counted(out, "kubelet_image_garbage_collected_total", "Unused images that were removed.", images);
         self.write_resizes(out);
         self.write_shutdown(out);
         polls::write(&self.polls, out);

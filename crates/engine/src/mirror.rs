@@ -27,7 +27,7 @@ pub struct Mirrors {
 /// A static pod, its mirror, or both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mirrored {
-    /// The static pod. A mirror without one is removed.
+    /// The static pod; of several versions the one that has not ended yet. A mirror without one is removed.
     pub pod: Option<Arc<Pod>>,
     /// Its mirror, as the API last showed it.
     pub mirror: Option<Arc<Pod>>,

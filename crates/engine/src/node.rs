@@ -9,20 +9,24 @@ use k8s_openapi::api::core::v1::Taint;
 use rubelet_core::admit::{AdmitView, SysctlAllowlist};
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::gc::GcPolicy;
+use rubelet_core::image_gc::ImageGcPolicy;
 use rubelet_core::launch::LaunchContext;
 use rubelet_core::lifecycle::Pace;
+use rubelet_core::log_rotation::LogRotation;
 use rubelet_core::node::NodeCgroups;
 use rubelet_core::plan::PlanGates;
 use rubelet_core::resources::Amounts;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::image_gc::ImageGcHandle;
 use crate::images::PullerHandle;
+use crate::log_rotation::LogRotatorHandle;
 use crate::metrics::Metrics;
 use crate::node_now::NodeNow;
 use crate::ports::{
-    Cgroups, Checkpoints, ClusterPorts, Events, HostFiles, Images, LogCleaner, NodeAddresses, NodeFacts, NodeLogins,
-    NodeProcesses, OwnMemory, PodDirs, PodLogs, Probes, Rng, Runtime, Subpaths, VolumePlugin,
+    Cgroups, Checkpoints, ClusterPorts, Events, HostFiles, ImageDisks, Images, LogCleaner, LogFiles, NodeAddresses,
+    NodeFacts, NodeLogins, NodeProcesses, OwnMemory, PodDirs, PodLogs, Probes, Rng, Runtime, Subpaths, VolumePlugin,
 };
 use crate::slots::StartSlots;
 use crate::status::StatusMail;
@@ -35,6 +39,8 @@ pub struct Ports {
     pub runtime: Arc<dyn Runtime>,
     /// Its images.
     pub images: Arc<dyn Images>,
+    /// The file systems that hold them.
+    pub image_disks: Arc<dyn ImageDisks>,
     /// Logins that the node has for registries.
     pub logins: Arc<dyn NodeLogins>,
     /// The cgroup tree.
@@ -47,6 +53,8 @@ pub struct Ports {
     pub logs: Arc<dyn PodLogs>,
     /// Removal of logs.
     pub log_cleaner: Arc<dyn LogCleaner>,
+    /// Files of logs, for their rotation.
+    pub log_files: Arc<dyn LogFiles>,
     /// `subPath` mounts.
     pub subpaths: Arc<dyn Subpaths>,
     /// Every kind of volume that can be served.
@@ -90,6 +98,10 @@ pub struct Settings {
     pub parallel_starts: usize,
     /// How many dead containers are kept.
     pub gc: GcPolicy,
+    /// When images are removed.
+    pub image_gc: ImageGcPolicy,
+    /// How container logs are rotated; `None` if they are not.
+    pub log_rotation: Option<LogRotation>,
     /// Which pods may run here.
     pub admission: Admission,
     /// How often the node's addresses are read.
@@ -127,6 +139,10 @@ pub struct Node {
     pub(crate) status: StatusMail,
     /// Pulls images, in turn and within limits.
     pub puller: PullerHandle,
+    /// Removes images that nothing uses.
+    pub image_gc: ImageGcHandle,
+    /// Rotates the logs of containers.
+    pub(crate) log_rotator: LogRotatorHandle,
     /// Slots for what is being started.
     pub(crate) starts: StartSlots,
     /// What is counted.

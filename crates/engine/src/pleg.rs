@@ -40,6 +40,15 @@ const REOPEN: Doubling = Doubling::new(Duration::from_millis(100), Duration::fro
 /// All pods that the runtime knows.
 pub type Listing = BTreeMap<PodUid, PodSummary>;
 
+/// The last list that differed from the one before, for those who need no hints.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// When the list began; `None` before the first.
+    pub began: Option<Instant>,
+    /// What it shows.
+    pub pods: Arc<Listing>,
+}
+
 /// What the generator sends to the sync loop.
 #[derive(Clone, Debug)]
 #[doc(alias = "PodLifecycleEvent")]
@@ -71,6 +80,7 @@ pub struct Pleg {
     clock: Clock,
     out: mpsc::Sender<PlegNews>,
     health: watch::Sender<PlegHealth>,
+    listed: watch::Sender<Listed>,
     seen: Option<Arc<Listing>>,
     stream: Stream,
     /// Streams in a row that could not be opened or did not last.
@@ -105,7 +115,13 @@ impl Pleg {
     ) -> (Self, watch::Receiver<PlegHealth>) {
         let (health, fares) = watch::channel(PlegHealth::default());
         let stream = Stream::Closed { open_at: Instant::START };
-        (Self { runtime, clock, out, health, seen: None, stream, failures: 0 }, fares)
+        let listed = watch::Sender::default();
+        (Self { runtime, clock, out, health, listed, seen: None, stream, failures: 0 }, fares)
+    }
+
+    /// The lists that it makes.
+    pub fn listed(&self) -> watch::Receiver<Listed> {
+        self.listed.subscribe()
     }
 
     /// Runs until cancelled.
@@ -238,6 +254,7 @@ impl Pleg {
         let new = Arc::new(new);
         let hints = hints_between(self.seen.as_deref(), &new);
         self.seen = Some(Arc::clone(&new));
+        self.listed.send_replace(Listed { began: Some(began), pods: Arc::clone(&new) });
         send(&self.out, PlegNews::Listed(new)).await;
         for hint in hints {
             send(&self.out, PlegNews::Hint(hint)).await;

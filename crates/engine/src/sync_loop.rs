@@ -273,6 +273,7 @@ impl SyncLoop {
         // would make the cost of one pod grow with the number of the others.
         let mirrored = |pod: &Pod| pod.is_mirror() || pod.is_static();
         let mirrors_changed = changes.first_delivery || changes.deltas.iter().any(|delta| mirrored(&delta.pod));
+        let static_changed = changes.deltas.iter().any(|delta| delta.pod.is_static());
         let pods_changed = changes.deltas.iter().any(|delta| delta.op != DeltaOp::Reconcile);
         if mirrors_changed {
             // Before the deltas are handled: a static pod starts with the status that its mirror pod shows.
@@ -301,6 +302,10 @@ impl SyncLoop {
                 DeltaOp::Reconcile => self.reconcile(delta.pod),
                 DeltaOp::Remove => self.remove(&delta.pod),
             }
+        }
+        if static_changed {
+            // A static pod that had ended before it was removed has left its name to another version.
+            self.publish_mirrors();
         }
         self.decide_resizes(trigger);
         if pods_changed {

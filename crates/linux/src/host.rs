@@ -2,6 +2,8 @@
 
 pub mod addresses;
 pub mod facts;
+pub mod image_disks;
+pub mod kernel_log;
 pub mod lock_file;
 pub mod machine;
 mod netlink;

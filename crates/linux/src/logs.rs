@@ -5,7 +5,9 @@
 
 mod format;
 mod lines;
+mod next;
 mod read;
+mod rotate;
 mod tail;
 mod watch;
 

@@ -31,6 +31,8 @@ use rubelet_linux::cgroups::{KernelCgroups, KernelProcesses, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
 use rubelet_linux::dbus::Bus;
 use rubelet_linux::heap::Heap;
+use rubelet_linux::host::image_disks::KernelImageDisks;
+use rubelet_linux::host::kernel_log::KernelMessages;
 use rubelet_linux::host::lock_file::{LockFile, RootLock};
 use rubelet_linux::host::node_files::NodeFiles;
 use rubelet_linux::host::rng::KernelRng;
@@ -186,6 +188,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         node,
         object_changes,
         shutdown: shutdown(loaded, &mut connections),
+        kernel_log: KernelMessages::open(Path::new("/dev")).map(|log| Box::new(log) as _),
     };
     let (tasks, engine) = assemble::start(parts, &ending.cancel);
     let (sync_loop, clock) = (engine.sync_loop.clone(), served.clock.clone());
@@ -226,12 +229,14 @@ fn ports(
     Ok(Ports {
         runtime: runtime.runtime,
         images: runtime.images,
+        image_disks: Arc::new(KernelImageDisks),
         logins: Arc::new(logins(base)?),
         cgroups: Arc::new(disk.cgroups),
         processes: Arc::new(disk.processes),
         dirs: Arc::new(RootPods::new(root())),
         logs: Arc::clone(&disk.logs) as _,
-        log_cleaner: disk.logs,
+        log_cleaner: Arc::clone(&disk.logs) as _,
+        log_files: disk.logs,
         subpaths: Arc::new(RootSubpaths::new(root())),
         volumes: disk.volumes,
         checkpoints: Arc::new(RootCheckpoints::new(root())),

@@ -13,8 +13,10 @@ use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::config::{Gate, KubeletConfiguration, SwapBehavior};
 use rubelet_core::gc::GcPolicy;
+use rubelet_core::image_gc::ImageGcPolicy;
 use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::Pace;
+use rubelet_core::log_rotation::LogRotation;
 use rubelet_core::node::{NodeSetup, Unserved, first_labels, node_allocatable, node_capacity, node_cgroups};
 use rubelet_core::plan::PlanGates;
 use rubelet_core::qos::{CgroupDriver, CgroupTree, CpuPolicy};
@@ -60,6 +62,8 @@ pub(crate) fn settings(
             per_container: usize::try_from(loaded.flags.maximum_dead_containers_per_container).ok(),
             total: usize::try_from(loaded.flags.maximum_dead_containers).ok(),
         },
+        image_gc: ImageGcPolicy::of(config),
+        log_rotation: LogRotation::of(config),
         admission: Admission {
             labels: first_labels(node),
             allocatable: node_allocatable(&node_capacity(&node.machine, node.pods), &node.reserved),

@@ -29,6 +29,7 @@ mod side_tasks;
 mod table;
 mod tls;
 mod upgrade;
+mod usage;
 mod write_timeout;
 mod zpages;
 
@@ -45,7 +46,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rubelet_core::config::{AuthorizationMode, FeatureGates, Gate, KubeletConfiguration};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{CheckpointFiles, LogReader, NodeLogs, Reviews, Runtime, ServingCert};
+use rubelet_engine::ports::{CheckpointFiles, LogReader, NodeLogs, Reviews, Runtime, ServingCert, UsageReader};
 use rubelet_engine::trace::Tracer;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
@@ -93,6 +94,8 @@ pub struct ApiParts {
     pub metrics: Vec<Arc<dyn MetricsPage>>,
     /// `/metrics/probes`.
     pub probe_metrics: Arc<dyn MetricsPage>,
+    /// The usage of the node and its pods; without it the pages of usage report an error.
+    pub usage: Option<Arc<dyn UsageReader>>,
     /// Makes spans of requests.
     pub tracer: Tracer,
     /// What the pages about the node itself show and change.

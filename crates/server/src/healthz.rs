@@ -6,6 +6,8 @@
 //! the sync loop hangs: a loop that was idle, or waits for the runtime, is queried and responds.
 //! upstream: cmd/kubelet/app/server.go run, apiserver/pkg/server/healthz/healthz.go InstallHandler (v1.36)
 
+mod results;
+
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+pub(crate) use self::results::Results;
 use crate::http1::{Answer, serve, text};
 use crate::url::query_values;
 use crate::watched::WatchedNode;
@@ -43,13 +46,15 @@ pub(crate) const API_CHECKS: &[&str] = &["ping", "log", "syncloop"];
 pub struct Health {
     node: Arc<dyn WatchedNode>,
     patience: Duration,
+    /// The results of checks, for `/metrics/slis`; the same for all clones.
+    results: Arc<Results>,
 }
 
 impl Health {
     /// The health of a node whose sync loop acts at least every `sync_frequency`.
     #[doc(alias = "SyncLoopHealthCheck")]
     pub fn new(node: Arc<dyn WatchedNode>, sync_frequency: Duration) -> Self {
-        Self { node, patience: LEAST_PATIENCE.max(sync_frequency.saturating_mul(2)) }
+        Self { node, patience: LEAST_PATIENCE.max(sync_frequency.saturating_mul(2)), results: Arc::default() }
     }
 
     /// Why `check` fails, if it does.
@@ -63,6 +68,11 @@ impl Health {
         }
     }
 
+    /// The results of all checks so far.
+    pub(crate) fn results(&self) -> &Results {
+        &self.results
+    }
+
     /// The first check of the node's API that fails, and why; for the watchdog (WD-01).
     pub async fn first_problem(&self) -> Option<(&'static str, &'static str)> {
         for check in API_CHECKS {
@@ -73,7 +83,7 @@ impl Health {
         None
     }
 
-    pub(crate) async fn answer(&self, checks: &[&str], path: &str, query: Option<&str>) -> Answer {
+    pub(crate) async fn answer(&self, checks: &[&'static str], path: &str, query: Option<&str>) -> Answer {
         match path.strip_prefix("/healthz") {
             Some("") => self.all(checks, query).await,
             Some(one) if checks.iter().any(|check| one.strip_prefix('/') == Some(check)) => {
@@ -87,18 +97,22 @@ impl Health {
     }
 
     #[doc(alias = "handleRootHealth")]
-    async fn all(&self, checks: &[&str], query: Option<&str>) -> Answer {
+    async fn all(&self, checks: &[&'static str], query: Option<&str>) -> Answer {
         let excluded = query_values(query, "exclude");
         let (mut report, mut failed) = (String::new(), false);
         // Writing to a string cannot fail.
         for check in checks.iter().copied() {
             if excluded.iter().any(|name| name == check) {
                 let _ = writeln!(report, "[+]{check} excluded: ok");
-            } else if self.problem(check).await.is_some() {
+                continue;
+            }
+            let good = self.problem(check).await.is_none();
+            self.results.count(check, good);
+            if good {
+                let _ = writeln!(report, "[+]{check} ok");
+            } else {
                 let _ = writeln!(report, "[-]{check} failed: reason withheld");
                 failed = true;
-            } else {
-                let _ = writeln!(report, "[+]{check} ok");
             }
         }
         let mut unknown: Vec<String> =

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use rubelet_core::id::{PodRef, PodUid};
-use rubelet_engine::ports::{FileError, HostFiles, LogCleaner, PodDirs, PodLogs, SubpathRequest, Subpaths};
+use rubelet_core::log_rotation::log_name;
+use rubelet_engine::ports::{
+    FileError, HostFiles, LogCleaner, LogFiles, LogId, LogSize, PodDirs, PodLogs, SubpathRequest, Subpaths,
+};
 
 /// Pod directories in memory. Clones share them.
 #[derive(Clone, Default)]
@@ -137,6 +140,8 @@ struct PodLog {
     containers: BTreeMap<String, BTreeSet<u32>>,
     links: BTreeSet<String>,
     tails: BTreeMap<String, Vec<u8>>,
+    /// By container: the sizes of its files.
+    files: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl FakePodLogs {
@@ -148,6 +153,63 @@ impl FakePodLogs {
     /// Sets the result of `tail` for the log at `path`.
     pub fn set_tail(&self, pod: &PodRef, path: &str, content: &[u8]) {
         self.logs().entry(pod.clone()).or_default().tails.insert(path.into(), content.to_vec());
+    }
+
+    /// A container writes: to its live log, or to the one that was last renamed while the runtime has opened no other.
+    pub fn write(&self, pod: &str, container: &str, bytes: u64) {
+        let mut logs = self.logs();
+        let log = logs.iter_mut().find(|(named, _)| &*named.name == pod).map(|(_, log)| log);
+        let Some(files) = log.and_then(|log| log.files.get_mut(container)) else { return };
+        let live = files.keys().rfind(|name| name.ends_with(".log")).cloned();
+        let written = live.or_else(|| files.keys().rfind(|name| !name.ends_with(".gz")).cloned());
+        if let Some(size) = written.and_then(|name| files.get_mut(&name)) {
+            *size += bytes;
+        }
+    }
+
+    /// The files of a container's logs, with their sizes.
+    pub fn files(&self, pod: &str, container: &str) -> BTreeMap<String, u64> {
+        let logs = self.logs();
+        let log = logs.iter().find(|(named, _)| &*named.name == pod).map(|(_, log)| log);
+        log.and_then(|log| log.files.get(container)).cloned().unwrap_or_default()
+    }
+
+    /// Makes or removes a file of a container's logs.
+    pub fn set_file(&self, pod: &str, container: &str, name: &str, size: Option<u64>) {
+        let mut logs = self.logs();
+        let log = logs.iter_mut().find(|(named, _)| &*named.name == pod).map(|(_, log)| log);
+        let Some(files) = log.map(|log| log.files.entry(container.to_owned()).or_default()) else { return };
+        match size {
+            Some(size) => files.insert(name.to_owned(), size),
+            None => files.remove(name),
+        };
+    }
+
+    /// The runtime opens the log at this path anew.
+    pub(crate) fn reopen(&self, path: &str) {
+        let mut parts = path.rsplit('/');
+        let (Some(name), Some(container), Some(dir)) = (parts.next(), parts.next(), parts.next()) else { return };
+        let mut logs = self.logs();
+        let of_pod = logs.iter_mut().find(|(pod, _)| dir == format!("{}_{}_{}", pod.namespace, pod.name, pod.uid));
+        if let Some(files) = of_pod.and_then(|(_, log)| log.files.get_mut(container)) {
+            files.entry(name.to_owned()).or_default();
+        }
+    }
+
+    fn with_files<T>(
+        &self,
+        log: &LogId,
+        work: impl FnOnce(&mut BTreeMap<String, u64>) -> Result<T, ErrorKind>,
+    ) -> Result<T, FileError> {
+        let mut logs = self.logs();
+        let files = logs.get_mut(&log.pod).and_then(|pod| pod.files.get_mut(&log.container));
+        let mut none = BTreeMap::new();
+        let done = work(files.unwrap_or(&mut none));
+        done.map_err(|kind| FileError {
+            action: "change logs of",
+            path: log.container.clone().into(),
+            source: kind.into(),
+        })
     }
 
     /// Every link, in order.
@@ -185,7 +247,10 @@ impl PodLogs for FakePodLogs {
     /// A link is made once the container runs, so its log exists from here on.
     async fn link(&self, pod: &PodRef, container: &str, id: &str, restart_count: u32) -> Result<(), FileError> {
         self.add(pod, container, restart_count);
-        self.logs().entry(pod.clone()).or_default().links.insert(link_name(pod, container, id));
+        let mut logs = self.logs();
+        let log = logs.entry(pod.clone()).or_default();
+        log.links.insert(link_name(pod, container, id));
+        log.files.entry(container.to_owned()).or_default().entry(log_name(restart_count)).or_default();
         Ok(())
     }
 
@@ -222,12 +287,55 @@ impl LogCleaner for FakePodLogs {
             if let Some(numbers) = log.containers.get_mut(container) {
                 numbers.remove(&restart_count);
             }
+            if let Some(files) = log.files.get_mut(container) {
+                files.retain(|name, _| !name.starts_with(&log_name(restart_count)));
+            }
         }
         Ok(())
     }
 
     async fn prune_links(&self) -> Result<(), FileError> {
         Ok(())
+    }
+}
+
+#[async_trait]
+impl LogFiles for FakePodLogs {
+    async fn sizes(&self, logs: Vec<LogId>) -> Vec<LogSize> {
+        let size = |log: &LogId| self.with_files(log, |files| Ok(files.get(&log.file()).copied()));
+        let size = |log: &LogId| size(log).ok().flatten().map_or(LogSize::Missing, LogSize::Bytes);
+        logs.iter().map(size).collect()
+    }
+
+    async fn list(&self, log: &LogId) -> Result<Vec<String>, FileError> {
+        self.with_files(log, |files| Ok(files.keys().cloned().collect()))
+    }
+
+    async fn rename(&self, log: &LogId, from: &str, to: &str) -> Result<(), FileError> {
+        self.with_files(log, |files| {
+            if files.contains_key(to) {
+                return Err(ErrorKind::AlreadyExists);
+            }
+            let size = files.remove(from).ok_or(ErrorKind::NotFound)?;
+            files.insert(to.to_owned(), size);
+            Ok(())
+        })
+    }
+
+    async fn remove(&self, log: &LogId, names: &[String]) -> Result<(), FileError> {
+        self.with_files(log, |files| {
+            files.retain(|name, _| !names.contains(name));
+            Ok(())
+        })
+    }
+
+    async fn compress(&self, log: &LogId, name: &str) -> Result<(), FileError> {
+        self.with_files(log, |files| {
+            if let Some(size) = files.remove(name) {
+                files.insert(format!("{name}.gz"), size / 10);
+            }
+            Ok(())
+        })
     }
 }
 

@@ -23,6 +23,7 @@ mod recording;
 mod rng;
 mod runtime;
 mod source;
+mod usage;
 mod volumes;
 
 pub use api::*;
@@ -41,4 +42,5 @@ pub use recording::*;
 pub use rng::*;
 pub use runtime::{Behaviour, Call, FakeRuntime, Faults, Pull};
 pub use source::*;
+pub use usage::*;
 pub use volumes::*;

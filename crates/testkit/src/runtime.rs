@@ -36,6 +36,7 @@ use hints::Signal;
 use world::{At, LateEffect, World, fail};
 
 use crate::clock::TestClock;
+use crate::files::FakePodLogs;
 use crate::rng::SeededRng;
 
 /// Duration of a mutating call.
@@ -116,6 +117,11 @@ impl FakeRuntime {
     /// Whether it offers hints; if not, the call is `Unimplemented`, as with containerd 1.6.
     pub fn set_hints(&self, offered: bool) {
         self.settings(|s| s.hints = offered);
+    }
+
+    /// Sets where containers write their logs.
+    pub fn write_logs_to(&self, logs: FakePodLogs) {
+        self.with(|world, _| world.logs = Some(logs));
     }
 
     /// Scripts the containers that match `key`, one behaviour per attempt, the last one for all later attempts. The key

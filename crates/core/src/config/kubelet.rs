@@ -269,9 +269,9 @@ pub struct KubeletConfiguration {
     pub container_log_max_size: String,
     /// Log files kept per container.
     pub container_log_max_files: i32,
-    /// Logs rotated at once.
+    /// Rotated logs compressed at once.
     pub container_log_max_workers: i32,
-    /// How often log sizes are looked at.
+    /// How often the size of a log that does not grow is looked at.
     pub container_log_monitor_interval: GoDuration,
     /// How changes of ConfigMaps and Secrets are noticed.
     pub config_map_and_secret_change_detection_strategy: ChangeDetection,

@@ -50,16 +50,6 @@ pub const MISSING: &[Missing] = &[
         ],
     ),
     by_default(
-        "image garbage collection",
-        "images stay on the disk until they are removed by hand",
-        &["imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "imageMinimumGCAge", "imageMaximumGCAge"],
-    ),
-    by_default(
-        "container log rotation",
-        "the log of a container grows for as long as the container runs",
-        &["containerLogMaxSize", "containerLogMaxFiles", "containerLogMaxWorkers", "containerLogMonitorInterval"],
-    ),
-    by_default(
         "volumes beyond emptyDir, hostPath, configMap, secret, downwardAPI and projected (CSI, image, network file systems)",
         "a pod with another volume does not start",
         &["volumePluginDir", "volumeStatsAggPeriod"],
@@ -87,7 +77,6 @@ pub const MISSING: &[Missing] = &[
         "perf has to be run on the node",
         &["enableContentionProfiling"],
     ),
-    by_default("events about memory that ran out on the node (SystemOOM)", "no such event is emitted", &[]),
     asked(
         "CPU, memory and topology managers",
         "no container has exclusive CPUs or memory",

@@ -45,10 +45,14 @@ impl Names {
         first
     }
 
+    /// The pod that has the name, or the first that waits for it.
+    pub fn holder(&self, name: &FullName) -> Option<&PodUid> {
+        self.queues.get(name).and_then(VecDeque::front)
+    }
+
     /// Why `uid` may not use the name yet, as `rubelet explain` shows it.
     pub fn blocks(&self, name: &FullName, uid: &PodUid) -> Option<&'static str> {
-        let first = self.queues.get(name).and_then(VecDeque::front);
-        if first.is_some_and(|first| first != uid) {
+        if self.holder(name).is_some_and(|first| first != uid) {
             return Some("an older pod of the same name to leave");
         }
         let others = self.taken.get(name).into_iter().flatten();

@@ -53,6 +53,7 @@ impl World {
             sources: vec![Arc::new(source)],
             node: None,
             object_changes: None,
+            kernel_log: None,
             shutdown: None,
         };
         let (tasks, handle) = start(parts, &CancellationToken::new());

@@ -118,6 +118,7 @@ impl Cluster {
             sources: vec![Arc::new(self.sim.files.clone()), Arc::new(Marked(self.api.clone()))],
             node: None,
             object_changes: Some(object_changes),
+            kernel_log: None,
             shutdown: None,
         };
         let (tasks, handle) = start(parts, &CancellationToken::new());

@@ -93,6 +93,12 @@ impl PodWorkers {
         })
     }
 
+    /// The static pod that has this name. Another version of it waits until this one has ended (WORK-08).
+    pub(crate) fn static_pod_named(&self, name: &FullName) -> Option<&Arc<Pod>> {
+        let worker = self.workers.get(self.names.holder(name)?)?;
+        worker.life.subject().pod().filter(|pod| pod.is_static())
+    }
+
     /// Ends a pod for a reason of the node, such as preemption, and writes that reason to its status.
     #[doc(alias = "killPodNow")]
     pub(crate) fn terminate(&mut self, uid: &PodUid, ending: Ending, grace: Option<Duration>) {

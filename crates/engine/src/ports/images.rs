@@ -1,10 +1,13 @@
 //! The runtime's images.
 
+use std::path::Path;
+
 use async_trait::async_trait;
+use rubelet_core::image_gc::ImageDisk;
 use rubelet_core::keyring::Login;
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
 
-use super::RpcError;
+use super::{FileError, RpcError};
 
 /// Images on the node.
 #[async_trait]
@@ -73,4 +76,11 @@ pub struct FsUsage {
     pub used_bytes: u64,
     /// Inodes used.
     pub inodes_used: u64,
+}
+
+/// The file system that holds images.
+#[async_trait]
+pub trait ImageDisks: Send + Sync {
+    /// The room on the file system that is mounted at, or holds, this path.
+    async fn room(&self, mountpoint: &Path) -> Result<ImageDisk, FileError>;
 }

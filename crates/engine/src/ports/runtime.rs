@@ -57,6 +57,10 @@ pub trait RuntimeInfo: Send + Sync {
     async fn status(&self) -> Result<RuntimeStatus, RpcError>;
     /// The cgroup driver that it wants; `None` if it does not report one (BOOT-05).
     async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RpcError>;
+    /// The image of sandboxes, if the runtime names it. It must not be collected, pinned or not.
+    async fn sandbox_image(&self) -> Result<Option<String>, RpcError> {
+        Ok(None)
+    }
     /// Sets the pod CIDRs of this node (NODE-16). A runtime that has no use for them succeeds.
     #[doc(alias = "UpdateRuntimeConfig")]
     async fn set_pod_cidr(&self, _cidr: &str) -> Result<(), RpcError> {

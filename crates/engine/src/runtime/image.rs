@@ -11,6 +11,7 @@ use rubelet_core::reason::{StartFailure, WaitingReason};
 use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 
 use super::{NotStarted, PodRuntime};
+use crate::image_gc::ImageLease;
 use crate::images::PullError;
 use crate::job::{PodMemory, retry_after};
 use crate::ports::{EventKind, Image};
@@ -21,6 +22,8 @@ pub(super) struct PresentImage {
     pub(super) image_ref: String,
     pub(super) uid: Option<i64>,
     pub(super) username: String,
+    /// Keeps the image on the node until a container uses it.
+    pub(super) lease: ImageLease,
 }
 
 /// The arguments of a pull.
@@ -52,13 +55,15 @@ impl PodRuntime<'_> {
             }
         };
         let spec = self.image_spec(&name, written, &sandbox.runtime_handler);
+        // Before the runtime is asked: an image that is there now must still be there when the container is created.
+        let lease = self.node.image_gc.lease(&spec.image).await;
         let policy = PullPolicy::of(container);
         let present = if policy.asks_presence() { self.find(container, &spec).await? } else { None };
         match (should_pull(policy, present.is_some()), present) {
             (PullDecision::UsePresent, Some(image)) => {
                 let message = image::already_present(written);
                 self.image_event(container, EventKind::Normal, "Pulled", &message).await;
-                Ok(here(image))
+                Ok(here(image, lease))
             }
             (PullDecision::Refuse, _) => {
                 let message = image::never_pulled(written);
@@ -73,7 +78,7 @@ impl PodRuntime<'_> {
                     self.show_started(memory).await;
                 }
                 let request = Request { spec, logins: self.logins(&name, secrets).await, sandbox };
-                self.pull(container, request, memory).await
+                self.pull(container, request, lease, memory).await
             }
         }
     }
@@ -94,6 +99,7 @@ impl PodRuntime<'_> {
         &self,
         container: &Container,
         request: Request<'_>,
+        lease: ImageLease,
         memory: &mut PodMemory,
     ) -> Result<PresentImage, NotStarted> {
         let written = container.image.as_deref().unwrap_or_default();
@@ -122,7 +128,7 @@ impl PodRuntime<'_> {
                 let image = self.find(container, &spec).await?.unwrap_or_default();
                 let message = image::pulled(written, pulled.took, pulled.with_waiting, image.size);
                 self.image_event(container, EventKind::Normal, "Pulled", &message).await;
-                Ok(PresentImage { image_ref: pulled.image_ref, uid: image.uid, username: image.username })
+                Ok(PresentImage { image_ref: pulled.image_ref, uid: image.uid, username: image.username, lease })
             }
             Err(err) => {
                 let text = match &err {
@@ -170,8 +176,8 @@ impl PodRuntime<'_> {
     }
 }
 
-fn here(image: Image) -> PresentImage {
-    PresentImage { image_ref: image.id, uid: image.uid, username: image.username }
+fn here(image: Image, lease: ImageLease) -> PresentImage {
+    PresentImage { image_ref: image.id, uid: image.uid, username: image.username, lease }
 }
 
 fn not_started(reason: WaitingReason, message: String, retry: Retry) -> NotStarted {

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
 use rubelet_core::id::{ContainerId, SandboxId};
 use rubelet_core::lifecycle::{Grace, Subject};
 use rubelet_core::observe::{ContainerObservation, PodObservation, SandboxState};
@@ -217,14 +218,20 @@ struct Kill<'a> {
 }
 
 impl Kill<'_> {
-    /// Event, hook, turn, stop. The time of the hook and of the wait for the turn counts against the grace (KILL-03).
+    /// Event, hook, turn, stop. The time of the hook and of the wait for the turn counts against the grace (KILL-03). A hook
+    /// that uses up the grace goes on until the container has stopped: to drop its call would kill it before the container.
     async fn run(self, turn: impl Future<Output = ()>) -> Result<(), String> {
         let began = self.node.clock.mono();
         let name = &self.container.name;
         let spec = self.pod.and_then(|pod| container_named(pod, name));
         self.emit_killing().await;
         let left = |node: &Node| self.grace.saturating_sub(node.clock.mono().since(began));
-        self.pre_stop(spec.as_deref()).await;
+        let handler = self.pre_stop(spec.as_deref());
+        // Dropped at the end of this function, after the stop.
+        let mut hook = pin!(self.run_pre_stop(spec.as_deref(), handler.as_ref()));
+        if tokio::time::timeout(self.grace, &mut hook).await.is_err() {
+            self.pre_stop_overran(handler.as_ref()).await;
+        }
         // If the grace runs out before its turn, the container is stopped out of turn (KILL-04).
         let _timeout = tokio::time::timeout(left(self.node), turn).await;
         let grace = left(self.node).max(MIN_STOP_GRACE);
@@ -240,38 +247,40 @@ impl Kill<'_> {
         self.job.emit(pod, path, EventKind::Normal, "Killing", message).await;
     }
 
-    async fn pre_stop(&self, spec: Option<&Container>) {
-        let marked = pre_stop_from_marks(&self.container.marks);
+    /// The preStop hook to run, if there is one and time for it.
+    fn pre_stop(&self, spec: Option<&Container>) -> Option<LifecycleHandler> {
         let hook = match spec {
             Some(spec) => spec.lifecycle.as_ref().and_then(|l| l.pre_stop.clone()),
-            None => marked,
+            None => pre_stop_from_marks(&self.container.marks),
         };
-        let Some(hook) = hook.filter(|_| !self.grace.is_zero()) else { return };
+        hook.filter(|_| !self.grace.is_zero())
+    }
+
+    async fn run_pre_stop(&self, spec: Option<&Container>, handler: Option<&LifecycleHandler>) {
+        let Some(handler) = handler else { return };
         self.job.step(format!("the preStop hook of container {}", self.container.name)).await;
         let container = match spec {
             Some(spec) => Cow::Borrowed(spec),
             None => Cow::Owned(self.container.marks_as_container()),
         };
-        let hook = Hook { handler: &hook, id: &self.container.id, container, pod: self.pod, ip: self.ip };
-        let failed = match tokio::time::timeout(self.grace, hook.run(self.node)).await {
-            Ok(Ok(())) => None,
-            Ok(Err(err)) => Some(Chain(&err).to_string()),
-            Err(_) => {
-                // The hook used up the grace. That is no failure of the hook, so no event is emitted.
-                if hook.handler.sleep.is_some() {
-                    self.node.metrics.sleep_cut();
-                }
-                let what = format!("The preStop hook of container {} did not end in time", self.container.name);
-                tracing::warn!(container = %self.container.name, "The preStop hook did not end within the grace period");
-                self.job.note(Note::Happened { what, took: Some(self.grace), bad: true }).await;
-                None
-            }
-        };
-        if let (Some(problem), Some(pod)) = (failed, self.pod) {
+        let hook = Hook { handler, id: &self.container.id, container, pod: self.pod, ip: self.ip };
+        let Err(err) = hook.run(self.node).await else { return };
+        if let Some(pod) = self.pod {
             // The event does not repeat the hook's output: it may hold secrets (HOOK-02).
+            let problem = Chain(&err);
             tracing::warn!(container = %self.container.name, %problem, "The preStop hook failed");
             let path = rubelet_core::pod::field_path(pod, &self.container.name);
             self.job.emit(pod, path, EventKind::Warning, "FailedPreStopHook", "PreStopHook failed").await;
         }
+    }
+
+    /// The hook used up the grace. That is no failure of the hook, so no event is emitted.
+    async fn pre_stop_overran(&self, handler: Option<&LifecycleHandler>) {
+        if handler.is_some_and(|handler| handler.sleep.is_some()) {
+            self.node.metrics.sleep_cut();
+        }
+        let what = format!("The preStop hook of container {} did not end in time", self.container.name);
+        tracing::warn!(container = %self.container.name, "The preStop hook did not end within the grace period");
+        self.job.note(Note::Happened { what, took: Some(self.grace), bad: true }).await;
     }
 }

@@ -27,7 +27,7 @@ use super::{LiveSandbox, NotStarted, PodRuntime};
 use crate::chain::Chain;
 use crate::hooks::Hook;
 use crate::job::{PodMemory, retry_after};
-use crate::ports::{EventKind, RpcError, RpcErrorKind, SubpathRequest};
+use crate::ports::{EventKind, LogId, RpcError, RpcErrorKind, SubpathRequest};
 use crate::slots::StartSlot;
 
 /// For how long after its creation the runtime may still be starting an instance: a call may outlive the agent process
@@ -72,6 +72,8 @@ impl PodRuntime<'_> {
         // upstream: kuberuntime_container.go startContainer (v1.36)
         Arc::make_mut(memory.actuated.get_or_insert_default()).set(self.pod, container);
         let id = self.create(container, sandbox, &config).await?;
+        // From here on the container itself keeps the image.
+        drop(image.lease);
         self.run(container, &id, config.attempt).await?;
         // A postStart hook has no deadline, so it must not hold a start slot.
         slot.release();
@@ -312,6 +314,8 @@ impl PodRuntime<'_> {
         drop(starting);
         self.job.wait_if_ending().await;
         self.job.happened(format!("Container {} started", container.name), Some(took)).await;
+        let log = LogId { pod: self.job.pod.clone(), container: container.name.clone(), restart_count: attempt };
+        self.node.log_rotator.started(id, log).await;
         let linked = self.node.ports.logs.link(&self.job.pod, &container.name, id.as_str(), attempt).await;
         if let Err(err) = linked {
             tracing::warn!(container = %container.name, err = %Chain(&err), "Could not link the container's log");

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_core::gc::{GcPlan, GcView, PodFate, plan_gc};
+use rubelet_core::gc::{GcContainer, GcPlan, GcView, PodFate, plan_gc};
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::observe::PodSummary;
 use rubelet_core::pod::OrphanPod;
 use rubelet_core::qos::{QosValues, qos_values};
+use rubelet_core::status::{MAX_MESSAGE_BYTES, cut};
 use rubelet_core::time::Instant;
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
@@ -24,7 +25,8 @@ use crate::chain::Chain;
 use crate::node::Node;
 use crate::node_cgroups::{self, NodeLook};
 use crate::pod_worker::PodWorkers;
-use crate::removal::{DeadContainer, remove_container};
+use crate::ports::{EventKind, NodeEvent};
+use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::resources;
 use crate::task::timed;
 
@@ -339,26 +341,36 @@ async fn survey(node: &Node) -> Survey {
     survey
 }
 
-/// Removes dead containers with their logs, and dead sandboxes (GC-07).
+/// Removes dead containers with their logs, and dead sandboxes (GC-07). What could not be removed is an event of the node
+/// (GC-06); the next survey finds it again.
 #[doc(alias = "containerGC")]
 async fn collect(node: &Node, garbage: GcPlan) {
+    let mut failures = Vec::new();
     for dead in garbage.containers {
-        debug!(pod = %dead.pod, container = %dead.name, container_id = %dead.id, "Removing a dead container");
-        if dead.stop_first
-            && let Err(err) = node.ports.runtime.stop_container(&dead.id, Duration::ZERO).await
-        {
-            warn!(pod = %dead.pod, container = %dead.name, %err, "Could not stop a container that the runtime lost");
-            continue;
-        }
-        let (pod, name, id) = (&dead.pod, dead.name.as_str(), &dead.id);
-        let gone = DeadContainer { pod, name, id, restart_count: dead.restart_count };
-        if let Err(err) = remove_container(node, gone).await {
-            warn!(%pod, container = name, err = %Chain(&err), "Could not remove a dead container and its log");
+        if let Err(err) = collect_container(node, &dead).await {
+            let err = Chain(&err).to_string();
+            warn!(pod = %dead.pod, container = %dead.name, err, "Could not remove a dead container and its log");
+            failures.push(format!("failed to remove container {}: {err}", dead.id));
         }
     }
     for sandbox in garbage.sandboxes {
         if let Err(err) = crate::runtime::remove_sandbox(node, &sandbox).await {
             warn!(%err, "Could not remove a dead sandbox");
+            failures.push(format!("failed to remove sandbox {sandbox}: {err}"));
         }
     }
+    if !failures.is_empty() {
+        let message = cut(&failures.join(", "), MAX_MESSAGE_BYTES).to_owned();
+        let reason = "ContainerGCFailed".into();
+        node.ports.events.record_node(NodeEvent { kind: EventKind::Warning, reason, message });
+    }
+}
+
+async fn collect_container(node: &Node, dead: &GcContainer) -> Result<(), RemoveError> {
+    debug!(pod = %dead.pod, container = %dead.name, container_id = %dead.id, "Removing a dead container");
+    if dead.stop_first {
+        node.ports.runtime.stop_container(&dead.id, Duration::ZERO).await?;
+    }
+    let (pod, name, id) = (&dead.pod, dead.name.as_str(), &dead.id);
+    remove_container(node, DeadContainer { pod, name, id, restart_count: dead.restart_count }).await
 }

@@ -14,9 +14,13 @@ impl SyncLoop {
         let Some(publisher) = &self.mirrors else { return };
         let mut now = Mirrors { api_seen: self.desired.has_delivered(Source::Api), ..Mirrors::default() };
         for pod in self.desired.pods().filter(|pod| pod.is_static()) {
-            let mirrored = now.by_name.entry(PodRef::of(pod).full_name()).or_default();
+            let name = PodRef::of(pod).full_name();
+            // Of an updated static pod the old version has its grace period, and its mirror pod shows that. The new version's
+            // mirror pod comes when the new version may start.
+            let holder = self.workers.static_pod_named(&name);
+            let shown = holder.filter(|holder| PodRef::of(holder).uid != PodRef::of(pod).uid).unwrap_or(pod);
             // If two sources want a pod of this name, the source of higher rank comes first.
-            mirrored.pod.get_or_insert_with(|| Arc::clone(pod));
+            now.by_name.entry(name).or_default().pod.get_or_insert_with(|| Arc::clone(shown));
         }
         let all_seen = self.desired.all_sources_seen();
         for mirror in self.desired.mirrors() {

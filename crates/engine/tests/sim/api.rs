@@ -454,6 +454,39 @@ mod mirrors {
         assert!(api.violations().is_empty(), "{:?}", api.violations());
     }
 
+    /// SRC-11. upstream: test/e2e_node/mirror_pod_grace_period_test.go "should satisfy grace period when static pod is updated"
+    #[tokio::test(start_paused = true)]
+    async fn an_updated_static_pod_keeps_its_mirror_until_the_old_version_has_ended_src_11() {
+        let (sim, api) = Sim::in_cluster(25).await;
+        sim.runtime.script("app", [Behaviour::runs().on_term(Duration::from_secs(20), 0), Behaviour::runs()]);
+        sim.files.put(static_pod("web").grace_secs(30).build());
+        sim.until(5, "a mirror", async |_| is_ready(&api.status("web"))).await;
+        let first = api.pod("web").expect("a mirror").metadata.uid.clone();
+        sim.files.put(static_pod("web").uid("other").static_from(rubelet_core::pod::Source::File).build());
+        for _ in 0..18 {
+            sim.pass(1).await;
+            let mirror = api.pod("web").expect("the mirror of the old version");
+            assert_eq!((&mirror.metadata.uid, mirror.is_deleted()), (&first, false), "{:#?}", lines(&api.calls()));
+        }
+        sim.until(20, "the new version", async |_| shows(&api, "web", "other") && is_ready(&api.status("web"))).await;
+        assert!(api.violations().is_empty(), "{:?}", api.violations());
+    }
+
+    /// The old version had ended already: there is nothing to wait for.
+    #[tokio::test(start_paused = true)]
+    async fn another_version_of_a_static_pod_that_has_ended_has_its_mirror_at_once() {
+        let (sim, api) = Sim::in_cluster(26).await;
+        sim.runtime.script("app", [Behaviour::exits_after(Duration::from_secs(2), 0), Behaviour::runs()]);
+        sim.files.put(static_pod("web").restart(RestartPolicy::Never).build());
+        sim.until(20, "its life to be over", async |sim| {
+            sim.stage("web").await == Some(rubelet_core::lifecycle::Stage::Finished)
+        })
+        .await;
+        sim.files.put(static_pod("web").uid("other").static_from(rubelet_core::pod::Source::File).build());
+        sim.until(1, "the new version's mirror", async |_| shows(&api, "web", "other")).await;
+        sim.until(5, "the new version", async |_| is_ready(&api.status("web"))).await;
+    }
+
     #[tokio::test(start_paused = true)]
     async fn mirrors_wait_for_the_node_and_survive_a_restart() {
         let mut sim = Sim::stopped(21);

@@ -302,3 +302,22 @@ async fn a_pod_on_the_nodes_network_has_the_nodes_address_env_05() {
     let address = |name: &str| (name.to_owned(), "192.0.2.1".to_owned());
     assert_eq!(envs, ["POD_IP", "POD_IPS", "HOST"].map(address));
 }
+
+#[tokio::test(start_paused = true)]
+async fn gc_06_a_failed_collection_is_an_event_of_the_node() {
+    let sim = Sim::seeded(1).await;
+    sim.files.push([static_pod("web").build()]);
+    sim.until_ready(&["web"], 30).await;
+    sim.runtime.refuse("remove_podsandbox", 0, 1);
+    sim.runtime.end_sandbox("web");
+    let failed = |sim: &Sim| {
+        sim.events
+            .node_lines()
+            .iter()
+            .filter(|line| line.starts_with("Warning ContainerGCFailed: failed to remove "))
+            .count()
+    };
+    sim.until(200, "the event", async |sim| failed(sim) == 1).await;
+    sim.pass(200).await;
+    assert_eq!(failed(&sim), 1, "the next collection succeeded: {:?}", sim.events.node_lines());
+}

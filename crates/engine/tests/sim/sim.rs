@@ -10,8 +10,10 @@ use rubelet_core::admit::SysctlAllowlist;
 use rubelet_core::backoff::BackoffPolicy;
 use rubelet_core::gc::GcPolicy;
 use rubelet_core::id::PodUid;
+use rubelet_core::image_gc::ImageGcPolicy;
 use rubelet_core::launch::{LaunchContext, LaunchGates, SwapPolicy};
 use rubelet_core::lifecycle::{Pace, Stage};
+use rubelet_core::log_rotation::LogRotation;
 use rubelet_core::node::NodeCgroups;
 use rubelet_core::plan::PlanGates;
 use rubelet_core::pod::Source;
@@ -61,6 +63,11 @@ pub(crate) struct Sim {
     pub(crate) rng: SeededRng,
     /// What listens in the pods.
     pub(crate) memory: FakeMemory,
+    /// When images are removed; `None` for never.
+    pub(crate) image_gc: Option<ImageGcPolicy>,
+    pub(crate) log_rotation: Option<LogRotation>,
+    /// The kernel's log, for the next engine.
+    pub(crate) kernel_log: Option<tokio::sync::mpsc::Receiver<String>>,
     pub(crate) probes: FakeProbes,
     /// Addresses of the node.
     pub(crate) addresses: FakeAddresses,
@@ -117,6 +124,8 @@ impl Sim {
         let runtime = FakeRuntime::seeded(clock, seed);
         let cgroups = FakeCgroups::default();
         cgroups.hold_processes_of(&runtime);
+        let logs = FakePodLogs::default();
+        runtime.write_logs_to(logs.clone());
         Self {
             seed,
             clock,
@@ -126,13 +135,16 @@ impl Sim {
             processes: FakeProcesses::default(),
             node_cgroups: NodeCgroups::default(),
             dirs: FakePodDirs::default(),
-            logs: FakePodLogs::default(),
+            logs,
             volumes: FakeVolumes::default(),
             events: RecordingEvents::default(),
             statuses: RecordingStatus::default(),
             checkpoints: FakeCheckpoints::default(),
             rng: SeededRng::new(seed ^ 0x5eed),
             memory: FakeMemory::default(),
+            image_gc: None,
+            log_rotation: None,
+            kernel_log: None,
             addresses: FakeAddresses::new(vec![NODE_IP]),
             probes: FakeProbes::new(clock),
             more: None,
@@ -168,6 +180,8 @@ impl Sim {
         let mut settings = settings();
         settings.launch.swap = self.swap;
         settings.node_cgroups = self.node_cgroups.clone();
+        settings.image_gc = self.image_gc.unwrap_or(settings.image_gc);
+        settings.log_rotation = self.log_rotation;
         let parts = Parts {
             ports: self.ports(),
             facts: facts(),
@@ -185,6 +199,7 @@ impl Sim {
                 machine: Arc::new(self.machine.clone()),
                 recorded: true,
             }),
+            kernel_log: self.kernel_log.take().map(|lines| Box::new(Lines(lines)) as _),
         };
         let (tasks, handle) = start(parts, &cancel);
         self.running = Some((tasks, handle, cancel));
@@ -194,12 +209,14 @@ impl Sim {
         Ports {
             runtime: Arc::new(self.runtime.clone()),
             images: Arc::new(self.runtime.clone()),
+            image_disks: Arc::new(self.runtime.clone()),
             logins: Arc::new(NoLogins),
             cgroups: Arc::new(self.cgroups.clone()),
             processes: Arc::new(self.processes.clone()),
             dirs: Arc::new(self.dirs.clone()),
             logs: Arc::new(self.logs.clone()),
             log_cleaner: Arc::new(self.logs.clone()),
+            log_files: Arc::new(self.logs.clone()),
             subpaths: Arc::new(FakeSubpaths),
             volumes: vec![Arc::new(self.volumes.clone())],
             checkpoints: Arc::new(self.checkpoints.clone()),
@@ -228,6 +245,11 @@ impl Sim {
     pub(crate) async fn restart(&mut self) {
         self.kill();
         self.start().await;
+    }
+
+    /// The way to ask for images to be removed.
+    pub(crate) fn image_collector(&self) -> &rubelet_engine::image_gc::ImageGcHandle {
+        &self.running.as_ref().expect("an engine runs").1.image_gc
     }
 
     /// The way to ask the engine's loop.
@@ -365,6 +387,16 @@ impl Sim {
     }
 }
 
+/// A kernel's log made of lines that a test sends.
+struct Lines(tokio::sync::mpsc::Receiver<String>);
+
+#[async_trait::async_trait]
+impl rubelet_engine::ports::KernelLog for Lines {
+    async fn next(&mut self) -> Option<String> {
+        self.0.recv().await
+    }
+}
+
 /// What happened to a pod, for a failing test.
 fn story(pod: &WorkerView) -> String {
     let timeline: Vec<String> =
@@ -441,6 +473,8 @@ pub(crate) fn settings() -> Settings {
         plan_gates: PlanGates::default(),
         parallel_starts: 4,
         gc: GcPolicy::default(),
+        image_gc: ImageGcPolicy { high: 100, low: 80, min_age: Duration::from_secs(120), max_age: Duration::ZERO },
+        log_rotation: None,
         admission: Admission {
             labels: BTreeMap::new(),
             taints: Vec::new(),

@@ -129,7 +129,7 @@ impl RootLock {
 }
 
 #[expect(unsafe_code, reason = "tokio has no safe way to wait for a descriptor of ours")]
-fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(super) fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the registered descriptor number must stay this open file's until it is deregistered. An `OwnedFd` keeps
     // its number, nothing else closes it, and `AsyncFd` deregisters it before dropping it.
     let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };

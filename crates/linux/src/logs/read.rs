@@ -1,22 +1,27 @@
 //! Reads a log from some offset on, and follows it through rotations until the container ends (LOG-05).
 //!
+//! A log may be rotated several times before its follower has read one file to its end. So the next file is not simply the
+//! one that has the log's name: it is the one that was written after the file that has been read, which may have been
+//! rotated, or compressed, as well. A follower loses no line as long as rotation keeps the file.
+//!
 //! The log's directory is opened once, step by step beneath the pod log directory, and later steps use its descriptor:
 //! a link planted on the way cannot lead elsewhere. All followers share one inotify instance (`watch`).
 
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rubelet_engine::blocking::LOG_READS;
 use rubelet_engine::ports::{FileError, LogReader, LogText, LogWish};
-use rustix::fs::{AtFlags, OFlags};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 
 use super::lines::Lines;
+use super::next::{self, Next, Read};
 use super::watch::{Watch, Watches};
 use super::{DiskLogs, LogDirs, pod_of_log};
 use crate::beneath::{self, failed};
@@ -25,6 +30,8 @@ use crate::beneath::{self, failed};
 const PIECE: usize = 64 * 1024;
 /// How much is searched for the last lines in one blocking call: some milliseconds.
 const STRETCH: usize = 8 * 1024 * 1024;
+/// After the runtime has opened the next file it may write what it had buffered to the one before, for this long.
+const SETTLES: Duration = Duration::from_millis(100);
 
 #[async_trait]
 impl LogReader for DiskLogs {
@@ -118,8 +125,10 @@ struct DiskLog {
     place: Arc<Place>,
     file: Arc<File>,
     offset: u64,
-    /// The file that now has the log's name; it is read once the old one is at its end.
-    successor: Option<Arc<File>>,
+    /// The name that the file had when it was rotated, if it was rotated when it was opened.
+    rotated_as: Option<String>,
+    /// The file that was written after this one; it is read once this one is at its end.
+    successor: Option<Next>,
     lines: Lines,
     mode: Mode,
     watches: Arc<Watches>,
@@ -153,6 +162,7 @@ impl DiskLog {
             place: Arc::new(place),
             file,
             offset,
+            rotated_as: None,
             successor: None,
             name_changed: wish.follow,
             lines: Lines::new(wish),
@@ -199,16 +209,22 @@ impl DiskLog {
     /// Switches to the next file, waits, or ends. A dropped call starts again from the top.
     async fn at_the_end(&mut self) -> io::Result<Vec<u8>> {
         if let Some(next) = self.successor.take() {
-            (self.file, self.offset) = (next, 0);
+            (self.file, self.offset, self.rotated_as) = (next.file, 0, next.rotated_as);
+            // The next file may have been rotated meanwhile.
+            self.name_changed = true;
             return self.lines.end();
         }
         if self.name_changed {
-            self.successor = self.renewed().await?;
-            self.name_changed = false;
-            // The old file may have grown until the new one was created: it is read once more.
-            if self.successor.is_some() {
+            let next = self.next_file().await?;
+            // The old file may have grown until the new one was created, and a moment longer: it is read once more.
+            if let Some(next) = next {
+                if next.rotated_as.is_none() {
+                    tokio::time::sleep(SETTLES).await;
+                }
+                self.successor = Some(next);
                 return Ok(Vec::new());
             }
+            self.name_changed = false;
         }
         if self.mode == Mode::ToTheEnd {
             self.mode = Mode::Over;
@@ -226,24 +242,14 @@ impl DiskLog {
         Ok(Vec::new())
     }
 
-    /// The file that has the log's name now, if it is another one.
-    async fn renewed(&self) -> io::Result<Option<Arc<File>>> {
-        let (place, file) = (Arc::clone(&self.place), Arc::clone(&self.file));
-        LOG_READS
-            .run(&self.key, move || {
-                let named = match rustix::fs::statat(&place.dir, &place.name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(named) => named,
-                    // During a rotation: the runtime has not created the next file yet.
-                    Err(Errno::NOENT) => return Ok(None),
-                    Err(err) => return Err(err.into()),
-                };
-                let open = file.metadata()?;
-                if (named.st_dev, named.st_ino) == (open.dev(), open.ino()) {
-                    return Ok(None);
-                }
-                beneath::open_file(&place.dir, &place.name, OFlags::RDONLY).map(|file| Some(Arc::new(file)))
-            })
-            .await
+    /// The file that was written after this one, if there is one.
+    async fn next_file(&self) -> io::Result<Option<Next>> {
+        let (place, file, rotated_as) = (Arc::clone(&self.place), Arc::clone(&self.file), self.rotated_as.clone());
+        let next = move || {
+            let read = Read { file: &file, rotated_as: rotated_as.as_deref() };
+            next::next_file(&place.dir, &place.name, read)
+        };
+        LOG_READS.run(&self.key, next).await
     }
 }
 

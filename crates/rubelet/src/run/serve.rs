@@ -68,16 +68,17 @@ pub(super) async fn serve(
     let mut servers = TaskGroup::new(cancel);
     let live = LiveNode { sync_loop: engine.sync_loop.clone(), clock: served.clock.clone() };
     let node: Arc<dyn WatchedNode> = Arc::new(live);
+    // One of them, so that /metrics/slis counts the checks of both ports.
+    let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
     if config.healthz_port > 0 {
         let ip: IpAddr = config.healthz_bind_address.parse().context("healthzBindAddress")?;
         let address = SocketAddr::new(ip, u16::try_from(config.healthz_port).context("healthzPort")?);
-        let health = Health::new(Arc::clone(&node), config.sync_frequency.to_std());
-        servers.start("healthz", healthz::run(address, health, servers.cancel_token()));
+        servers.start("healthz", healthz::run(address, health.clone(), servers.cancel_token()));
     }
     let mut agent = agent(loaded, &engine, &served);
     let identity = served.identity.clone();
     let serving = if config.enable_server {
-        node_api(loaded, root, Arc::clone(&node), engine, served, &mut servers).await?
+        node_api(loaded, root, (Arc::clone(&node), health), engine, served, &mut servers).await?
     } else {
         watch::channel(None).1
     };
@@ -132,7 +133,7 @@ fn certificates(client: Option<Credentials>, serving: watch::Receiver<Option<Arc
 async fn node_api(
     loaded: &Loaded,
     root: &Path,
-    node: Arc<dyn WatchedNode>,
+    (node, health): (Arc<dyn WatchedNode>, Health),
     engine: EngineHandle,
     served: Served,
     servers: &mut TaskGroup,
@@ -152,7 +153,7 @@ async fn node_api(
     let own: Arc<dyn MetricsPage> = Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop });
     let metrics = [own].into_iter().chain(served.metrics).collect();
     let parts = ApiParts {
-        health: Health::new(Arc::clone(&node), config.sync_frequency.to_std()),
+        health,
         node,
         runtime: served.runtime,
         logs: served.logs,
@@ -164,6 +165,7 @@ async fn node_api(
         probe_metrics: Arc::new(ProbePage { prober: engine.prober }),
         tracer: served.tracer,
         node_pages,
+        usage: None,
         settings: api_settings(loaded),
     };
     let ip: IpAddr = config.address.parse().context("address")?;

@@ -8,6 +8,7 @@
 mod bad_input;
 mod contracts;
 mod endings;
+mod garbage;
 mod hooks;
 mod hostile;
 mod inside;

@@ -122,6 +122,8 @@ impl Node {
             "cgroupDriver": "cgroupfs",
             "failCgroupV1": false,
             "failSwapOn": false,
+            // No registry can be reached: an image that was removed could not be pulled again.
+            "imageGCHighThresholdPercent": 100,
             "enableServer": false,
             "healthzPort": 0,
             // What the machine's own file says is no part of a test.

@@ -17,6 +17,9 @@ pub(super) type Refusal = (StatusCode, String);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
+/// What upstream's pages are without a client that asks for protobuf: it offers no OpenMetrics there.
+/// upstream: component-base metrics/http.go HandlerFor, prometheus/common expfmt Negotiate (v0.67)
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
 /// A plain text. Whether it ends with a newline follows upstream.
 pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
@@ -30,6 +33,16 @@ pub(super) fn json(body: impl Into<Bytes>) -> Answer {
 /// A streamed plain text.
 pub(super) fn stream(body: Body) -> Answer {
     with(StatusCode::OK, TEXT, body)
+}
+
+/// Metrics in Prometheus' text format.
+pub(super) fn metrics_page(page: String) -> Answer {
+    with(StatusCode::OK, METRICS, whole(page))
+}
+
+/// Metrics in Prometheus' text format, part by part.
+pub(super) fn metrics_stream(body: Body) -> Answer {
+    with(StatusCode::OK, METRICS, body)
 }
 
 pub(super) fn whole(body: impl Into<Bytes>) -> Body {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::{CONNECTION, CONTENT_TYPE};
+use http::header::CONNECTION;
 use http::{HeaderValue, Request, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -17,7 +17,7 @@ use rubelet_engine::trace::{self, Span, SpanContext, SpanKind, Tracer};
 use tracing::error;
 
 use super::access::Access;
-use super::answers::{Answer, Refusal, json, text};
+use super::answers::{Answer, Refusal, json, metrics_page, text};
 use super::attempts::Attempts;
 use super::authn::{Authn, AuthnError};
 use super::checkpoint::Checkpointer;
@@ -30,6 +30,7 @@ use super::pods::{self, tty};
 use super::routes::{Offers, Route, Target, bucket, plain, route};
 use super::sessions::Sessions;
 use super::tls::Tls;
+use super::usage::UsagePages;
 use super::zpages::{Status, flagz, statusz};
 use super::{ApiParts, ApiSettings, NodePages, debug};
 use crate::healthz::{API_CHECKS, Health};
@@ -61,6 +62,7 @@ pub(super) struct Handler {
     requests: Arc<Requests>,
     pages: Vec<Arc<dyn MetricsPage>>,
     probe_page: Arc<dyn MetricsPage>,
+    usage: UsagePages,
     settings: ApiSettings,
     node_name: String,
     configz: Bytes,
@@ -98,6 +100,7 @@ impl Handler {
             requests: Arc::default(),
             pages: parts.metrics,
             probe_page: parts.probe_metrics,
+            usage: UsagePages::new(parts.usage, node_name.clone(), clock.wall()),
             started: clock.wall(),
             settings,
             node,
@@ -229,6 +232,14 @@ impl Handler {
             Route::Configz => Ok(json(self.configz.clone())),
             Route::Metrics => Ok(self.metrics().await),
             Route::ProbeMetrics => Ok(self.probe_metrics().await),
+            Route::Summary => self.usage.summary(request).await,
+            Route::ResourceMetrics => self.usage.resource().await,
+            Route::CadvisorMetrics => self.usage.cadvisor().await,
+            Route::SliMetrics => Ok(self.sli_metrics()),
+            Route::ResetSlis => {
+                self.health.results().reset();
+                Ok(text(StatusCode::OK, "metrics reset\n"))
+            }
             Route::ContainerLogs(target) => {
                 let options = LogOptions::parse(query, self.sessions.clock.wall(), self.settings.split_streams)?;
                 let pod = self.pod(&target, |target| format!("pod {:?} does not exist", target.pod)).await?;
@@ -313,6 +324,13 @@ impl Handler {
         metrics_page(page)
     }
 
+    fn sli_metrics(&self) -> Answer {
+        let mut page = String::new();
+        self.health.results().write(&mut page);
+        write_start(&mut page, self.started);
+        metrics_page(page)
+    }
+
     /// Appends another page; a page that does not come in time is omitted as a whole.
     async fn add(&self, page: &mut String, other: &dyn MetricsPage) {
         let mut own = String::new();
@@ -333,11 +351,4 @@ fn head_size(request: &Request<Incoming>) -> usize {
     let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + EACH);
     let uri = request.uri();
     uri.path().len() + uri.query().map_or(0, str::len) + headers.sum::<usize>()
-}
-
-fn metrics_page(page: String) -> Answer {
-    let mut answer = text(StatusCode::OK, page);
-    let form = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
-    answer.headers_mut().insert(CONTENT_TYPE, form);
-    answer
 }

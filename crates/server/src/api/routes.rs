@@ -33,6 +33,14 @@ pub(super) enum Route {
     Configz,
     Metrics,
     ProbeMetrics,
+    /// `/stats/summary`.
+    Summary,
+    ResourceMetrics,
+    CadvisorMetrics,
+    /// `/metrics/slis`.
+    SliMetrics,
+    /// `DELETE /metrics/slis`.
+    ResetSlis,
     ContainerLogs(Target),
     Exec(Target),
     Attach(Target),
@@ -67,6 +75,10 @@ impl Route {
             Self::Configz => "/configz",
             Self::Metrics => "/metrics",
             Self::ProbeMetrics => "/metrics/probes",
+            Self::Summary => "/stats/summary",
+            Self::ResourceMetrics => "/metrics/resource",
+            Self::CadvisorMetrics => "/metrics/cadvisor",
+            Self::SliMetrics | Self::ResetSlis => "/metrics/slis",
             Self::ContainerLogs(_) => "/containerLogs/{podNamespace}/{podID}/{containerName}",
             Self::Exec(Target { uid: None, .. }) => "/exec/{podNamespace}/{podID}/{containerName}",
             Self::Exec(_) => "/exec/{podNamespace}/{podID}/{uid}/{containerName}",
@@ -139,7 +151,11 @@ pub(super) fn route(offers: Offers, switches: Switches, method: &Method, path: &
         ("pods", [], _) => get(Route::Pods),
         ("metrics", [], _) => Route::Metrics,
         ("metrics", ["probes"], _) => Route::ProbeMetrics,
-        // Not implemented: stats and the other metrics pages.
+        ("metrics", ["resource"], _) => Route::ResourceMetrics,
+        ("metrics", ["cadvisor"], _) => Route::CadvisorMetrics,
+        ("metrics", ["slis"], _) if method == Method::DELETE => Route::ResetSlis,
+        ("metrics", ["slis"], _) => Route::SliMetrics,
+        ("stats", ["summary"], _) => session(method, Route::Summary),
         ("pods" | "stats" | "metrics" | "healthz", _, _) => NO_PAGE,
         (root, rest, Offers::NoDebugging | Offers::ReadOnly) => match (root, rest) {
             ("run" | "exec" | "attach" | "portForward" | "containerLogs" | "runningpods" | "logs", _)
@@ -190,7 +206,7 @@ pub(super) fn route(offers: Offers, switches: Switches, method: &Method, path: &
     }
 }
 
-/// A session may start with either method: browsers can only use GET.
+/// Either method: a session may start with both, as browsers can only use GET, and the summary is read with both.
 fn session(method: &Method, route: Route) -> Route {
     if method == Method::GET || method == Method::POST { route } else { NO_METHOD }
 }
@@ -301,8 +317,19 @@ mod tests {
                 ("POST /metrics", "Metrics"),
                 ("POST /configz", "Configz"),
                 ("POST /runningpods/", "405 405: Method Not Allowed"),
-                ("GET /metrics/cadvisor", "404 404: Page Not Found"),
-                ("GET /stats/summary", "404 404: Page Not Found"),
+                ("GET /metrics/cadvisor", "CadvisorMetrics"),
+                ("POST /metrics/cadvisor", "CadvisorMetrics"),
+                ("GET /metrics/cadvisor/x", "404 404: Page Not Found"),
+                ("GET /metrics/resource", "ResourceMetrics"),
+                ("GET /metrics/slis", "SliMetrics"),
+                ("DELETE /metrics/slis", "ResetSlis"),
+                ("POST /metrics/slis", "SliMetrics"),
+                ("GET /metrics/other", "404 404: Page Not Found"),
+                ("GET /stats/summary", "Summary"),
+                ("POST /stats/summary", "Summary"),
+                ("PUT /stats/summary", "405 405: Method Not Allowed"),
+                ("GET /stats", "404 404: Page Not Found"),
+                ("GET /stats/default/web/uid/app", "404 404: Page Not Found"),
                 ("GET /containerLogs/ns/pod/c", "logs ns/pod//c"),
                 ("POST /containerLogs/ns/pod/c", "405 405: Method Not Allowed"),
                 ("GET /containerLogs/ns/pod", "404 404: Page Not Found"),
@@ -368,6 +395,10 @@ mod tests {
                     ("GET /pods", "Pods"),
                     ("GET /metrics", "Metrics"),
                     ("GET /metrics/probes", "ProbeMetrics"),
+                    ("GET /metrics/resource", "ResourceMetrics"),
+                    ("GET /metrics/cadvisor", "CadvisorMetrics"),
+                    ("GET /metrics/slis", "SliMetrics"),
+                    ("POST /stats/summary", "Summary"),
                     ("POST /run/ns/pod/c", "405 Debug endpoints are disabled."),
                     ("POST /exec/ns/pod/c", "405 Debug endpoints are disabled."),
                     ("POST /attach/ns/pod/c", "405 Debug endpoints are disabled."),

@@ -7,3 +7,4 @@ mod own_thread;
 mod rig;
 mod serving;
 mod sessions;
+mod usage;

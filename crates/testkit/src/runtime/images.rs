@@ -1,12 +1,14 @@
 //! The fake images, and the registry that they come from.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rubelet_core::image_gc::ImageDisk;
 use rubelet_core::keyring::Login;
 use rubelet_core::launch::{ImageSpec, SandboxConfig};
-use rubelet_engine::ports::{FsUsage, Image, Images, RpcError, RpcErrorKind};
+use rubelet_engine::ports::{FileError, FsUsage, Image, ImageDisks, Images, RpcError, RpcErrorKind};
 
 use super::FakeRuntime;
 use super::world::fail;
@@ -23,6 +25,10 @@ pub(super) struct ImageStore {
     pub(super) pulls: BTreeMap<String, Pull>,
     /// Images whose inspection fails, with the error.
     pub(super) broken: BTreeMap<String, String>,
+    /// Images that cannot be removed, with the error.
+    kept: BTreeMap<String, String>,
+    /// The size of their disk, and what others use of it; `None` for a disk that is never full.
+    disk: Option<(u64, u64)>,
 }
 
 /// The result of a pull.
@@ -55,6 +61,12 @@ impl ImageStore {
         };
         self.here.insert(name.into(), image);
         id
+    }
+
+    fn room(&self) -> ImageDisk {
+        let Some((capacity, others)) = self.disk else { return ImageDisk { capacity: 1 << 40, available: 1 << 40 } };
+        let used: u64 = self.here.values().map(|image| image.size).sum();
+        ImageDisk { capacity, available: capacity.saturating_sub(used.saturating_add(others)) }
     }
 
     fn remove(&mut self, wanted: &str) {
@@ -110,6 +122,10 @@ impl Images for FakeRuntime {
     async fn remove_image(&self, image: &ImageSpec) -> Result<(), RpcError> {
         let wanted = image.image.clone();
         self.change("remove_image", None, None, move |world, _| {
+            let kept = world.images.find(&wanted).and_then(|image| world.images.kept.get(image.repo_tags.first()?));
+            if let Some(message) = kept {
+                return Err(fail("remove_image", RpcErrorKind::Failed, message));
+            }
             world.images.remove(&wanted);
             Ok(())
         })
@@ -122,5 +138,42 @@ impl Images for FakeRuntime {
             vec![FsUsage { mountpoint: "/var/lib/fake".into(), used_bytes: used, inodes_used: 1 }]
         })
         .await
+    }
+}
+
+impl FakeRuntime {
+    /// Puts an image of this size on the node.
+    pub fn add_sized_image(&self, name: &str, size: u64, pinned: bool) {
+        self.with(|world, _| {
+            world.images.add(name);
+            if let Some(image) = world.images.here.get_mut(name) {
+                (image.size, image.pinned) = (size, pinned);
+            }
+        });
+    }
+
+    /// The names of the images on the node.
+    pub fn image_names(&self) -> Vec<String> {
+        self.with(|world, _| world.images.here.keys().cloned().collect())
+    }
+
+    /// Makes the removal of an image fail with this error, or work again.
+    pub fn keep_image(&self, name: &str, error: Option<&str>) {
+        self.with(|world, _| match error {
+            Some(error) => world.images.kept.insert(name.into(), error.into()),
+            None => world.images.kept.remove(name),
+        });
+    }
+
+    /// Sets the size of the disk that holds images, and what others use of it.
+    pub fn set_image_disk(&self, capacity: u64, others: u64) {
+        self.with(|world, _| world.images.disk = Some((capacity, others)));
+    }
+}
+
+#[async_trait]
+impl ImageDisks for FakeRuntime {
+    async fn room(&self, _mountpoint: &Path) -> Result<ImageDisk, FileError> {
+        Ok(self.with(|world, _| world.images.room()))
     }
 }

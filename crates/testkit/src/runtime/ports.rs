@@ -221,7 +221,10 @@ impl Containers for FakeRuntime {
                 tokio::time::sleep(timeout).await;
                 Err(fail(OP, RpcErrorKind::Timeout, format!("timeout {timeout:?} exceeded")))
             }
-            _ => std::future::pending().await,
+            _ => {
+                let _call = AbandonedExec { runtime: self, id };
+                std::future::pending().await
+            }
         }
     }
 
@@ -229,8 +232,13 @@ impl Containers for FakeRuntime {
         const OP: &str = "reopen_container_log";
         let id = id.clone();
         self.change(OP, None, None, move |world, _| {
-            let running = world.is_running(&id);
-            if running { Ok(()) } else { Err(fail(OP, RpcErrorKind::Failed, "container is not running")) }
+            if !world.is_running(&id) {
+                return Err(fail(OP, RpcErrorKind::Failed, "container is not running"));
+            }
+            if let (Some(logs), Some((_, container))) = (&world.logs, world.container(&id)) {
+                logs.reopen(&container.log_path);
+            }
+            Ok(())
         })
         .await
     }
@@ -319,6 +327,21 @@ impl FakeRuntime {
 /// The container's pod and name.
 fn owner_of(world: &World, id: &ContainerId) -> Option<(PodUid, String)> {
     world.container(id).map(|(uid, container)| (uid.clone(), container.config.name.clone()))
+}
+
+/// A command that never ends by itself. Dropped if the caller abandoned the call: a runtime then kills the command.
+struct AbandonedExec<'a> {
+    runtime: &'a FakeRuntime,
+    id: &'a ContainerId,
+}
+
+impl Drop for AbandonedExec<'_> {
+    fn drop(&mut self) {
+        self.runtime.with(|world, now| {
+            let Some((uid, name)) = owner_of(world, self.id).filter(|_| world.is_running(self.id)) else { return };
+            world.record(now, &uid, format!("exec {name}: abandoned"), &Ok(()));
+        });
+    }
 }
 
 /// Dropped if the caller abandoned a start: containerd 2.1 then cancels it, and shows it as failed.

@@ -13,6 +13,7 @@ use rubelet_engine::ports::{ExecOutput, ReadyCondition, RpcError, RpcErrorKind};
 use super::behaviour::Behaviour;
 use super::images::ImageStore;
 use crate::clock::TestClock;
+use crate::files::FakePodLogs;
 
 /// Time since the start of the test's clock.
 pub(super) type At = Duration;
@@ -43,6 +44,8 @@ pub(super) struct World {
     pub(super) log: Vec<Call>,
     pub(super) counts: BTreeMap<&'static str, u64>,
     pub(super) violations: Vec<String>,
+    /// Where containers write their logs.
+    pub(super) logs: Option<FakePodLogs>,
     /// How many more calls do not find a sandbox or container that exists.
     pub(super) forgetful: u32,
     /// Hints that are not sent yet.
@@ -140,6 +143,7 @@ impl World {
             log: Vec::new(),
             counts: BTreeMap::new(),
             violations: Vec::new(),
+            logs: None,
             forgetful: 0,
             hints: Vec::new(),
             dirty: false,

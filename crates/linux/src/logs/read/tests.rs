@@ -302,3 +302,129 @@ async fn extreme_log_options_cost_no_more_than_the_log() {
     let mut text = setup.open(&LogWish { tail_lines: Some(1), ..LogWish::default() }).await.unwrap();
     assert_eq!(text.next().await.unwrap_err().source.kind(), io::ErrorKind::InvalidData, "the line is too long");
 }
+
+/// A log that is rotated again and again, with compression, faster than its follower reads.
+struct Rotating {
+    place: PathBuf,
+    dir: std::os::fd::OwnedFd,
+    lines: usize,
+    rotations: usize,
+}
+
+impl Rotating {
+    fn write(&mut self, lines: usize) {
+        let mut file = OpenOptions::new().append(true).create(true).open(self.place.join("0.log")).unwrap();
+        for _ in 0..lines {
+            writeln!(file, "2026-01-01T00:00:01Z stdout F line {}", self.lines).unwrap();
+            self.lines += 1;
+        }
+    }
+
+    fn rotate(&mut self) {
+        let name = format!("0.log.20260101-{:06}", self.rotations);
+        self.rotations += 1;
+        fs::rename(self.place.join("0.log"), self.place.join(name)).unwrap();
+    }
+
+    /// Compresses the rotated log of this number.
+    fn compress(&self, number: usize) {
+        let dir = self.dir.try_clone().unwrap();
+        super::super::rotate::compress(&dir, &format!("0.log.20260101-{number:06}")).unwrap();
+    }
+}
+
+fn rotating(setup: &Setup) -> Rotating {
+    let place = setup.path.parent().unwrap().to_path_buf();
+    let dir = beneath::open_root(&place).unwrap();
+    Rotating { place, dir, lines: 0, rotations: 0 }
+}
+
+fn expected(lines: usize) -> String {
+    (0..lines).map(|line| format!("line {line}\n")).collect()
+}
+
+#[tokio::test]
+async fn log_04_a_follower_that_is_late_by_many_rotations_loses_no_line() {
+    let setup = setup("");
+    let mut log = rotating(&setup);
+    log.write(10);
+    let mut text = setup.open(&LogWish { follow: true, ..LogWish::default() }).await.unwrap();
+    let mut seen = next(&mut text).await;
+    for round in 0..40 {
+        log.write(round % 7);
+        log.write(1);
+        log.rotate();
+        if round > 1 {
+            log.compress(round - 2);
+        }
+    }
+    log.write(5);
+    text.finish();
+    seen += &rest(&mut text).await;
+    assert_eq!(seen, expected(log.lines));
+}
+
+#[tokio::test]
+async fn log_04_a_follower_in_the_midst_of_rapid_rotations_loses_no_line() {
+    let setup = setup("");
+    let mut log = rotating(&setup);
+    log.write(1);
+    let mut text = setup.open(&LogWish { follow: true, ..LogWish::default() }).await.unwrap();
+    let writer = std::thread::spawn(move || {
+        for round in 0..60 {
+            log.write(200);
+            log.rotate();
+            if round > 0 {
+                log.compress(round - 1);
+            }
+        }
+        log.write(1);
+        log.lines
+    });
+    let mut seen = String::new();
+    let last = format!("line {}\n", 1 + 60 * 200);
+    while !seen.ends_with(&last) {
+        seen += &next(&mut text).await;
+    }
+    let lines = writer.join().unwrap();
+    assert_eq!(seen, expected(lines));
+    text.finish();
+    assert_eq!(rest(&mut text).await, "");
+}
+
+#[tokio::test]
+async fn log_04_a_follower_whose_file_was_removed_goes_on_with_the_oldest_that_is_left() {
+    let setup = setup("");
+    let mut log = rotating(&setup);
+    log.write(1);
+    let mut text = setup.open(&LogWish { follow: true, ..LogWish::default() }).await.unwrap();
+    assert_eq!(next(&mut text).await, "line 0\n");
+    for _ in 0..4 {
+        log.rotate();
+        log.write(1);
+    }
+    for gone in ["0.log.20260101-000000", "0.log.20260101-000001"] {
+        fs::remove_file(log.place.join(gone)).unwrap();
+    }
+    text.finish();
+    assert_eq!(rest(&mut text).await, "line 2\nline 3\nline 4\n");
+}
+
+/// The runtime may still have something to write to the old file when it has opened the new one.
+#[tokio::test]
+async fn log_04_what_the_runtime_writes_late_to_the_old_file_is_read() {
+    let setup = setup("");
+    let mut log = rotating(&setup);
+    log.write(1);
+    let mut text = setup.open(&LogWish { follow: true, ..LogWish::default() }).await.unwrap();
+    assert_eq!(next(&mut text).await, "line 0\n");
+    let mut old = OpenOptions::new().append(true).open(&setup.path).unwrap();
+    log.rotate();
+    fs::write(&setup.path, "").unwrap();
+    let late = async {
+        tokio::time::sleep(SETTLES / 4).await;
+        writeln!(old, "2026-01-01T00:00:01Z stdout F late").unwrap();
+    };
+    let (text, ()) = tokio::join!(next(&mut text), late);
+    assert_eq!(text, "late\n");
+}

@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(finding.what.lines().count(), MISSING.len());
         assert!(finding.what.contains("eviction (evictionHard): pods are not evicted"), "{}", finding.what);
         let line = crate::commands::not_yet();
-        assert!(line.lines().count() == 1 && line.contains("eviction; image garbage collection;"), "{line}");
+        assert!(line.lines().count() == 1 && line.contains("eviction; volumes beyond emptyDir"), "{line}");
         assert!(!line.contains("node shutdown"), "what upstream does only on request is not listed: {line}");
     }
 

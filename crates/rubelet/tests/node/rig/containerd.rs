@@ -45,6 +45,24 @@ impl Containerd {
         });
     }
 
+    /// Imports the images of the test environment again, those that are there included.
+    pub(crate) fn import_images(&self) {
+        let cache = self.program.ancestors().nth(4).expect("it is in the cache of the environment");
+        for image in fs::read_dir(cache.join("images")).expect("the environment made them").flatten() {
+            if image.path().extension().is_some_and(|end| end == "tar") {
+                let mut import = Command::new(self.program.with_file_name("ctr"));
+                import.arg("-a").arg(self.dir.join("containerd.sock")).args(["-n", "k8s.io", "images", "import"]);
+                let output = import.arg(image.path()).output().expect("ctr is beside containerd");
+                assert!(
+                    output.status.success(),
+                    "{}: {}",
+                    image.path().display(),
+                    String::from_utf8_lossy(&output.stderr)
+                );
+            }
+        }
+    }
+
     /// As the test environment did, in a session of its own: it outlives the test.
     fn launch(&self) {
         let log = self.dir.join("containerd.log");

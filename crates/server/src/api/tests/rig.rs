@@ -552,6 +552,7 @@ pub(super) fn parts(world: &Arc<World>, settings: ApiSettings) -> ApiParts {
             command_line: Bytes::from_static(b"rubelet\0--v=2"),
             version: "1.36.4",
         },
+        usage: None,
         settings,
     }
 }
