@@ -219,13 +219,20 @@ async fn section_27_2_profiles() {
     assert_eq!(rig.get("/debug/pprof/heap").await.0, 501);
 }
 
-/// Every route, with the right that it needs; `None` for what the read-only port serves too.
-const ROUTES: [(&str, &str, &str, u16); 30] = [
+/// Every route, with the right that it needs, and the status on the read-only port.
+const ROUTES: [(&str, &str, &str, u16); 36] = [
     ("GET", "/healthz", "get healthz", 200),
     ("GET", "/healthz/ping", "get healthz", 200),
     ("GET", "/pods", "get pods", 200),
     ("GET", "/metrics", "get metrics", 200),
     ("GET", "/metrics/probes", "get metrics", 200),
+    // This node has no reader of usage.
+    ("GET", "/stats/summary", "get stats", 500),
+    ("POST", "/stats/summary", "create stats", 500),
+    ("GET", "/metrics/resource", "get metrics", 200),
+    ("GET", "/metrics/cadvisor", "get metrics", 200),
+    ("GET", "/metrics/slis", "get metrics", 200),
+    ("DELETE", "/metrics/slis", "delete metrics", 200),
     ("GET", "/runningpods/", "get pods", 405),
     ("GET", "/containerLogs/ns/web/app", "get proxy", 405),
     ("GET", "/exec/ns/web/app?command=id&output=1", "get proxy", 405),
