@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,6 +19,7 @@ use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::NodeLogins;
 use tracing::warn;
 
+use crate::metrics::ClusterMetrics;
 use crate::program::Programs;
 use crate::text::{self, TextError};
 pub use files::DockerFiles;
@@ -77,6 +78,7 @@ pub struct DiskLogins {
     programs: Programs,
     providers: Vec<Provider>,
     clock: Clock,
+    metrics: Arc<ClusterMetrics>,
     kept: Mutex<Kept>,
 }
 
@@ -90,9 +92,9 @@ struct Kept {
 
 impl DiskLogins {
     /// Logins of files alone.
-    pub fn new(files: DockerFiles, clock: Clock) -> Self {
+    pub fn new(files: DockerFiles, clock: Clock, metrics: Arc<ClusterMetrics>) -> Self {
         let programs = Programs::new("credential providers", AT_ONCE);
-        Self { files, dir: PathBuf::new(), programs, providers: Vec::new(), clock, kept: Mutex::default() }
+        Self { files, dir: PathBuf::new(), programs, providers: Vec::new(), clock, metrics, kept: Mutex::default() }
     }
 
     /// And of the programs in `programs` that the file or directory `config` names. Reads the disk: at start-up alone.
@@ -137,7 +139,9 @@ impl DiskLogins {
                 return keyring.clone();
             }
         }
-        let answer = match ask(provider, (&self.programs, &self.dir), repository).await {
+        let answer = ask(provider, (&self.programs, &self.dir), repository).await;
+        self.metrics.asked_provider(&provider.name, self.clock.mono().since(now), answer.is_err());
+        let answer = match answer {
             Ok(answer) => answer,
             Err(err) => {
                 warn!(provider = %provider.name, image = repository, err = %Chain(&err), "A credential provider failed");

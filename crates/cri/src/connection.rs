@@ -137,6 +137,11 @@ impl Connection {
         self.shared.options.metrics.record(operation, took, failed);
     }
 
+    /// A sandbox was made with this runtime handler, or could not be.
+    pub(crate) fn record_sandbox(&self, handler: &str, took: Duration, failed: bool) {
+        self.shared.options.metrics.record_sandbox(handler, took, failed);
+    }
+
     /// Makes one call, within `deadline` if there is one.
     pub(crate) async fn call<Q, A, F>(
         &self,

@@ -49,5 +49,5 @@ pub use connection::{Connection, ConnectionOptions, ListMode, Monotonic};
 pub use endpoint::{Endpoint, EndpointError};
 pub use images::CriImages;
 pub use kept::{HandOver, KeptCalls};
-pub use metrics::{BUCKETS_MICROS, OperationCounts, OperationMetrics};
+pub use metrics::{OperationCounts, OperationMetrics};
 pub use runtime::CriRuntime;

@@ -21,9 +21,12 @@ pub(crate) async fn run_sandbox(connection: &Connection, config: &SandboxConfig)
     };
     let mut client = connection.runtime(operation);
     let deadline = connection.timeout().saturating_mul(TIMES_TIMEOUT);
+    let began = connection.now();
     let answer = connection
         .call(operation, Some(deadline), request, |request| async move { client.run_pod_sandbox(request).await })
-        .await?;
+        .await;
+    connection.record_sandbox(&config.runtime_handler, connection.now().since(began), answer.is_err());
+    let answer = answer?;
     if answer.pod_sandbox_id.is_empty() {
         return Err(garbage(operation, "no sandbox id in the answer"));
     }

@@ -6,6 +6,7 @@ pub mod lock_file;
 pub mod machine;
 mod netlink;
 pub mod node_files;
+pub mod own_usage;
 pub mod process;
 pub mod rng;
 pub mod root_dir;

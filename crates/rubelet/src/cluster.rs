@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
-use rubelet_cluster::CachedSource;
 use rubelet_cluster::api::{
     ApiSource, Client, Credentials, Endpoint, Options, ProxyEnvironment, Rate, Resolver, user_agent,
 };
@@ -21,6 +20,7 @@ use rubelet_cluster::requests::Server;
 use rubelet_cluster::reviews::{ApiReviews, ReviewTimes};
 use rubelet_cluster::tokens::ApiTokens;
 use rubelet_cluster::view::WatchedCluster;
+use rubelet_cluster::{CachedSource, ClusterMetrics};
 use rubelet_core::certs::DnsOnly;
 use rubelet_core::config::{ChangeDetection, Gate, KubeletConfiguration};
 use rubelet_core::id::PodUid;
@@ -62,6 +62,7 @@ struct Connector {
     clock: Clock,
     rate: Rate,
     names: Resolver,
+    metrics: Arc<ClusterMetrics>,
 }
 
 impl Connector {
@@ -71,6 +72,7 @@ impl Connector {
             user_agent: user_agent(KUBERNETES_VERSION, program),
             rate: Some(self.rate),
             resolver: self.names.clone(),
+            metrics: Arc::clone(&self.metrics),
             ..Options::default()
         }
     }
@@ -88,14 +90,15 @@ pub(crate) async fn join(
     loaded: &Loaded,
     setup: &NodeSetup,
     clock: &Clock,
-    rng: &Arc<dyn Rng>,
+    (rng, metrics): (&Arc<dyn Rng>, &Arc<ClusterMetrics>),
     tasks: &mut TaskGroup,
 ) -> anyhow::Result<Option<Cluster>> {
     let config = &loaded.config;
     if loaded.flags.kubeconfig.is_empty() {
         return Ok(None);
     }
-    let client = certs::client(identity(loaded, &setup.name), clock.clone(), Arc::clone(rng), tasks);
+    let identity = identity(loaded, &setup.name, metrics);
+    let client = certs::client(identity, clock.clone(), Arc::clone(rng), tasks);
     let (endpoint, credentials) = client.await.map_err(into_anyhow)?;
     let connector = Connector {
         endpoint,
@@ -103,6 +106,7 @@ pub(crate) async fn join(
         clock: clock.clone(),
         rate: rate(config.kube_api_qps, config.kube_api_burst),
         names: Resolver::default(),
+        metrics: Arc::clone(metrics),
     };
     let client = connector.connect(None, tasks);
     let server = Server::new(client.clone(), Arc::clone(rng));
@@ -171,7 +175,7 @@ fn with_copy(
 }
 
 /// The node's credentials for the API server.
-fn identity(loaded: &Loaded, node: &str) -> ClientCertificate {
+fn identity(loaded: &Loaded, node: &str, metrics: &Arc<ClusterMetrics>) -> ClientCertificate {
     ClientCertificate {
         kubeconfig: (&loaded.flags.kubeconfig).into(),
         bootstrap: Some(&loaded.flags.bootstrap_kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from),
@@ -179,6 +183,7 @@ fn identity(loaded: &Loaded, node: &str) -> ClientCertificate {
         node: node.to_owned(),
         rotate: loaded.config.rotate_certificates,
         proxy: ProxyEnvironment::read(|name| std::env::var(name).ok()),
+        metrics: Arc::clone(metrics),
     }
 }
 

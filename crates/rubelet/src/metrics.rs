@@ -1,12 +1,22 @@
-//! The metrics of adapters, for `/metrics`: adapters must not import each other, so the binary joins them.
+//! The metrics of adapters, for `/metrics`: adapters must not import each other, so the binary joins them. And the metrics of
+//! the program itself.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rubelet_cri::{OperationCounts, OperationMetrics};
+use jiff::Timestamp;
+use rubelet_cluster::ClusterMetrics;
+use rubelet_core::certs::{InUse, Purpose};
+use rubelet_core::config::FeatureGates;
+use rubelet_cri::OperationMetrics;
+use rubelet_engine::clock::Clock;
+use rubelet_engine::metrics::{head, label, number, sample};
+use rubelet_engine::ports::CgroupVersion;
+use rubelet_linux::host::KernelFiles;
+use rubelet_linux::host::own_usage::{OwnUsage, own_usage};
 use rubelet_server::api::MetricsPage;
 
+use crate::flags::KUBERNETES_VERSION;
 use crate::logging::{DropCause, Queue};
 
 /// Lines that are missing from the log. Upstream has no such metric: its log blocks.
@@ -17,10 +27,9 @@ const LOG_DROPPED: &str = "rubelet_log_dropped_lines_total";
 #[async_trait]
 impl MetricsPage for LogPage {
     async fn write(&self, out: &mut String) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "# HELP {LOG_DROPPED} Log lines that were not written.\n# TYPE {LOG_DROPPED} counter");
+        head(out, LOG_DROPPED, "counter", "Log lines that were not written.");
         for cause in DropCause::ALL {
-            let _ = writeln!(out, "{LOG_DROPPED}{{reason=\"{}\"}} {}", cause.as_str(), self.0.dropped(cause));
+            sample(out, LOG_DROPPED, &label("reason", cause.as_str()), self.0.dropped(cause));
         }
     }
 }
@@ -28,114 +37,150 @@ impl MetricsPage for LogPage {
 /// Calls to the runtime (CRI-04).
 pub(crate) struct RuntimePage(pub(crate) Arc<OperationMetrics>);
 
-const TOTAL: &str = "kubelet_runtime_operations_total";
-const ERRORS: &str = "kubelet_runtime_operations_errors_total";
-const DURATION: &str = "kubelet_runtime_operations_duration_seconds";
-
-/// `rubelet_cri::BUCKETS_MICROS` in seconds, to the last digit as upstream writes them.
-const BOUNDS: [&str; 14] = [
-    "0.005",
-    "0.0125",
-    "0.03125",
-    "0.078125",
-    "0.1953125",
-    "0.48828125",
-    "1.220703125",
-    "3.0517578125",
-    "7.62939453125",
-    "19.073486328125",
-    "47.6837158203125",
-    "119.20928955078125",
-    "298.0232238769531",
-    "745.0580596923828",
-];
-
 #[async_trait]
 impl MetricsPage for RuntimePage {
     async fn write(&self, out: &mut String) {
-        write_calls(&self.0.snapshot(), out);
+        self.0.write(out);
     }
 }
 
-fn write_calls(counts: &[OperationCounts], out: &mut String) {
-    if counts.is_empty() {
-        return;
-    }
-    // Writing to a string cannot fail.
-    let _ = writeln!(out, "# HELP {DURATION} How long calls to the runtime took, in seconds.");
-    let _ = writeln!(out, "# TYPE {DURATION} histogram");
-    for of in counts {
-        let labels = format!("operation_type=\"{}\"", of.operation);
-        let bounds = BOUNDS.into_iter().chain(["+Inf"]);
-        let mut total = 0_u64;
-        for (count, bound) in of.buckets.iter().zip(bounds) {
-            total = total.saturating_add(*count);
-            let _ = writeln!(out, "{DURATION}_bucket{{{labels},le=\"{bound}\"}} {total}");
+/// Certificates in use now.
+pub(crate) type CertificatesNow = Arc<dyn Fn() -> Vec<InUse> + Send + Sync>;
+
+/// Requests to the API server, credential providers, and the certificates that the cluster signs.
+pub(crate) struct ClusterPage {
+    pub(crate) metrics: Arc<ClusterMetrics>,
+    pub(crate) certificates: CertificatesNow,
+    /// Those that the cluster signs.
+    pub(crate) signed: Vec<Purpose>,
+    pub(crate) clock: Clock,
+}
+
+#[async_trait]
+impl MetricsPage for ClusterPage {
+    async fn write(&self, out: &mut String) {
+        self.metrics.write(out);
+        let (now, certificates) = (self.clock.wall(), (self.certificates)());
+        for purpose in &self.signed {
+            let used = certificates.iter().find(|used| used.purpose == *purpose);
+            let left = used.map(|used| seconds_left(used.leaf.validity.not_after, now));
+            self.metrics.write_certificate(*purpose, left, out);
         }
-        let _ = writeln!(out, "{DURATION}_sum{{{labels}}} {}", of.duration.as_secs_f64());
-        let _ = writeln!(out, "{DURATION}_count{{{labels}}} {total}");
     }
-    if counts.iter().any(|of| of.errors > 0) {
-        let _ = writeln!(out, "# HELP {ERRORS} Calls to the runtime that failed.\n# TYPE {ERRORS} counter");
+}
+
+fn seconds_left(end: Timestamp, now: Timestamp) -> i64 {
+    end.as_second().saturating_sub(now.as_second())
+}
+
+/// The program: its version, its feature gates, what it uses of the machine.
+pub(crate) struct ProgramPage {
+    pub(crate) files: KernelFiles,
+    pub(crate) gates: FeatureGates,
+    pub(crate) cgroups: CgroupVersion,
+}
+
+#[async_trait]
+impl MetricsPage for ProgramPage {
+    async fn write(&self, out: &mut String) {
+        let version = match self.cgroups {
+            CgroupVersion::V1 => 1,
+            CgroupVersion::V2 => 2,
+        };
+        number(out, ("kubelet_cgroup_version", "gauge"), "The version of cgroups.", version);
+        let name = "kubelet_metrics_provider";
+        head(
+            out,
+            name,
+            "gauge",
+            "Where the usage of containers is read: cadvisor is their cgroups, cri is the runtime.",
+        );
+        sample(out, name, &label("provider", "cadvisor"), 1);
+        write_build(out);
+        let name = "kubernetes_feature_enabled";
+        head(out, name, "gauge", "Feature gates, and whether they are on.");
+        for (gate, stage, on) in self.gates.all() {
+            sample(out, name, &format!("name=\"{gate}\",stage=\"{}\"", stage.as_str()), u8::from(on));
+        }
+        if let Ok(usage) = own_usage(&self.files).await {
+            write_usage(&usage, out);
+        }
     }
-    for of in counts.iter().filter(|of| of.errors > 0) {
-        let _ = writeln!(out, "{ERRORS}{{operation_type=\"{}\"}} {}", of.operation, of.errors);
-    }
-    let _ = writeln!(out, "# HELP {TOTAL} Calls to the runtime.\n# TYPE {TOTAL} counter");
-    for of in counts {
-        let _ = writeln!(out, "{TOTAL}{{operation_type=\"{}\"}} {}", of.operation, of.total);
-    }
+}
+
+/// The version of Kubernetes that this program is. Labels that are about Go name rustc, and the rubelet that it is.
+fn write_build(out: &mut String) {
+    let mut numbers = KUBERNETES_VERSION.trim_start_matches('v').split('.');
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let labels = [
+        ("build_date", ""),
+        ("compiler", "rustc"),
+        ("git_commit", concat!("rubelet-", env!("CARGO_PKG_VERSION"))),
+        ("git_tree_state", ""),
+        ("git_version", KUBERNETES_VERSION),
+        ("go_version", ""),
+        ("major", major),
+        ("minor", minor),
+        ("platform", &format!("linux/{arch}")),
+    ];
+    let labels = labels.map(|(name, value)| label(name, value)).join(",");
+    let name = "kubernetes_build_info";
+    head(out, name, "gauge", "What this program is; always 1.");
+    sample(out, name, &labels, 1);
+}
+
+fn write_usage(usage: &OwnUsage, out: &mut String) {
+    // As Go writes the largest number.
+    let most =
+        |limit: Option<u64>| limit.map_or_else(|| "1.8446744073709552e+19".to_owned(), |limit| limit.to_string());
+    let seconds = usage.cpu.as_secs_f64();
+    number(out, ("process_cpu_seconds_total", "counter"), "CPU time of this process, in seconds.", seconds);
+    number(out, ("process_max_fds", "gauge"), "How many files this process may open.", most(usage.open_files_max));
+    let help = "Bytes that came to the network of this process by IP.";
+    number(out, ("process_network_receive_bytes_total", "counter"), help, usage.received);
+    let help = "Bytes that left the network of this process by IP.";
+    number(out, ("process_network_transmit_bytes_total", "counter"), help, usage.sent);
+    number(out, ("process_open_fds", "gauge"), "Open files of this process.", usage.open_files);
+    let help = "Bytes of memory of this process.";
+    number(out, ("process_resident_memory_bytes", "gauge"), help, usage.resident_memory);
+    let help = "Bytes of address space of this process.";
+    number(out, ("process_virtual_memory_bytes", "gauge"), help, usage.virtual_memory);
+    let help = "How many of these it may have.";
+    number(out, ("process_virtual_memory_max_bytes", "gauge"), help, most(usage.virtual_memory_max));
 }
 
 #[cfg(test)]
 mod tests {
-    use rubelet_cri::BUCKETS_MICROS;
-
     use super::*;
 
-    #[test]
-    fn cri_04_bounds_are_upstreams() {
-        for (text, micros) in BOUNDS.into_iter().zip(BUCKETS_MICROS) {
-            let seconds: f64 = text.parse().expect("a number");
-            let exact = std::time::Duration::from_micros(micros).as_secs_f64();
-            assert!((seconds - exact).abs() <= 0.000_001, "{text} {exact}");
-        }
-    }
-
-    #[test]
-    fn cri_04_calls_are_on_the_page_under_upstreams_names() {
-        let counts = |operation, total, errors, millis, bucket: usize| {
-            let mut of = OperationCounts {
-                operation,
-                total,
-                errors,
-                duration: std::time::Duration::from_millis(millis),
-                buckets: [0; BUCKETS_MICROS.len() + 1],
-            };
-            of.buckets[bucket] = total;
-            of
-        };
-        let mut page = String::new();
-        write_calls(&[counts("run_podsandbox", 2, 1, 40, 2), counts("pull_image", 1, 0, 2000, 7)], &mut page);
-        for line in [
-            "kubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 2",
-            "kubelet_runtime_operations_total{operation_type=\"pull_image\"} 1",
-            "kubelet_runtime_operations_errors_total{operation_type=\"run_podsandbox\"} 1",
-            "kubelet_runtime_operations_duration_seconds_bucket{operation_type=\"run_podsandbox\",le=\"0.0125\"} 0",
-            "kubelet_runtime_operations_duration_seconds_bucket{operation_type=\"run_podsandbox\",le=\"0.03125\"} 2",
-            "kubelet_runtime_operations_duration_seconds_sum{operation_type=\"run_podsandbox\"} 0.04",
-            "kubelet_runtime_operations_duration_seconds_count{operation_type=\"pull_image\"} 1",
-        ] {
-            assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
-        }
-        let errors = "kubelet_runtime_operations_errors_total{operation_type=\"pull_image\"}";
-        assert!(!page.contains(errors), "a call that never failed has no line");
-    }
-
     #[tokio::test]
-    async fn a_runtime_that_was_never_called_has_no_metrics() {
-        let mut page = String::new();
-        RuntimePage(Arc::default()).write(&mut page).await;
-        assert_eq!(page, "");
+    async fn the_program_shows_its_version_its_gates_and_what_it_uses() {
+        let page =
+            ProgramPage { files: KernelFiles::default(), gates: FeatureGates::default(), cgroups: CgroupVersion::V1 };
+        let mut out = String::new();
+        page.write(&mut out).await;
+        for line in [
+            "kubelet_cgroup_version 1",
+            "kubelet_metrics_provider{provider=\"cadvisor\"} 1",
+            "kubernetes_feature_enabled{name=\"AllAlpha\",stage=\"ALPHA\"} 0",
+            "kubernetes_feature_enabled{name=\"NodeSwap\",stage=\"\"} 1",
+            "# TYPE process_cpu_seconds_total counter",
+            "# TYPE process_virtual_memory_max_bytes gauge",
+        ] {
+            assert!(out.lines().any(|found| found == line), "{line} in\n{out}");
+        }
+        let build = out.lines().find(|line| line.starts_with("kubernetes_build_info{")).expect("a line");
+        assert!(build.contains(r#"git_version="v1.36.4""#) && build.contains(r#"major="1",minor="36""#), "{build}");
+    }
+
+    #[test]
+    fn an_expired_certificate_has_less_than_no_time_left() {
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        assert_eq!([seconds_left(at(10), at(3)), seconds_left(at(10), at(15))], [7, -5]);
     }
 }

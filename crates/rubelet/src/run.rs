@@ -15,9 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use rubelet_cluster::ClusterMetrics;
 use rubelet_cluster::logins::{DiskLogins, DockerFiles};
 use rubelet_core::config::Gate;
 use rubelet_core::shutdown::ShutdownPlan;
+use rubelet_core::time::Instant;
 use rubelet_engine::assemble::{self, Parts};
 use rubelet_engine::chain::Chain;
 use rubelet_engine::clock::Clock;
@@ -32,6 +34,7 @@ use rubelet_linux::dbus::Bus;
 use rubelet_linux::heap::Heap;
 use rubelet_linux::host::lock_file::{LockFile, RootLock};
 use rubelet_linux::host::node_files::NodeFiles;
+use rubelet_linux::host::own_usage::uptime;
 use rubelet_linux::host::rng::KernelRng;
 use rubelet_linux::host::root_dir::{Sharing, prepare};
 use rubelet_linux::logind::Logind;
@@ -47,7 +50,7 @@ use tracing::info;
 use crate::cluster::{self, Cluster};
 use crate::config_load::Loaded;
 use crate::logging::Log;
-use crate::metrics::LogPage;
+use crate::metrics::{LogPage, ProgramPage};
 use crate::runtime::{self, RuntimePorts};
 use crate::settings;
 use crate::sources;
@@ -119,12 +122,14 @@ struct Base<'a> {
     root: PathBuf,
     clock: Clock,
     rng: Arc<dyn Rng>,
+    cluster_metrics: Arc<ClusterMetrics>,
 }
 
 async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Running> {
     let config = &loaded.config;
     let root = PathBuf::from(&loaded.flags.root_dir);
-    let base = Base { loaded, root, clock: Clock::real(), rng: Arc::new(KernelRng::default()) };
+    let (clock, rng) = (Clock::real(), Arc::new(KernelRng::default()));
+    let base = Base { loaded, root, clock, rng, cluster_metrics: Arc::default() };
     let mut connections = TaskGroup::new(&CancellationToken::new());
     let service = Service::connect(&mut connections)?;
     let lock_file = ending.take_lock_file(loaded).await?;
@@ -140,13 +145,15 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let settings = settings::settings(loaded, &host.facts, &host.setup, &version, driver)?;
     let (cgroups, processes) = cgroups(loaded, &host, &settings, &mut connections).await?;
 
-    let cluster = cluster::join(loaded, &host.setup, &base.clock, &base.rng, &mut connections).await?;
+    let cluster =
+        cluster::join(loaded, &host.setup, &base.clock, (&base.rng, &base.cluster_metrics), &mut connections).await?;
     let disk = Disk {
         cgroups,
         processes,
         logs: Arc::new(DiskLogs::new(logs)),
         volumes: volumes::plugins(&base, &host.facts, &settings, cluster.as_ref()),
     };
+    let program = ProgramPage { files: host.files.clone(), gates: loaded.gates.clone(), cgroups: host.facts.cgroups };
     let served = Served {
         facts: host.facts.clone(),
         runtime: Arc::clone(&runtime.runtime),
@@ -155,7 +162,8 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         client: cluster.as_ref().map(Cluster::client),
         rng: Arc::clone(&base.rng),
         clock: base.clock.clone(),
-        metrics: vec![Arc::clone(&runtime.metrics), Arc::new(LogPage(log.queue()))],
+        metrics: vec![Arc::clone(&runtime.metrics), Arc::new(LogPage(log.queue())), Arc::new(program)],
+        cluster_metrics: Arc::clone(&base.cluster_metrics),
         version,
         driver,
         identity: cluster.as_ref().map(|cluster| cluster.identity.clone()),
@@ -183,11 +191,21 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         shutdown: shutdown(loaded, &mut connections),
     };
     let (tasks, engine) = assemble::start(parts, &ending.cancel);
+    if shutdowns_have_metrics(loaded) {
+        engine.metrics.show_shutdown_times();
+    }
+    engine.metrics.machine_was_up(uptime().saturating_sub(served.clock.mono().since(Instant::START)));
     let (sync_loop, clock) = (engine.sync_loop.clone(), served.clock.clone());
     let mut servers = serve(loaded, &base.root, engine, served, &ending.cancel).await?;
     let live: Arc<dyn WatchedNode> = Arc::new(LiveNode { sync_loop: sync_loop.clone(), clock });
     service.ready(Health::new(live, config.sync_frequency.to_std()), sync_loop, &mut servers);
     Ok(Running { tasks, servers, cluster: connections, service, _root_lock: root_lock, _lock_file: lock_file })
+}
+
+/// As upstream, whether or not this node ends its pods before the machine goes down.
+fn shutdowns_have_metrics(loaded: &Loaded) -> bool {
+    let on = |gate| loaded.gates.enabled(gate);
+    on(Gate::GracefulNodeShutdown) && on(Gate::GracefulNodeShutdownBasedOnPodPriority)
 }
 
 /// What ends the pods before the machine goes down, if that is configured (SHUT-01).
@@ -268,7 +286,8 @@ async fn cgroups(
 /// Logins for registries that this node has: of files, and of programs where flags name them (IMG-06, IMG-07).
 fn logins(base: &Base<'_>) -> anyhow::Result<DiskLogins> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let logins = DiskLogins::new(DockerFiles::usual(&base.root, home.as_deref()), base.clock.clone());
+    let files = DockerFiles::usual(&base.root, home.as_deref());
+    let logins = DiskLogins::new(files, base.clock.clone(), Arc::clone(&base.cluster_metrics));
     let flags = &base.loaded.flags;
     let (config, programs) = (&flags.image_credential_provider_config, &flags.image_credential_provider_bin_dir);
     if config.is_empty() && programs.is_empty() {

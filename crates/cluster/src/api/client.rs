@@ -22,6 +22,7 @@ use super::link::{Answer, Call, CommonHeaders, Failure, Link, Processed, Purpose
 use super::resolver::Resolver;
 use super::status;
 use super::strip::without_managed_fields;
+use crate::metrics::ClusterMetrics;
 
 /// Default deadline of a request.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -42,6 +43,9 @@ pub struct Client {
     limiter: Option<Arc<Limiter>>,
     agent: HeaderValue,
     deadline: Duration,
+    /// The server's name and port, for metrics.
+    host: Arc<str>,
+    metrics: Arc<ClusterMetrics>,
 }
 
 /// Settings of a client.
@@ -57,6 +61,8 @@ pub struct Options {
     pub heartbeat: Heartbeat,
     /// Resolves the server's host name.
     pub resolver: Resolver,
+    /// Counts requests.
+    pub metrics: Arc<ClusterMetrics>,
 }
 
 impl Default for Options {
@@ -67,6 +73,7 @@ impl Default for Options {
             deadline: DEADLINE,
             heartbeat: Heartbeat::default(),
             resolver: Resolver::default(),
+            metrics: Arc::default(),
         }
     }
 }
@@ -147,11 +154,13 @@ impl Client {
     ) -> Self {
         let shared =
             Shared { endpoint, credentials, resolver: options.resolver.clone(), beat: options.heartbeat, clock };
+        let host = shared.endpoint.authority().into();
         let (connector, task) = Connector::new(shared, tasks.cancel_token());
         tasks.start("api-connection", task);
         let agent = HeaderValue::from_str(&options.user_agent).unwrap_or(HeaderValue::from_static("kubelet"));
         let limiter = options.rate.map(|rate| Arc::new(Limiter::new(rate)));
-        Self { connector, limiter, agent, deadline: options.deadline }
+        let metrics = Arc::clone(&options.metrics);
+        Self { connector, limiter, agent, deadline: options.deadline, host, metrics }
     }
 
     /// The same connection with another rate limit.
@@ -164,6 +173,10 @@ impl Client {
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { deadline, ..self.clone() }
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<ClusterMetrics> {
+        &self.metrics
     }
 
     /// The server's URL, for messages.
@@ -248,7 +261,12 @@ impl Client {
                 Err(error) => Err(error.to_api()),
             }
         };
-        tokio::time::timeout(self.deadline, work).await.unwrap_or_else(|_| Err(late(call, self.deadline)))
+        let began = self.clock().mono();
+        let answer = tokio::time::timeout(self.deadline, work).await;
+        let (took, sent) = (self.clock().mono().since(began), call.body.as_ref().map_or(0, Bytes::len));
+        let received = answer.as_ref().ok().and_then(|answer| Some(answer.as_ref().ok()?.as_ref()?.len()));
+        self.metrics.requested(&self.host, &call.method, took, sent, received);
+        answer.unwrap_or_else(|_| Err(late(call, self.deadline)))
     }
 
     /// GET of a watch: the response head must come within the deadline, the body has none.
@@ -285,6 +303,7 @@ impl Client {
             );
             ApiError { kind: ApiErrorKind::Busy { retry_after: None }, detail }
         })?;
+        self.metrics.limited(&self.host, &call.method, reservation.wait);
         if !reservation.wait.is_zero() {
             tokio::time::sleep(reservation.wait).await;
         }
@@ -331,7 +350,10 @@ impl Client {
             let common = CommonHeaders { agent: self.agent.clone(), authorization };
             let slot = self.connector.slot(purpose).await?;
             let link = Arc::clone(&slot.link);
-            match link.exchange(call, &common).await {
+            let exchanged = link.exchange(call, &common).await;
+            let status = exchanged.as_ref().ok().map(|answer| answer.status.as_u16());
+            self.metrics.answered(&self.host, &call.method, status);
+            match exchanged {
                 Ok(mut answer) => {
                     answer.body.slot = Some(slot);
                     return Ok((answer, link));

@@ -20,6 +20,7 @@ use super::wishes::Wishes;
 use super::written::{self, WriteError};
 use crate::api::{BadServer, Credentials, Endpoint, Kubeconfig, KubeconfigError, Login, Pem, ProxyEnvironment, User};
 use crate::decode::explain;
+use crate::metrics::ClusterMetrics;
 
 /// The private key of the first CSR, stored until its certificate is issued.
 const KEPT_KEY: &str = "kubelet-client.key.tmp";
@@ -42,6 +43,8 @@ pub struct ClientCertificate {
     pub rotate: bool,
     /// The proxy for the API server, if the kubeconfig names none.
     pub proxy: ProxyEnvironment,
+    /// Counts requests and failures.
+    pub metrics: Arc<ClusterMetrics>,
 }
 
 /// Why there are no usable credentials for the API server.
@@ -139,11 +142,13 @@ pub async fn client(
                 clock.clone(),
                 Arc::clone(&rng),
                 tasks.cancel_token(),
+                Arc::clone(&options.metrics),
             )),
             publish: publish(credentials.clone()),
             refusals: Some(credentials.refusals()),
             clock,
             rng,
+            metrics: options.metrics,
         };
         let keeper = Keeper::new(parts, first).await;
         let mut changes = credentials.changes();

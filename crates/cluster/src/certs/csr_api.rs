@@ -16,6 +16,7 @@ use super::request::Requests;
 use crate::api::{
     Client, Credentials, Endpoint, Kubeconfig, KubeconfigError, Options, ProxyEnvironment, Reflector, Set, Watched,
 };
+use crate::metrics::ClusterMetrics;
 
 /// A CSR is read this often, independent of the watch.
 const LOOK: Duration = Duration::from_secs(30);
@@ -55,6 +56,7 @@ pub(super) struct ClientCsrApi {
     clock: Clock,
     rng: Arc<dyn Rng>,
     cancel: CancellationToken,
+    metrics: Arc<ClusterMetrics>,
     open: Mutex<Option<Open>>,
 }
 
@@ -73,8 +75,9 @@ impl ClientCsrApi {
         clock: Clock,
         rng: Arc<dyn Rng>,
         cancel: CancellationToken,
+        metrics: Arc<ClusterMetrics>,
     ) -> Self {
-        Self { endpoint, credentials, bootstrap, clock, rng, cancel, open: Mutex::default() }
+        Self { endpoint, credentials, bootstrap, clock, rng, cancel, metrics, open: Mutex::default() }
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Open>> {
@@ -106,7 +109,8 @@ impl CsrApi for ClientCsrApi {
             return Ok(self.csr_client(&open.client, &open.tasks));
         }
         let mut tasks = TaskGroup::new(&self.cancel);
-        let client = Client::new(endpoint, credentials, &Options::default(), self.clock.clone(), &mut tasks);
+        let options = Options { metrics: Arc::clone(&self.metrics), ..Options::default() };
+        let client = Client::new(endpoint, credentials, &options, self.clock.clone(), &mut tasks);
         let open = Open { signed_in_as, content, client, tasks: Arc::new(tasks) };
         let csr_client = self.csr_client(&open.client, &open.tasks);
         *self.slot() = Some(open);

@@ -24,6 +24,7 @@ use super::pair::Pair;
 use super::store::Store;
 use super::wishes::Wishes;
 use crate::decode::explain;
+use crate::metrics::ClusterMetrics;
 
 mod attempt;
 
@@ -62,6 +63,7 @@ pub(super) struct Parts {
     pub(super) refusals: Option<watch::Receiver<u64>>,
     pub(super) clock: Clock,
     pub(super) rng: Arc<dyn Rng>,
+    pub(super) metrics: Arc<ClusterMetrics>,
 }
 
 pub(super) struct Keeper {
@@ -198,6 +200,10 @@ impl Keeper {
             Ok(None) => Duration::ZERO,
             Ok(Some(pair)) => {
                 info!(purpose = %self.parts.purpose, until = %pair.leaf.validity.not_after, "The certificate was issued");
+                if let Some(old) = &self.held {
+                    let age = self.parts.clock.wall().duration_since(old.pair.leaf.validity.not_before);
+                    self.parts.metrics.rotated(self.parts.purpose, Duration::try_from(age).unwrap_or_default());
+                }
                 self.hold(pair);
                 self.succeeded(wish)
             }
@@ -286,6 +292,7 @@ impl Keeper {
 
     fn failed(&mut self, error: &AttemptError) -> Duration {
         self.failures = self.failures.saturating_add(1);
+        self.parts.metrics.renewal_failed(self.parts.purpose);
         if error.is_unauthorized() && self.held.is_some() {
             self.refused = true;
         }

@@ -128,6 +128,7 @@ fn parts(
     rng: Arc<dyn Rng>,
 ) -> Parts {
     let ClusterServing { dir, node, addresses, dns_only, client, files } = cluster;
+    let metrics = Arc::clone(client.metrics());
     Parts {
         purpose: Purpose::Serving,
         rotate: Rotate::Yes,
@@ -139,6 +140,7 @@ fn parts(
         refusals: None,
         clock,
         rng,
+        metrics,
     }
 }
 

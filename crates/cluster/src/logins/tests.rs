@@ -32,7 +32,7 @@ fn docker(user: &str) -> String {
 #[tokio::test]
 async fn img_06_the_first_file_that_can_be_read_counts() {
     let (root, home) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
-    let logins = || DiskLogins::new(DockerFiles::usual(root.path(), Some(home.path())), clock());
+    let logins = || DiskLogins::new(DockerFiles::usual(root.path(), Some(home.path())), clock(), Arc::default());
     assert_eq!(users(&logins(), "r.io/x").await, "");
     write(&root, ".dockercfg", r#"{"r.io":{"username":"older","password":"p"}}"#);
     assert_eq!(users(&logins(), "r.io/x").await, "older");
@@ -77,7 +77,7 @@ fn rig(script: &str) -> Rig {
     );
     let config = write(&dir, "providers.yaml", &config);
     let files = DockerFiles::usual(&dir.path().join("none"), None);
-    let logins = DiskLogins::new(files, clock()).with_providers(&config, &dir.path().join("bin"));
+    let logins = DiskLogins::new(files, clock(), Arc::default()).with_providers(&config, &dir.path().join("bin"));
     Rig { logins: logins.expect("it is there"), dir }
 }
 
@@ -116,7 +116,7 @@ async fn img_07_a_program_that_fails_is_done_without() {
 fn img_07_a_bad_provider_configuration_is_an_error_at_the_start() {
     let dir = TempDir::new().expect("a directory");
     let open = |config: &Path| {
-        let logins = DiskLogins::new(DockerFiles::usual(dir.path(), None), clock());
+        let logins = DiskLogins::new(DockerFiles::usual(dir.path(), None), clock(), Arc::default());
         logins.with_providers(config, dir.path()).map(|_| ()).expect_err("refused").to_string()
     };
     assert!(open(&dir.path().join("none")).starts_with("read "));

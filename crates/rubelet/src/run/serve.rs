@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use rubelet_cluster::ClusterMetrics;
 use rubelet_cluster::api::{Client, Credentials};
 use rubelet_cluster::certs::{client_in_use, serving_in_use};
+use rubelet_core::certs::Purpose;
 use rubelet_core::config::configz;
 use rubelet_engine::assemble::EngineHandle;
 use rubelet_engine::chain::Chain;
@@ -24,6 +26,7 @@ use tracing::warn;
 use crate::cluster;
 use crate::config_load::Loaded;
 use crate::flags::control_socket;
+use crate::metrics::ClusterPage;
 
 /// The inputs of the servers, besides the engine's handles.
 pub(super) struct Served {
@@ -36,6 +39,8 @@ pub(super) struct Served {
     pub(super) clock: Clock,
     /// Metrics besides the engine's.
     pub(super) metrics: Vec<Arc<dyn MetricsPage>>,
+    /// Metrics of what leads outside of the node.
+    pub(super) cluster_metrics: Arc<ClusterMetrics>,
     /// The runtime as it answered at the start.
     pub(super) version: RuntimeVersion,
     /// The cgroup driver in use.
@@ -136,7 +141,18 @@ async fn node_api(
         min_version: config.tls_min_version.clone(),
     };
     let own: Arc<dyn MetricsPage> = Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop });
-    let metrics = [own].into_iter().chain(served.metrics).collect();
+    let credentials = served.identity.map(|(_, credentials)| credentials);
+    let signed = [
+        (Purpose::Client, credentials.is_some() && config.rotate_certificates),
+        (Purpose::Serving, client.is_some() && config.server_tls_bootstrap),
+    ];
+    let outside: Arc<dyn MetricsPage> = Arc::new(ClusterPage {
+        metrics: served.cluster_metrics,
+        certificates: certificates(credentials, certificate.clone()),
+        signed: signed.into_iter().filter_map(|(purpose, is)| is.then_some(purpose)).collect(),
+        clock: served.clock.clone(),
+    });
+    let metrics = [own, outside].into_iter().chain(served.metrics).collect();
     let parts = ApiParts {
         health: Health::new(Arc::clone(&node), config.sync_frequency.to_std()),
         node,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
@@ -68,6 +69,7 @@ impl Node {
             node: "n1".into(),
             rotate: true,
             proxy: ProxyEnvironment::default(),
+            metrics: Arc::default(),
         }
     }
 

@@ -19,6 +19,7 @@ use super::super::key::NodeKey;
 use super::super::store::Store;
 use super::super::wishes::Wishes;
 use super::authority::{Authority, FakeCsrApi, Handling};
+use crate::metrics::ClusterMetrics;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
@@ -28,6 +29,7 @@ struct Rig {
     authority: Authority,
     clock: Clock,
     held: watch::Receiver<Option<Leaf>>,
+    metrics: Arc<ClusterMetrics>,
     _tasks: TaskGroup,
 }
 
@@ -49,6 +51,7 @@ impl<'a> Setup<'a> {
     async fn start(self) -> Rig {
         let (publish, held) = watch::channel(None);
         let purpose = if self.wishes.is_some() { Purpose::Serving } else { Purpose::Client };
+        let metrics = Arc::<ClusterMetrics>::default();
         let parts = Parts {
             purpose,
             rotate: self.rotate,
@@ -63,11 +66,12 @@ impl<'a> Setup<'a> {
             refusals: Some(self.authority.refusals.subscribe()),
             clock: self.clock.clone(),
             rng: Arc::new(SeededRng::new(7)),
+            metrics: Arc::clone(&metrics),
         };
         let mut tasks = TaskGroup::new(&CancellationToken::new());
         let keeper = Keeper::new(parts, self.first).await;
         tasks.start("keeper", keeper.run(tasks.cancel_token()));
-        Rig { authority: self.authority.clone(), clock: self.clock.clone(), held, _tasks: tasks }
+        Rig { authority: self.authority.clone(), clock: self.clock.clone(), held, metrics, _tasks: tasks }
     }
 }
 
@@ -142,6 +146,28 @@ async fn tls_04_a_restart_finds_the_pending_request() {
     authority.approve_all();
     rig.any().await;
     assert_eq!(authority.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tls_07_failures_and_rotations_are_counted() {
+    let (dir, clock) = (dir(), clock());
+    let authority = Authority::new(&clock, Handling::Denies, DAY);
+    let (_set, wishes) = watch::channel(addresses(&["10.0.0.1"]));
+    let mut rig = Setup { wishes: Some(wishes), ..Setup::new(dir.path(), &authority, &clock) }.start().await;
+    rig.requests(3).await;
+    authority.set_handling(Handling::Signs);
+    let first = rig.any().await;
+    rig.after(&first).await;
+    let mut page = String::new();
+    rig.metrics.write_certificate(Purpose::Serving, None, &mut page);
+    let number = |name: &str| {
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|number| number.parse::<f64>().ok()).unwrap_or_default()
+    };
+    assert!(number("kubelet_server_expiration_renew_errors") >= 2.0, "{page}");
+    let age = number("kubelet_certificate_manager_server_rotation_seconds_sum");
+    assert_eq!(number("kubelet_certificate_manager_server_rotation_seconds_count").to_string(), "1", "{page}");
+    assert!((0.6..=1.0).contains(&(age / DAY.as_secs_f64())), "{page}");
 }
 
 #[tokio::test(start_paused = true)]
