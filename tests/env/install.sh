@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs programs that the tests and the demo need and the machine lacks. `install.sh
-# [runtime|cluster|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]`
+# [runtime|cluster|metrics|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
 #   cluster  what a control plane needs beside the programs of k8s.sh: etcd, kubectl, a static bash (unpacked), openssl
+#   metrics  promtool, which checks metric pages (unpacked); no part of `all`
 #   proxy    iptables with its libraries, for kube-proxy's image (unpacked); no part of `all`
 #   dns      dig and nc, for the images of sig-network's specs; no part of `all`
 #   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
@@ -39,6 +40,9 @@ etcd           trixie   etcd-server                 usr/bin/etcd
 kubectl        forky    kubectl                     usr/bin/kubectl
 bash           bookworm bash-static                 bin/bash-static
 "
+UNPACK_METRICS="
+prometheus     bookworm prometheus                  usr/bin/promtool
+"
 
 main() {
   mkdir -p "$CACHE"
@@ -48,6 +52,7 @@ main() {
   case ${1:-all} in
     runtime) runtime ;;
     cluster) runtime && cluster ;;
+    metrics) unpack_missing <<<"$UNPACK_METRICS" ;;
     proxy) proxy ;;
     dns) programs dig:bind9-dnsutils nc.openbsd:netcat-openbsd ss:iproute2 getent:libc-bin ;;
     vm) vm ;;
@@ -58,7 +63,7 @@ main() {
     package) programs dpkg-deb:dpkg objdump:binutils xz:xz-utils jq:jq ;;
     mutants) nextest && cargo_tool cargo-mutants "$MUTANTS_VERSION" ;;
     all) runtime && cluster && vm && nextest && lint ;;
-    *) die "usage: install.sh [runtime|cluster|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]" ;;
+    *) die "usage: install.sh [runtime|cluster|metrics|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]" ;;
   esac
 }
 
