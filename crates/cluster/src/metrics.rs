@@ -33,7 +33,19 @@ static SIZE: Scale = Scale::plain(&[64, 256, 512, 1024, 4096, 16384, 65536, 262_
     ]);
 /// Upper bounds of how long a certificate is used, in seconds: a minute to four years.
 static ROTATION: Scale =
-    Scale::plain(&[60, 3600, 14_400, 86_400, 604_800, 2_592_000, 7_776_000, 15_552_000, 31_104_000, 124_416_000]);
+    Scale::plain(&[60, 3600, 14_400, 86_400, 604_800, 2_592_000, 7_776_000, 15_552_000, 31_104_000, 124_416_000])
+        .written(&[
+            "60",
+            "3600",
+            "14400",
+            "86400",
+            "604800",
+            "2.592e+06",
+            "7.776e+06",
+            "1.5552e+07",
+            "3.1104e+07",
+            "1.24416e+08",
+        ]);
 const METHODS: [&str; 5] = ["DELETE", "GET", "PATCH", "POST", "PUT"];
 /// API servers with series of their own: a node has one, and another during a bootstrap.
 const MOST_HOSTS: usize = 8;
