@@ -300,7 +300,7 @@ tops() {
 
 top_shows() {
   k top pods --containers --no-headers >"$logs/top-pods.txt" 2>&1 || return 1
-  awk '{ gsub(/m/, "", $3); cpu[$2] = $3 } END { exit !(cpu["loop"] >= 30 && cpu["loop"] <= 150 && "web" in cpu && "writer" in cpu && "app" in cpu) }' "$logs/top-pods.txt"
+  awk '{ gsub(/m/, "", $3); cpu[$2] = $3 + 0 } END { exit !(cpu["loop"] >= 30 && cpu["loop"] <= 150 && "web" in cpu && "writer" in cpu && "app" in cpu) }' "$logs/top-pods.txt"
 }
 
 scales() {
