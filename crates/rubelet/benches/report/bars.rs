@@ -53,6 +53,7 @@ const BARS: &[Bar] = &[
     bar("RSS, 30 pods", "≤ 1/6", ("rss", "30", Half), SIXTH),
     bar("RSS, 100 pods", "≤ 1/6", ("rss", "100", Half), SIXTH),
     bar("idle CPU, 100 pods", "≤ 1/10", ("cpu", "100", Half), &[Rule::Upstream(0.1)]),
+    bar("CPU, 100 pods, pages scraped every 15 s", "≤ 1/10", ("cpu", "100-scraped", Half), &[Rule::Upstream(0.1)]),
     bar("create → Ready, 1 pod, p50", "≤ floor + 25 ms, ≤ upstream", ("create-ready", "1", Half),
         &[Rule::AboveFloor(25.0), Rule::Upstream(1.0)]),
     bar("create → Ready, 100 at once, p50", "≤ 0.6", ("create-ready", "100", Half), &[Rule::Upstream(0.6)]),

@@ -46,6 +46,7 @@ fn case_text(case: &str) -> String {
         Some(("", "")) => String::new(),
         Some((pods, "exec")) => format!("{pods}, exec probes"),
         Some((pods, "http")) => format!("{pods}, HTTP probes"),
+        Some((pods, "scraped")) => format!("{pods}, pages scraped every 15 s"),
         Some((pods, rest)) => match rest.strip_prefix("grace") {
             Some(seconds) => format!("{pods}, grace {seconds} s"),
             None => format!("{pods}, {rest}"),

@@ -141,6 +141,9 @@ impl Bench {
             if n == 0 && burst.idle {
                 let window = if largest { self.plan.long_window } else { self.plan.window };
                 self.idle(&case, window).await?;
+                if largest {
+                    self.scraped(&case, self.plan.scrape_window).await?;
+                }
             }
             if n == 0 && burst.restart {
                 self.restart(&made).await?;

@@ -23,7 +23,8 @@ impl Bench {
         self.watched(case, window).await
     }
 
-    async fn watched(&mut self, case: &str, window: Duration) -> anyhow::Result<()> {
+    /// Watches the agent from now on.
+    pub(crate) async fn watched(&mut self, case: &str, window: Duration) -> anyhow::Result<()> {
         let pid = self.agent.pid;
         let (mut rss, mut pss) = (Vec::new(), Vec::new());
         let began = Instant::now();

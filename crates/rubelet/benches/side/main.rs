@@ -23,6 +23,7 @@ mod pods;
 mod process;
 mod raw;
 mod restart;
+mod scrape;
 mod sight;
 mod traffic;
 

@@ -49,13 +49,23 @@ impl Place {
         self.at("kubelet/pods").join(uid).join("volumes").join(plugin).join(name)
     }
 
+    /// A page of the node's own API.
+    pub(crate) fn page(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}{path}", self.value("PORT_KUBELET"))
+    }
+
+    /// A client that may read every page.
+    pub(crate) fn curl(&self) -> Command {
+        let mut curl = Command::new("curl");
+        curl.args(["-sfk", "--max-time", "10", "--noproxy", "*"]);
+        curl.arg("--cert").arg(self.at("pki/admin.crt")).arg("--key").arg(self.at("pki/admin.key"));
+        curl
+    }
+
     /// How many probes the agent has made, if it has that metric.
     pub(crate) fn probes(&self) -> Option<f64> {
-        let url = format!("https://127.0.0.1:{}/metrics/probes", self.value("PORT_KUBELET"));
-        let mut curl = Command::new("curl");
-        curl.args(["-sfk", "--max-time", "10", "--noproxy", "*", &url]);
-        curl.arg("--cert").arg(self.at("pki/admin.crt")).arg("--key").arg(self.at("pki/admin.key"));
-        let output = curl.output().ok().filter(|output| output.status.success())?;
+        let output = self.curl().arg(self.page("/metrics/probes")).output().ok();
+        let output = output.filter(|output| output.status.success())?;
         let text = String::from_utf8(output.stdout).ok()?;
         let counts = text.lines().filter(|line| line.starts_with("prober_probe_total{"));
         Some(counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())

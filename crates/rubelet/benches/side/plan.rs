@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) window: Duration,
     /// How long it is watched with the largest burst, where it matters most.
     pub(crate) long_window: Duration,
+    /// How long it is watched while its pages are read.
+    pub(crate) scrape_window: Duration,
     /// Kinds of probes, each on 100 pods.
     pub(crate) probes: Vec<Probing>,
 }
@@ -83,6 +85,7 @@ impl Plan {
             settle: secs(10),
             window: secs(15),
             long_window: secs(25),
+            scrape_window: secs(60),
             probes: vec![Probing::Http, Probing::Exec],
         }
     }
@@ -103,6 +106,7 @@ impl Plan {
             settle: secs(10),
             window: secs(8),
             long_window: secs(12),
+            scrape_window: secs(30),
             probes: Vec::new(),
         }
     }
