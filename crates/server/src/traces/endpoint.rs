@@ -18,7 +18,7 @@ pub struct Collector {
 
 #[derive(Clone, Debug)]
 enum At {
-    Host(Endpoint),
+    Host(Box<Endpoint>),
     /// A path; a leading zero byte is for the abstract namespace.
     Socket(PathBuf),
 }
@@ -31,7 +31,7 @@ pub struct EndpointError(String);
 impl Default for Collector {
     /// The collector of this machine.
     fn default() -> Self {
-        Self { at: At::Host(Endpoint::from_static("http://localhost:4317")) }
+        Self { at: At::Host(Box::new(Endpoint::from_static("http://localhost:4317"))) }
     }
 }
 
@@ -55,7 +55,7 @@ impl FromStr for Collector {
 fn host_port(text: &str) -> Option<At> {
     let uri: http::Uri = format!("http://{text}").parse().ok()?;
     let plain = uri.path() == "/" && uri.query().is_none() && uri.port_u16().is_some();
-    plain.then(|| At::Host(Endpoint::from(uri)))
+    plain.then(|| At::Host(Box::new(Endpoint::from(uri))))
 }
 
 impl Collector {
