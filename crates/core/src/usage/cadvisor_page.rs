@@ -109,7 +109,7 @@ impl CadvisorPage {
         let failed = u64::from(self.usage.is_none());
         let head = ("container_scrape_error", Kind::Gauge, "1 if nothing could be measured, else 0.");
         family(out, head, "", |samples| samples.add("", &[], failed));
-        write_machine(out, &self.machine, &self.stamp);
+        write_machine(out, &self.machine);
     }
 }
 

@@ -103,20 +103,16 @@ fn section_28_4_names_types_labels_and_time_stamps() {
         container_threads gauge [] 11 @
         container_threads_max gauge [] 11 @
         container_ulimits_soft gauge ["ulimit"] 6 @
-        machine_cpu_books gauge ["boot_id", "machine_id", "system_uuid"] 1 @
-        machine_cpu_cache_capacity_bytes gauge ["boot_id", "core_id", "level", "machine_id", "node_id", "system_uuid", "type"] 1 @
-        machine_cpu_cores gauge ["boot_id", "machine_id", "system_uuid"] 1 @
-        machine_cpu_drawers gauge ["boot_id", "machine_id", "system_uuid"] 1 @
-        machine_cpu_physical_cores gauge ["boot_id", "machine_id", "system_uuid"] 1 @
-        machine_cpu_sockets gauge ["boot_id", "machine_id", "system_uuid"] 1 @
-        machine_memory_bytes gauge ["boot_id", "machine_id", "system_uuid"] 1 @
-        machine_node_hugepages_count gauge ["boot_id", "machine_id", "node_id", "page_size", "system_uuid"] 1 @
-        machine_node_memory_capacity_bytes gauge ["boot_id", "machine_id", "node_id", "system_uuid"] 1 @
-        machine_nvm_avg_power_budget_watts gauge ["boot_id", "machine_id", "system_uuid"] 1 @
-        machine_nvm_capacity gauge ["boot_id", "machine_id", "mode", "system_uuid"] 2 @
+        machine_cpu_books gauge ["boot_id", "machine_id", "system_uuid"] 1
+        machine_cpu_cores gauge ["boot_id", "machine_id", "system_uuid"] 1
+        machine_cpu_drawers gauge ["boot_id", "machine_id", "system_uuid"] 1
+        machine_cpu_physical_cores gauge ["boot_id", "machine_id", "system_uuid"] 1
+        machine_cpu_sockets gauge ["boot_id", "machine_id", "system_uuid"] 1
+        machine_memory_bytes gauge ["boot_id", "machine_id", "system_uuid"] 1
+        machine_nvm_avg_power_budget_watts gauge ["boot_id", "machine_id", "system_uuid"] 1
+        machine_nvm_capacity gauge ["boot_id", "machine_id", "mode", "system_uuid"] 2
         machine_scrape_error gauge [] 1
-        machine_swap_bytes gauge ["boot_id", "machine_id", "system_uuid"] 1 @
-        machine_thread_siblings_count gauge ["boot_id", "core_id", "machine_id", "node_id", "system_uuid", "thread_id"] 2 @
+        machine_swap_bytes gauge ["boot_id", "machine_id", "system_uuid"] 1
     "#]].assert_eq(&shape(&read(node)));
 }
 
