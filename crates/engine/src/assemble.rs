@@ -20,7 +20,7 @@ use crate::mirror::{MirrorPods, Mirrors};
 use crate::node::{Node, Ports, Settings};
 use crate::node_lease::Heartbeat;
 use crate::node_now::{self, NodeNow};
-use crate::node_reporter::{self, NodeParts};
+use crate::node_reporter::{self, NodeParts, Seen};
 use crate::node_shutdown::{NodeShutdown, ShutdownParts, World};
 use crate::oom;
 use crate::pleg::{Listed, Pleg};
@@ -128,7 +128,8 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
     let object = node_parts.as_ref().map(|parts| parts.watched.clone());
     let (reported, heartbeat) = match node_parts {
         Some(parts) => {
-            let seen = (now.clone(), pleg_health, pressure, Arc::clone(&metrics));
+            let metrics = Arc::clone(&metrics);
+            let seen = Seen { now: now.clone(), pleg: pleg_health, pressure, metrics };
             let (node, heartbeat) = node_reporter::start(parts, &ports, &clock, seen, &mut tasks);
             (node, Some(heartbeat))
         }

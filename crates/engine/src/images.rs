@@ -194,7 +194,7 @@ impl Puller {
                 continue;
             }
             let view = view(&request, Some(self.clock.mono()));
-            let span = request.span.clone();
+            let span = request.span;
             let work = pull(Arc::clone(&self.images), self.clock.clone(), request);
             let pulling = match span {
                 Some(_) => self.pulls.spawn(timed("image-pull", trace::within(span, Box::pin(work)))),

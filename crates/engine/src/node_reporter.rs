@@ -66,19 +66,24 @@ pub enum Registration {
     OursOrNone,
 }
 
+/// What the reporter sees of the engine.
+pub(crate) struct Seen {
+    pub(crate) now: watch::Receiver<Arc<NodeNow>>,
+    pub(crate) pleg: watch::Receiver<PlegHealth>,
+    /// `None` until the node was looked at.
+    pub(crate) pressure: watch::Receiver<Option<Pressure>>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
 /// Starts the tasks that keep the node's object and lease; answers with the object as last known, and the heartbeat.
 pub(crate) fn start(
     parts: NodeParts,
     ports: &Ports,
     clock: &Clock,
-    (now, pleg, pressure, metrics): (
-        watch::Receiver<Arc<NodeNow>>,
-        watch::Receiver<PlegHealth>,
-        watch::Receiver<Option<Pressure>>,
-        Arc<Metrics>,
-    ),
+    seen: Seen,
     tasks: &mut TaskGroup,
 ) -> (watch::Receiver<Option<Arc<Node>>>, watch::Receiver<Heartbeat>) {
+    let Seen { now, pleg, pressure, metrics } = seen;
     let cancel = tasks.cancel_token();
     let (publish, inventory) = watch::channel(Inventory::default());
     let images = watch_inventory(Arc::clone(&ports.runtime) as _, Arc::clone(&ports.images), publish);

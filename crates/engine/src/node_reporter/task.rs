@@ -276,6 +276,11 @@ fn newer(watched: Option<Arc<Node>>, known: Option<Arc<Node>>) -> Option<Arc<Nod
     }
 }
 
+pub(super) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,9 +310,4 @@ mod tests {
             );
         }
     }
-}
-
-pub(super) fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

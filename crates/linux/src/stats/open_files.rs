@@ -54,7 +54,7 @@ fn open_files(processes: &[u32], reader: &mut Reader) -> OpenFiles {
 
 fn of_process(process: &Path) -> Option<(u64, u64)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = rustix::fs::openat(CWD, &process.join("fd"), flags, Mode::empty()).ok()?;
+    let dir = rustix::fs::openat(CWD, process.join("fd"), flags, Mode::empty()).ok()?;
     let (mut descriptors, mut sockets) = (0, 0);
     let mut target = Vec::with_capacity(64);
     for entry in Entries::read_from(&dir).ok()?.flatten() {

@@ -76,10 +76,13 @@ mod tests {
         refusal(&method, &uri.parse().expect("a URI"), &map, names).map(|(status, _)| status.as_u16())
     }
 
+    /// Method, URI, headers and the expected refusal.
+    type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)], Option<u16>);
+
     #[test]
     fn only_requests_of_the_own_page_and_of_commands_are_answered() {
         let port = Names::Port(8123);
-        let rows: &[(&str, &str, &[(&'static str, &str)], Option<u16>)] = &[
+        let rows: &[Row] = &[
             ("GET", "/", &[("host", "127.0.0.1:8123")], None),
             ("HEAD", "/", &[("host", "LocalHost:8123")], None),
             ("GET", "/", &[("host", "[::1]:8123")], None),
