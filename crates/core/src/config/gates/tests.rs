@@ -89,7 +89,7 @@ fn gate_deprecated_rows() {
 
 #[test]
 fn every_gate_is_found_by_its_name() {
-    assert_eq!(Gate::ALL.len(), 239);
+    assert_eq!(Gate::ALL.len(), 240);
     for gate in Gate::ALL {
         assert_eq!(Gate::from_name(gate.as_str()), Some(*gate));
     }
@@ -150,7 +150,7 @@ fn gate_01_umbrellas_set_what_is_not_set_by_name() {
 #[test]
 fn gate_01_the_metric_lists_every_gate_and_both_umbrellas() {
     let gates = FeatureGates::default();
-    assert_eq!(gates.all().count(), 241);
+    assert_eq!(gates.all().count(), 242);
     assert!(gates.all().any(|row| row == ("KubeletPSI", GateStage::Ga, true)));
     assert!(gates.all().any(|row| row == ("AllBeta", GateStage::Beta, false)));
 }
