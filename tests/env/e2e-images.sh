@@ -4,8 +4,8 @@
 #
 #   agnhost      the suite's own tool; busybox, bash, curl, a key pair of localhost, a user and a group that specs look for,
 #                and a registry's files, which its fake-registry-server serves
-#   busybox (with a small nmeter, as all that are made of it), ipc-utils, nonroot (user 1234), nonewprivs (a program that is setuid root), nginx
-#   (busybox's web server), glibc-dns-testing (the host's `hostname`, no name server), pause
+#   busybox (with a small nmeter, as all that are made of it), ipc-utils, nonroot (user 1234), nonewprivs (a program that is
+#   setuid root), nginx (busybox's web server), glibc-dns-testing (the host's `hostname`, no name server), pause
 #
 # `e2e-images.sh full`: agnhost and glibc-dns-testing have Debian's dig, nc, ss and getent too, and bash as /bin/sh, in another
 # directory. Only specs of sig-network call them, and they double the size.
