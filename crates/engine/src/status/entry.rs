@@ -127,11 +127,14 @@ impl Entry {
                 info!(pod = %PodRef::of(&self.report.pod), "Pod fully terminated and removed from the API");
                 self.at = At::Gone;
             }
-            // A difference that remains after the patch was not accepted, and would not be accepted the next time either.
-            Request::Patch(_) if !news => {
+            // A difference that the same patch leaves was not accepted, and would not be accepted the next time either. Another
+            // difference may come from a patch against an object that had changed meanwhile: it is written, once.
+            Request::Patch(sent) if !news => {
                 self.refused = None;
                 self.next = None;
-                if let Some(Write::Patch { patch, .. }) = self.next(now) {
+                if let Some(Write::Patch { patch, .. }) = self.next(now)
+                    && patch == sent
+                {
                     let patch = patch.clone();
                     debug!(pod = %PodRef::of(&self.report.pod), patch, "The API server does not keep this part of the status");
                     self.refused = Some(patch);
