@@ -58,6 +58,8 @@ installed_and_not_configured() {
 started_before_the_runtime() {
   quietly systemctl stop containerd
   quietly install -m 0644 /usr/share/rubelet/standalone.env /etc/default/kubelet
+  # The disk is the host's, which may be nearly full of other things.
+  inside tee -a /etc/rubelet/config.yaml >/dev/null <<<$'evictionHard: {memory.available: 100Mi}\nimageGCHighThresholdPercent: 100'
   inside tee /etc/kubernetes/manifests/sleeper.yaml >/dev/null <<'END'
 apiVersion: v1
 kind: Pod

@@ -21,6 +21,8 @@ cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
 imageGCHighThresholdPercent: 100
+# However full the disk of this machine is: the demo takes little of it.
+evictionHard: {memory.available: 100Mi}
 # No port is opened: a node of this machine, or another demo, may use the default ones.
 enableServer: false
 healthzPort: 0

@@ -124,6 +124,7 @@ maxParallelImagePulls: 4
 # The images cannot be pulled again, and the disk is shared with other work.
 imageGCHighThresholdPercent: 100
 evictionHard:
+  memory.available: 100Mi
   imagefs.available: 0%
   nodefs.available: 0%
   nodefs.inodesFree: 0%

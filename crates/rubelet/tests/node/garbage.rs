@@ -48,7 +48,10 @@ fn a_container_that_writes_fast_stays_near_its_limit() {
 #[test]
 fn rotation_loses_no_line() {
     let node = Setup::default().config("containerLogMaxSize", "64Ki").config("containerLogMaxFiles", 1000).start();
-    let script = format!("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; echo end; {WAIT}");
+    // In bursts, so that there is time to look at the log between them.
+    let script = format!(
+        "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); [ $((i % 2000)) -ne 0 ] || sleep 0.3; done; echo end; {WAIT}"
+    );
     node.apply(&pod("writer", &script));
     let seen = node.running("writer");
     let log = app(&seen).log_path.clone();

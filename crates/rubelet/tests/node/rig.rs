@@ -124,6 +124,8 @@ impl Node {
             "failSwapOn": false,
             // No registry can be reached: an image that was removed could not be pulled again.
             "imageGCHighThresholdPercent": 100,
+            // The disk is shared with other work, and may be nearly full.
+            "evictionHard": {"memory.available": "100Mi"},
             "enableServer": false,
             "healthzPort": 0,
             // What the machine's own file says is no part of a test.
