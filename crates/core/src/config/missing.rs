@@ -42,11 +42,6 @@ pub const MISSING: &[Missing] = &[
     ),
     by_default("device plugins and resource claims", "a pod that asks for a device does not run here", &[]),
     by_default("user namespaces for pods", "a pod with hostUsers: false does not start", &["userNamespaces"]),
-    by_default(
-        "stats (/stats/summary, /metrics/cadvisor, /metrics/resource)",
-        "kubectl top and autoscalers have no data of this node",
-        &[],
-    ),
     by_default("the pod-resources socket", "monitoring of devices finds no socket", &[]),
     by_default(
         "proof of a pod's right to an image that is on the node already",
