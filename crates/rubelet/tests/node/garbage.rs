@@ -47,10 +47,14 @@ fn a_container_that_writes_fast_stays_near_its_limit() {
 /// LOG-04, LOG-05: every line is in exactly one of the files, in order.
 #[test]
 fn rotation_loses_no_line() {
-    let node = Setup::default().config("containerLogMaxSize", "64Ki").config("containerLogMaxFiles", 1000).start();
-    // In bursts, so that there is time to look at the log between them.
+    let node = Setup::default()
+        .config("containerLogMaxSize", "64Ki")
+        .config("containerLogMaxFiles", 1000)
+        .config("containerLogMonitorInterval", "3s")
+        .start();
+    // For longer than a quiet log is left alone.
     let script = format!(
-        "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); [ $((i % 2000)) -ne 0 ] || sleep 0.3; done; echo end; {WAIT}"
+        "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); [ $((i % 1000)) -ne 0 ] || sleep 0.5; done; echo end; {WAIT}"
     );
     node.apply(&pod("writer", &script));
     let seen = node.running("writer");
