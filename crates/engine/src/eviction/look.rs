@@ -41,6 +41,8 @@ pub(super) struct Look {
 pub(super) enum Purpose {
     /// Whether the node is short of something: as cheap as can be.
     Watch,
+    /// How much memory each pod uses.
+    WeighMemory,
     /// How much of the disks each pod uses.
     WeighDisks,
     /// How many processes each pod has.
@@ -54,20 +56,24 @@ impl Looks {
 
     /// Measures the node anew.
     pub(super) async fn look(&mut self, purpose: Purpose) -> Result<Look, Unmeasured> {
-        let wanted = Wanted {
-            detail: if purpose == Purpose::WeighProcesses { Detail::Everything } else { Detail::Usage },
-            networks: false,
-            disks: purpose == Purpose::WeighDisks,
-            max_age: Duration::ZERO,
-        };
         self.look_at_disks().await;
-        let answer = tokio::time::timeout(PATIENCE, self.reader.usage(wanted)).await;
+        let answer = tokio::time::timeout(PATIENCE, self.measure(purpose)).await;
         let usage = answer.unwrap_or_else(|_| Err(Unmeasured(format!("no answer within {PATIENCE:?}"))))?;
         let now = self.clock.mono();
         let known = self.disks.filter(|(_, at)| now.since(*at) < DISKS_KEPT);
         let (disks, at) = known.unwrap_or((NodeDisks::default(), now));
         let seen = Observations::of(&usage, (&disks, at), self.memory, self.cache);
         Ok(Look { usage, seen })
+    }
+
+    async fn measure(&self, purpose: Purpose) -> Result<Arc<NodeUsage>, Unmeasured> {
+        let (detail, disks) = match purpose {
+            Purpose::Watch => return self.reader.node().await,
+            Purpose::WeighMemory => (Detail::Usage, false),
+            Purpose::WeighDisks => (Detail::Usage, true),
+            Purpose::WeighProcesses => (Detail::Everything, false),
+        };
+        self.reader.usage(Wanted { detail, networks: false, disks, max_age: Duration::ZERO }).await
     }
 
     async fn look_at_disks(&mut self) {

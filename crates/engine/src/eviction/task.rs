@@ -19,7 +19,7 @@ use tracing::{debug, info, warn};
 
 use super::EvictionParts;
 use super::handle::EvictionView;
-use super::look::{Look, Looks, Purpose};
+use super::look::{Looks, Purpose};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::ports::{EventKind, Events, NodeEvent, PodEvent, PressureEvents, Reclaimer, UsageReader};
@@ -149,7 +149,7 @@ impl Evictor {
         }
         match decision.starved.first() {
             Some(threshold) => {
-                if self.relieve(threshold, &decision, look).await {
+                if self.relieve(threshold, &decision).await {
                     return Round::Again;
                 }
             }
@@ -172,7 +172,7 @@ impl Evictor {
     }
 
     /// Frees what can be freed, then ends one pod if that was not enough. Whether anything changed.
-    async fn relieve(&mut self, threshold: &Threshold, decision: &Decision, look: Look) -> bool {
+    async fn relieve(&mut self, threshold: &Threshold, decision: &Decision) -> bool {
         let resource = threshold.signal.resource();
         info!(signal = %threshold.signal, %resource, "The node is short of a resource: attempting to reclaim it");
         self.world.events.record_node(NodeEvent {
@@ -183,21 +183,18 @@ impl Evictor {
         let reclaimed = self.reclaim(threshold).await;
         // Weighing pods takes another look, which also shows what was freed meanwhile.
         let purpose = match resource {
-            Starved::Memory => None,
-            Starved::EphemeralStorage | Starved::Inodes => Some(Purpose::WeighDisks),
-            Starved::Pids => Some(Purpose::WeighProcesses),
+            Starved::Memory => Purpose::WeighMemory,
+            Starved::EphemeralStorage | Starved::Inodes => Purpose::WeighDisks,
+            Starved::Pids => Purpose::WeighProcesses,
         };
-        let look = match purpose {
-            None => look,
-            Some(purpose) => match self.looks.look(purpose).await {
-                Ok(look) => look,
-                Err(err) => {
-                    self.complain(format!("the usage of pods cannot be measured: {err}"));
-                    return false;
-                }
-            },
+        let look = match self.looks.look(purpose).await {
+            Ok(look) => look,
+            Err(err) => {
+                self.complain(format!("the usage of pods cannot be measured: {err}"));
+                return false;
+            }
         };
-        if purpose.is_some() && EvictionState::is_relieved(threshold, &look.seen) {
+        if EvictionState::is_relieved(threshold, &look.seen) {
             info!(signal = %threshold.signal, reclaimed, "Enough was freed without ending a pod");
             return false;
         }

@@ -19,6 +19,8 @@ pub struct Unmeasured(pub String);
 /// How much of the cgroups a sample shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
+    /// The node and all pods together, and no cgroup below: what eviction watches all the time.
+    Node,
     /// CPU, memory and swap of pods and containers: what `/metrics/resource`, the summary and eviction need.
     Usage,
     /// All of it, with open files: what `/metrics/cadvisor` shows.
@@ -87,6 +89,12 @@ pub struct Wanted {
 pub trait UsageReader: Send + Sync {
     /// All that is wanted, from one look.
     async fn usage(&self, wanted: Wanted) -> Result<Arc<NodeUsage>, Unmeasured>;
+    /// The memory of the node and of all pods together, and the machine's processes: what eviction watches all the time. A
+    /// reader that can measure them without the cgroups of pods does.
+    async fn node(&self) -> Result<Arc<NodeUsage>, Unmeasured> {
+        let wanted = Wanted { detail: Detail::Node, networks: false, disks: false, max_age: Duration::ZERO };
+        self.usage(wanted).await
+    }
     /// The node's file systems alone. A reader that can measure them without the disks of pods does.
     async fn disks(&self, max_age: Duration) -> Result<NodeDisks, Unmeasured> {
         let wanted = Wanted { detail: Detail::Usage, networks: false, disks: true, max_age };

@@ -1,12 +1,15 @@
 //! The handle of the task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use rubelet_core::usage::{MachineInfo, NodeUsage};
+use rubelet_core::usage::{MachineInfo, NodeDisks, NodeUsage};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::ports::{Stats, Unmeasured, UsageReader, Wanted};
+use super::World;
+use super::look::{file_systems, node};
+use crate::ports::{Unmeasured, UsageReader, Wanted};
 
 /// A question to the task.
 pub(super) struct Ask {
@@ -18,12 +21,12 @@ pub(super) struct Ask {
 #[derive(Clone)]
 pub struct UsageHandle {
     ask: mpsc::Sender<Ask>,
-    stats: Arc<dyn Stats>,
+    world: Arc<World>,
 }
 
 impl UsageHandle {
-    pub(super) fn new(ask: mpsc::Sender<Ask>, stats: Arc<dyn Stats>) -> Self {
-        Self { ask, stats }
+    pub(super) fn new(ask: mpsc::Sender<Ask>, world: Arc<World>) -> Self {
+        Self { ask, world }
     }
 }
 
@@ -36,8 +39,16 @@ impl UsageReader for UsageHandle {
         answer.await.unwrap_or_else(|_| Err(ended()))
     }
 
+    async fn node(&self) -> Result<Arc<NodeUsage>, Unmeasured> {
+        node(&self.world).await.map(Arc::new)
+    }
+
+    async fn disks(&self, _max_age: Duration) -> Result<NodeDisks, Unmeasured> {
+        Ok(file_systems(&self.world).await)
+    }
+
     async fn machine(&self) -> MachineInfo {
-        self.stats.machine().await
+        self.world.parts.stats.machine().await
     }
 }
 

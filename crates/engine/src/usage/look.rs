@@ -9,7 +9,8 @@ use rubelet_core::id::PodUid;
 use rubelet_core::observe::PodSummary;
 use rubelet_core::time::Instant;
 use rubelet_core::usage::{
-    CgroupIndex, DiskUsage, FsStats, NamedPod, NetworkUsage, NodeDisks, PodUsage, ProcessCount, Sample, name_pods,
+    CgroupIndex, DiskUsage, FsStats, NamedPod, NetworkUsage, NodeDisks, NodeUsage, PodUsage, ProcessCount, Sample,
+    name_pods,
 };
 
 use super::World;
@@ -100,6 +101,23 @@ pub(super) async fn look(world: Arc<World>, need: Need, listed: Option<Listed>) 
     Ok(Seen { need, began, sample, known, listed, pods, network, disks, processes })
 }
 
+/// The node and all pods together: nothing of it is kept, so that eviction watches at no cost to the pages.
+pub(super) async fn node(world: &World) -> Result<NodeUsage, Unmeasured> {
+    let (sample, processes) = tokio::join!(
+        tokio::time::timeout(CGROUPS_WITHIN, world.parts.stats.sample(Detail::Node)),
+        within(world.parts.stats.processes()),
+    );
+    let sample = sample.unwrap_or_else(|_| Err(Unmeasured("the cgroups could not be read in time".to_owned())))?;
+    Ok(NodeUsage {
+        sample: Arc::new(sample),
+        cpu_rates: BTreeMap::new(),
+        pods: Vec::new(),
+        network: None,
+        disks: NodeDisks::default(),
+        processes: processes.and_then(Result::ok),
+    })
+}
+
 async fn known_pods(world: &World) -> BTreeMap<PodUid, NamedPod> {
     let pods = within(world.sync_loop.pods()).await.flatten().unwrap_or_default();
     let named = |KnownPod { reference, pod, status }| (reference.uid.clone(), NamedPod { reference, pod, status });
@@ -107,7 +125,7 @@ async fn known_pods(world: &World) -> BTreeMap<PodUid, NamedPod> {
 }
 
 /// The node's file systems. Only the runtime knows where images are.
-async fn file_systems(world: &World) -> NodeDisks {
+pub(super) async fn file_systems(world: &World) -> NodeDisks {
     let (nodefs, runtime) =
         tokio::join!(file_system(world, &world.parts.places.root), within(world.images.file_systems()));
     let places = runtime.and_then(Result::ok).unwrap_or_default();

@@ -75,10 +75,11 @@ impl UsageTask {
     /// The task and its handle.
     pub fn new(parts: UsageParts, ports: &Ports, sync_loop: SyncLoopHandle, clock: Clock) -> (Self, UsageHandle) {
         let (sender, asks) = mpsc::channel(ASKS);
-        let handle = UsageHandle::new(sender, Arc::clone(&parts.stats));
         let (runtime, images) = (Arc::clone(&ports.runtime), Arc::clone(&ports.images));
+        let world = Arc::new(World { parts, runtime, images, sync_loop, clock });
+        let handle = UsageHandle::new(sender, Arc::clone(&world));
         let task = Self {
-            world: Arc::new(World { parts, runtime, images, sync_loop, clock }),
+            world,
             asks,
             waiting: Vec::new(),
             looks: JoinSet::new(),

@@ -90,17 +90,24 @@ impl Look<'_> {
         let stat = rustix::fs::fstat(trees.list())?;
         let kept = walk.keep(trees.list(), ".", &stat).ok_or(io::ErrorKind::NotFound)?;
         walk.take(Found { path: String::new(), kept, stat, kind, inside }, 0);
-        for (name, path) in &self.shown.system {
+        let node_alone = self.detail == Detail::Node;
+        for (name, path) in self.shown.system.iter().filter(|_| !node_alone) {
             walk.start(path, CgroupKind::System(*name), Inside::Nothing);
         }
         let tree = &self.shown.tree;
         // Without a cgroup of all pods, runtimes put containers anywhere below the root: they are not looked for.
         if tree.per_qos() {
             let path = tree.literal(&tree.root());
-            walk.start(&path, CgroupKind::AllPods, Inside::Pods(QosClass::Guaranteed));
+            let inside = if node_alone { Inside::Nothing } else { Inside::Pods(QosClass::Guaranteed) };
+            walk.start(&path, CgroupKind::AllPods, inside);
         }
         let Walk { seen, kept, .. } = walk;
-        books.kept = kept;
+        if node_alone {
+            // What was kept of other cgroups is for looks at them.
+            books.kept.extend(kept);
+        } else {
+            books.kept = kept;
+        }
         Ok(seen)
     }
 
