@@ -200,7 +200,7 @@ well_formed() {
   for page in "${PAGES[@]}"; do
     for name in upstream "$AGENT"; do
       # Exit code 3: it read the page, and has advice.
-      "$PROMTOOL" check metrics <"$logs/$name-$(file_of "$page")" 2>&1 | sort >"$logs/promtool-$name-${page//\//-}" || ((${PIPESTATUS[0]} == 3)) ||
+      "$PROMTOOL" check metrics <"$logs/$name-$(file_of "$page")" 2>&1 | sort >"$logs/promtool-$name-${page//\//-}" || ((PIPESTATUS[0] == 3)) ||
         wrong "promtool does not read /$page of $name, see $logs/promtool-$name-${page//\//-}"
     done
     comm -13 "$logs"/promtool-{upstream,"$AGENT"}-"${page//\//-}" >"$logs/promtool-${page//\//-}"
