@@ -7,7 +7,7 @@
 #   FOCUS=REGEX SKIP=REGEX  other specs instead
 #   PROCS=14                how many specs at a time: most wait rather than work
 #   RETRY=0                 specs that fail are not tried a second time
-#   SCENARIOS="join …"      which scenarios follow (join restart resize swap outage metrics); with FOCUS or NODE=upstream none by default
+#   SCENARIOS="join …"      which scenarios follow (join restart resize swap outage metrics usage); with FOCUS or NODE=upstream none by default
 #   SUITE=0                 only the scenarios
 #   RECORD=1                with NODE=upstream: records passed and failed specs in upstream-passes.txt and upstream-fails.txt
 #   OUT=DIR                 where the report goes (target/e2e/NODE): junit.xml, report.json, results.tsv, logs/
@@ -31,7 +31,7 @@ PROCS=${PROCS:-14}
 LIVES='Pod InPlace Resize|Pod Extended|PodRejectionStatus|Pods Extended Pod Container Status|Pods Extended \(pod generation\)|PreStop should'
 DEFAULT_FOCUS="\[NodeConformance\]|\[sig-node\] ($LIVES)"
 SKIPPED='\[Serial\]|\[Slow\]|\[Disruptive\]|\[Feature:|\[Alpha\]|\[sig-network\]'
-ALL_SCENARIOS='join restart resize swap outage metrics'
+ALL_SCENARIOS='join restart resize swap outage metrics usage'
 # All specs take 16 minutes on two idle cores.
 SUITE_MINUTES=45
 OUT=$(realpath -m "${OUT:-$REPO/target/e2e/$NODE}")
@@ -72,10 +72,14 @@ prepare() {
     cannot_run "this machine lacks ${lacks//$'\n'  - /; }"
   fi
   "$ENV_DIR/install.sh" cluster || cannot_run "containerd, etcd or kubectl could not be had, see above"
+  [[ -n ${SCENARIOS+set} || $NODE == upstream || -n ${FOCUS:-} ]] || SCENARIOS=$ALL_SCENARIOS
+  # Before K8S_BIN is set: with it nothing is built.
+  if [[ " ${SCENARIOS:-} " == *' usage '* ]]; then
+    "$ENV_DIR/k8s-build.sh" metrics-server >/dev/null || cannot_run "metrics-server could not be had, see above"
+  fi
   K8S_BIN=$("$ENV_DIR/k8s-build.sh") || cannot_run "Kubernetes' own programs could not be had, see above"
   export K8S_BIN
   "$ENV_DIR/e2e-images.sh" || cannot_run "the images could not be made, see above"
-  [[ -n ${SCENARIOS+set} || $NODE == upstream || -n ${FOCUS:-} ]] || SCENARIOS=$ALL_SCENARIOS
   if [[ $NODE == rubelet || -n ${SCENARIOS:-} ]]; then
     [[ -n ${RUBELET:-} ]] || step "building rubelet"
     RUBELET=$("$ENV_DIR/rubelet.sh")
