@@ -10,9 +10,18 @@ use jiff::Timestamp;
 use rubelet_core::time::Instant;
 use rubelet_core::usage::Limits;
 use rubelet_engine::ports::Detail;
+use rustix::process::{Resource, getrlimit};
 
 /// Most cgroups that are kept: a node has seldom more. Others are opened at each look.
-pub(super) const MOST_KEPT: usize = 1024;
+const MOST_KEPT: usize = 1024;
+/// The open files of a cgroup that is kept: its directory, and those of [`Open`].
+const FILES_OF_ONE: usize = 5;
+
+/// How many cgroups may be kept: they take at most a third of the files that this process may open.
+pub(super) fn most_kept() -> usize {
+    let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+    files.map_or(MOST_KEPT, |files| MOST_KEPT.min(files / 3 / FILES_OF_ONE))
+}
 
 /// How old limits may become.
 const LIMITS_AGE: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use rubelet_engine::ports::Detail;
 use rustix::fs::{AtFlags, FileType, Stat};
 
 use super::files::{Dir, Reader, open_dir};
-use super::kept::{Kept, MOST_KEPT, Open};
+use super::kept::{Kept, Open, most_kept};
 use super::{Books, Shown, machine, parse};
 use crate::host::KernelFiles;
 
@@ -85,7 +85,8 @@ impl Look<'_> {
         reader: &mut Reader,
         books: &mut Books,
     ) -> io::Result<BTreeMap<String, CgroupSample>> {
-        let mut walk = Walk { look: self, trees, reader, books, seen: BTreeMap::new(), kept: BTreeMap::new() };
+        let (seen, kept, most_kept) = (BTreeMap::new(), BTreeMap::new(), most_kept());
+        let mut walk = Walk { look: self, trees, reader, books, seen, kept, most_kept };
         let (kind, inside) = (CgroupKind::Root, Inside::Nothing);
         let stat = rustix::fs::fstat(trees.list())?;
         let kept = walk.keep(trees.list(), ".", &stat).ok_or(io::ErrorKind::NotFound)?;
@@ -149,6 +150,7 @@ struct Walk<'a, T> {
     books: &'a mut Books,
     seen: BTreeMap<String, CgroupSample>,
     kept: BTreeMap<u64, Kept>,
+    most_kept: usize,
 }
 
 impl<T: Trees> Walk<'_, T> {
@@ -199,7 +201,7 @@ impl<T: Trees> Walk<'_, T> {
             let count = self.take(Found { path, kept, stat, kind, inside }, begun);
             nested = nested.max(if begun == 0 { nested } else { count });
         }
-        if found.kind != CgroupKind::Other && self.kept.len() < MOST_KEPT {
+        if found.kind != CgroupKind::Other && self.kept.len() < self.most_kept {
             self.kept.insert(found.stat.st_ino, found.kept);
         }
         nested
