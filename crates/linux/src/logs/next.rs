@@ -23,7 +23,7 @@ const MAX_DECOMPRESSED: u64 = 4 * 1024 * 1024 * 1024;
 /// The file after the one that was read.
 pub(super) struct Next {
     pub(super) file: Arc<File>,
-    /// The name that it was given when it was rotated; `None` for the live log, which the runtime writes.
+    /// The name that it got by its rotation; `None` for the live log, which the runtime writes.
     pub(super) rotated_as: Option<String>,
 }
 

@@ -32,7 +32,7 @@ pub(super) enum Args {
     None,
     /// The name of a pod.
     Pod,
-    /// The name of a pod, or the word `node`.
+    /// The name of a pod, or `node`.
     PodOrNode,
     /// One of these words.
     OneOf(&'static [&'static str]),
