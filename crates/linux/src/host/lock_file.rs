@@ -18,6 +18,10 @@ use tokio::io::unix::AsyncFd;
 /// How often to retry a lock that another process holds.
 const PACE: Duration = Duration::from_millis(100);
 
+/// How often the lock of a root directory is tried. A rubelet that was killed while it started a program leaves its lock to
+/// the new process until that executes the program, which takes a moment on a busy machine.
+const TRIES: u32 = 30;
+
 /// Name of the lock in the root directory.
 const ROOT_LOCK: &str = "rubelet.lock";
 
@@ -111,6 +115,16 @@ impl RootLock {
     /// Takes the lock, or fails with the PID of its holder. The directory must exist.
     pub async fn take(root: impl Into<PathBuf>) -> Result<Self, LockError> {
         let root = root.into();
+        for _ in 1..TRIES {
+            match Self::try_take(root.clone()).await {
+                Err(LockError::RootInUse { .. }) => tokio::time::sleep(PACE).await,
+                taken => return taken,
+            }
+        }
+        Self::try_take(root).await
+    }
+
+    async fn try_take(root: PathBuf) -> Result<Self, LockError> {
         HOST.run("lock", move || {
             let path = root.join(ROOT_LOCK);
             let mut file = open(&path).map_err(failed("open", &path))?;
@@ -164,7 +178,18 @@ mod tests {
     use super::*;
     use crate::testing::temp_dir;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn a_root_directory_is_free_a_moment_after_its_rubelet_was_killed() {
+        let dir = temp_dir();
+        let killed = RootLock::take(dir.path()).await.unwrap();
+        let next = RootLock::take(dir.path());
+        tokio::pin!(next);
+        assert!(tokio::time::timeout(PACE * 5, &mut next).await.is_err(), "still held");
+        drop(killed);
+        next.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_root_directory_has_one_rubelet_and_the_second_gets_its_pid() {
         let dir = temp_dir();
         let first = RootLock::take(dir.path()).await.unwrap();
