@@ -23,7 +23,7 @@ linux() {
   local tests
   tests=$(built_tests rubelet-linux)
   # No cgroup v1, no systemd and no bus in this machine.
-  "$ENV_DIR/vm.sh" -t 120 "$tests" --test-threads 2 node_ --skip node_v1_ --skip node_systemd_ --skip node_bus_
+  "$ENV_DIR/vm.sh" -t 300 "$tests" --test-threads 2 node_ --skip node_v1_ --skip node_systemd_ --skip node_bus_
 }
 
 # shellcheck disable=SC2034  # dir, bridge, subnet, restrict and SANDBOX_IMAGE are read by containerd-config.sh
