@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Container, EnvVarSource, FileKeySelector, Pod, Service};
 
@@ -57,8 +58,18 @@ pub struct EnvSources {
     pub config_maps: BTreeMap<String, Fetched<BTreeMap<String, String>>>,
     /// Data of secrets in the pod's namespace, by name.
     pub secrets: BTreeMap<String, Fetched<BTreeMap<String, Vec<u8>>>>,
-    /// Content of files, by volume and path in it.
-    pub files: BTreeMap<(String, String), Fetched<String>>,
+    /// Files of variables, by volume and path in it. One whose volume is not mounted is not listed. `None` while the gate
+    /// `EnvFiles` is off: such variables are empty then.
+    pub files: Option<BTreeMap<(String, String), EnvFile>>,
+}
+
+/// A file of variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvFile {
+    /// Where it is on the node.
+    pub path: PathBuf,
+    /// Its content.
+    pub text: Fetched<String>,
 }
 
 /// The result of fetching an object or a file.
@@ -136,14 +147,19 @@ pub enum EnvError {
     NoFileVolume(String),
     /// A file could not be read or parsed. The reason is in the log only: the content belongs to the container.
     #[error("couldn't parse env file")]
-    File,
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
     /// A file has no such key.
     #[error("environment variable key {key:?} not found in file {path:?}")]
     NoFileKey {
         /// The key.
         key: String,
         /// The file.
-        path: String,
+        path: PathBuf,
     },
     /// The environment is larger than the kernel accepts.
     #[error(transparent)]
@@ -316,17 +332,20 @@ fn value_from(
 }
 
 fn file_value(sources: &EnvSources, wanted: &FileKeySelector) -> Result<Option<String>, EnvError> {
+    let Some(files) = &sources.files else { return Ok(Some(String::new())) };
     let place = (wanted.volume_name.clone(), wanted.path.clone());
-    let text = match sources.files.get(&place) {
-        None => return Err(EnvError::NoFileVolume(place.0)),
-        Some(Fetched::Found(text)) => text,
-        Some(Fetched::Absent | Fetched::Failed(_)) => return Err(EnvError::File),
+    let Some(EnvFile { path, text }) = files.get(&place) else { return Err(EnvError::NoFileVolume(place.0)) };
+    let failed = |problem: &str| EnvError::File { path: path.clone(), problem: problem.to_owned() };
+    // A file that does not exist is an error even where the variable is optional: only its key is.
+    let value = match text {
+        Fetched::Found(text) => env_file_value(text, &wanted.key).map_err(|err| failed(&err.to_string()))?,
+        Fetched::Absent => return Err(failed("it does not exist")),
+        Fetched::Failed(why) => return Err(failed(why)),
     };
-    let value = env_file_value(text, &wanted.key).map_err(|_| EnvError::File)?;
     match value.filter(|value| !value.is_empty()) {
         Some(value) => Ok(Some(value)),
         None if wanted.optional.unwrap_or_default() => Ok(None),
-        None => Err(EnvError::NoFileKey { key: wanted.key.clone(), path: wanted.path.clone() }),
+        None => Err(EnvError::NoFileKey { key: wanted.key.clone(), path: path.clone() }),
     }
 }
 

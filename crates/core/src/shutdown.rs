@@ -9,6 +9,9 @@
 //!   └─────────────────────────────────────── cancelled, from everywhere ──────────────────┘
 //! ```
 //!
+//! The login manager can be asked whether a shutdown of its own is still on, but not about one that a process of root
+//! announced. So a login manager that knows of no shutdown cancels its own at once, and the other only after it is done.
+//!
 //! It owns no pod and no timer: the driver feeds it events and carries out its commands.
 //! upstream: nodeshutdown/nodeshutdown_manager.go (v1.36)
 
@@ -68,13 +71,25 @@ pub enum ShutdownStage {
     Done,
 }
 
+/// Who announced a shutdown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Announcer {
+    /// The login manager. It can be asked whether the shutdown is still on.
+    #[default]
+    LoginManager,
+    /// Another process of root.
+    Root,
+}
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum ShutdownEvent {
     /// The machine is about to go down.
-    Announced,
-    /// The shutdown is off, or the machine was not about to go down at all.
+    Announced(Announcer),
+    /// The shutdown is off.
     Cancelled,
+    /// The login manager was asked, and knows of no shutdown.
+    Unknown,
     /// The pods that may run.
     Active(Vec<Arc<Pod>>),
     /// A pod has stopped and its volumes are unmounted.
@@ -112,12 +127,16 @@ pub enum ShutdownCommand {
 pub struct Shutdown {
     plan: ShutdownPlan,
     stage: ShutdownStage,
+    /// Who announced this shutdown. The login manager's announcement outweighs another.
+    announcer: Announcer,
+    /// The login manager knew of no shutdown when it was asked, after the announcement: it may have been cancelled unseen.
+    doubted: bool,
 }
 
 impl Shutdown {
     /// No shutdown is announced.
     pub fn new(plan: ShutdownPlan) -> Self {
-        Self { plan, stage: ShutdownStage::Idle }
+        Self { plan, stage: ShutdownStage::Idle, announcer: Announcer::default(), doubted: false }
     }
 
     /// How far it has come.
@@ -144,16 +163,27 @@ impl Shutdown {
     pub fn step(&mut self, event: ShutdownEvent, now: Instant) -> Vec<ShutdownCommand> {
         let overdue = self.next_deadline().is_some_and(|until| until <= now);
         match (event, &mut self.stage) {
-            (ShutdownEvent::Announced, ShutdownStage::Idle) => {
+            (ShutdownEvent::Announced(announcer), ShutdownStage::Idle) => {
+                (self.announcer, self.doubted) = (announcer, false);
                 self.stage = ShutdownStage::Listing { until: now + self.plan.period() };
                 vec![ShutdownCommand::Begin, ShutdownCommand::List]
             }
             // A second announcement: the pods are ending already, or have ended.
-            (ShutdownEvent::Announced, _) => Vec::new(),
-            (ShutdownEvent::Cancelled, ShutdownStage::Idle) => Vec::new(),
-            (ShutdownEvent::Cancelled, _) => {
-                self.stage = ShutdownStage::Idle;
-                vec![ShutdownCommand::Resume]
+            (ShutdownEvent::Announced(announcer), _) => {
+                self.doubted = false;
+                if announcer == Announcer::LoginManager {
+                    self.announcer = announcer;
+                }
+                Vec::new()
+            }
+            (ShutdownEvent::Cancelled | ShutdownEvent::Unknown, ShutdownStage::Idle) => Vec::new(),
+            (ShutdownEvent::Cancelled, _) => self.cancel(),
+            (ShutdownEvent::Unknown, stage) => {
+                if self.announcer == Announcer::LoginManager || *stage == ShutdownStage::Done {
+                    return self.cancel();
+                }
+                self.doubted = true;
+                Vec::new()
             }
             (ShutdownEvent::Active(pods), ShutdownStage::Listing { .. }) => {
                 let groups = self.plan.groups(pods);
@@ -200,8 +230,18 @@ impl Shutdown {
         pods.into_iter().map(|(pod, grace)| ShutdownCommand::End { pod, grace }).collect()
     }
 
+    /// A shutdown that may have been cancelled unseen ends here: nobody else would end it.
     fn release(&mut self) -> Vec<ShutdownCommand> {
         self.stage = ShutdownStage::Done;
-        vec![ShutdownCommand::Release]
+        let mut commands = vec![ShutdownCommand::Release];
+        if self.doubted {
+            commands.extend(self.cancel());
+        }
+        commands
+    }
+
+    fn cancel(&mut self) -> Vec<ShutdownCommand> {
+        self.stage = ShutdownStage::Idle;
+        vec![ShutdownCommand::Resume]
     }
 }

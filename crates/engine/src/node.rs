@@ -26,8 +26,9 @@ use crate::log_rotation::LogRotatorHandle;
 use crate::metrics::Metrics;
 use crate::node_now::NodeNow;
 use crate::ports::{
-    Cgroups, Checkpoints, ClusterPorts, Events, HostFiles, ImageDisks, Images, LogCleaner, LogFiles, NodeAddresses,
-    NodeFacts, NodeLogins, NodeProcesses, OwnMemory, PodDirs, PodLogs, Probes, Rng, Runtime, Subpaths, VolumePlugin,
+    Cgroups, Checkpoints, ClusterPorts, EnvFiles, Events, HostFiles, ImageDisks, Images, LogCleaner, LogFiles,
+    NodeAddresses, NodeFacts, NodeLogins, NodeProcesses, OwnMemory, PodDirs, PodLogs, Probes, Rng, Runtime, Subpaths,
+    VolumePlugin,
 };
 use crate::slots::StartSlots;
 use crate::status::StatusMail;
@@ -58,6 +59,8 @@ pub struct Ports {
     pub log_files: Arc<dyn LogFiles>,
     /// `subPath` mounts.
     pub subpaths: Arc<dyn Subpaths>,
+    /// Files of variables in volumes.
+    pub env_files: Arc<dyn EnvFiles>,
     /// Every kind of volume that can be served.
     pub volumes: Vec<Arc<dyn VolumePlugin>>,
     /// What outlives the process.

@@ -6,7 +6,7 @@
 //!
 //! What it knows of the machine is its state, not a list of signals. So a connection that was lost, a login manager that
 //! was restarted and a rubelet that was restarted in the middle of a shutdown all lead to the same question: is the
-//! machine going down now?
+//! machine going down now? Only a shutdown that a process of root announced in the login manager's place is not known there.
 
 mod connect;
 mod record;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::lifecycle::Ending;
-use rubelet_core::shutdown::{Shutdown, ShutdownCommand, ShutdownEvent, ShutdownPlan};
+use rubelet_core::shutdown::{Announcer, Shutdown, ShutdownCommand, ShutdownEvent, ShutdownPlan};
 use rubelet_core::time::Instant;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -139,8 +139,12 @@ impl NodeShutdown {
         loop {
             match self.next_event(&cancel).await {
                 Event::Stop => return,
-                Event::Machine(Some(MachineState::GoingDown)) => self.step(ShutdownEvent::Announced),
-                Event::Machine(Some(MachineState::Up)) => self.step(ShutdownEvent::Cancelled),
+                Event::Machine(Some(state)) => self.step(match state {
+                    MachineState::GoingDown => ShutdownEvent::Announced(Announcer::LoginManager),
+                    MachineState::Announced => ShutdownEvent::Announced(Announcer::Root),
+                    MachineState::Cancelled => ShutdownEvent::Cancelled,
+                    MachineState::Up => ShutdownEvent::Unknown,
+                }),
                 Event::Machine(None) => {
                     warn!("Lost the connection that announces shutdowns of the machine");
                     self.states = None;

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rubelet_engine::ports::FileError;
@@ -71,6 +71,19 @@ pub(crate) fn is_there(at: impl AsFd, path: &Path) -> bool {
 /// may contain links (every configMap does), and the kernel refuses each step that would leave.
 pub(crate) fn handle_inside(at: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     resolve(at, path, OFlags::PATH, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
+}
+
+/// Opens the regular file that `path` leads to for reading, as if `at` were the root of all: an absolute link begins there,
+/// and nothing leads out. Any other type is an error and is never opened: to open a device may have effects.
+pub(crate) fn open_file_in_root(at: impl AsFd, path: &Path) -> io::Result<File> {
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let found = resolve(at, path, OFlags::PATH, Mode::empty(), how)?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    // The link leads to what was found, whatever its name leads to by now.
+    let link = format!("/proc/self/fd/{}", found.as_raw_fd());
+    Ok(File::from(rustix::fs::open(link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
 }
 
 /// Opens the regular file `path` below `at`. Any other type, a FIFO above all, is an error and does not block.

@@ -5,7 +5,8 @@
 //! ended subscribes again and looks at what its signals would have announced.
 //!
 //! Messages come from other processes, some of them unprivileged: sizes, counts and depths have bounds, a body is parsed
-//! only when a caller or a subscriber waits for it, and a signal counts only if the owner of its sender's name sent it.
+//! only when a caller or a subscriber waits for it, and a signal counts only if the owner of its sender's name sent it, or if the
+//! subscriber trusts the bus to deliver no other than those of trusted users.
 //! Method calls to us are not answered: we have no name on the bus and offer no object.
 
 mod address;
@@ -25,7 +26,7 @@ mod write;
 
 pub use address::Endpoint;
 pub use error::BusError;
-pub use handle::{Bus, Call, Reply, Signal, SignalRule, Signals};
+pub use handle::{Bus, Call, Others, Reply, Signal, SignalRule, Signals};
 pub use types::Type;
 pub use value::Value;
 pub use write::Unwritable;

@@ -10,6 +10,7 @@ pub mod checkpoints;
 pub mod container_checkpoints;
 pub mod dbus;
 pub mod disks;
+pub mod env_files;
 pub mod heap;
 pub mod host;
 mod kernel_mounts;

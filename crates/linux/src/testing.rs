@@ -17,6 +17,15 @@ pub(crate) fn needs_node_tests() {
     );
 }
 
+/// First call of a test that restarts parts of systemd or announces a shutdown.
+pub(crate) fn needs_machine() {
+    needs_node_tests();
+    assert!(
+        std::env::var_os("RUBELET_SYSTEMD_MACHINE").is_some(),
+        "this test restarts parts of systemd: run it in a machine of tests/machine with RUBELET_SYSTEMD_MACHINE=1"
+    );
+}
+
 /// Runs `work` on a thread with its own mount namespace, so that its mounts are not visible elsewhere and end with it.
 /// Needs root: for node tests only.
 pub(crate) fn in_own_mount_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {

@@ -36,6 +36,7 @@ use rubelet_engine::task::TaskGroup;
 use rubelet_linux::cgroups::{KernelCgroups, KernelProcesses, Layout};
 use rubelet_linux::checkpoints::RootCheckpoints;
 use rubelet_linux::dbus::Bus;
+use rubelet_linux::env_files::VolumeEnvFiles;
 use rubelet_linux::heap::Heap;
 use rubelet_linux::host::image_disks::KernelImageDisks;
 use rubelet_linux::host::kernel_log::KernelMessages;
@@ -299,6 +300,7 @@ fn ports(
         log_cleaner: Arc::clone(&disk.logs) as _,
         log_files: disk.logs,
         subpaths: Arc::new(RootSubpaths::new(root())),
+        env_files: Arc::new(VolumeEnvFiles),
         volumes: disk.volumes,
         checkpoints: Arc::new(RootCheckpoints::new(root())),
         host_files: Arc::new(NodeFiles::new(&base.loaded.config.resolv_conf)),

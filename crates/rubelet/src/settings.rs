@@ -115,6 +115,7 @@ fn launch_context(loaded: &Loaded, facts: &NodeFacts, driver: CgroupDriver) -> a
         cluster_domain: config.cluster_domain.clone(),
         gates: LaunchGates {
             stop_signals: loaded.gates.enabled(Gate::ContainerStopSignals),
+            env_files: loaded.gates.enabled(Gate::EnvFiles),
             hostname_override: loaded.gates.enabled(Gate::HostnameOverride),
             runtime_class_in_images: loaded.gates.enabled(Gate::RuntimeClassInImageCriApi),
         },

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use rubelet_core::id::{PodRef, PodUid};
 use rubelet_core::log_rotation::log_name;
 use rubelet_engine::ports::{
-    FileError, HostFiles, LogCleaner, LogFiles, LogId, LogSize, PodDirs, PodLogs, SubpathRequest, Subpaths,
+    EnvFileRequest, EnvFiles, FileError, HostFiles, LogCleaner, LogFiles, LogId, LogSize, PodDirs, PodLogs,
+    SubpathRequest, Subpaths,
 };
 
 /// Pod directories in memory. Clones share them.
@@ -83,6 +84,19 @@ impl FakePodDirs {
 
 fn pod_dir(uid: &PodUid) -> PathBuf {
     Path::new(FakePodDirs::ROOT).join(uid.as_str())
+}
+
+#[async_trait]
+impl EnvFiles for FakePodDirs {
+    async fn read(&self, file: &EnvFileRequest, limit: usize) -> Result<Vec<u8>, FileError> {
+        let path = file.volume_path.join(&file.path);
+        let kind = match FakePodDirs::read(self, &file.uid, &path) {
+            Some(content) if content.len() <= limit => return Ok(content),
+            Some(_) => ErrorKind::FileTooLarge,
+            None => ErrorKind::NotFound,
+        };
+        Err(FileError { action: "read", path, source: kind.into() })
+    }
 }
 
 #[async_trait]

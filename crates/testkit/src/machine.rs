@@ -12,8 +12,38 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub struct FakeMachine {
     world: Arc<Mutex<World>>,
-    /// The state, and how often the login manager was restarted.
-    state: Arc<watch::Sender<(MachineState, u64)>>,
+    state: Arc<watch::Sender<Announcements>>,
+}
+
+/// What has been announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Announcements {
+    /// The login manager has begun a shutdown.
+    is_going_down: bool,
+    /// How often the login manager was restarted.
+    restarts: u64,
+    /// What root announced last, and how often it announced something.
+    root: (MachineState, u64),
+}
+
+impl Announcements {
+    /// The login manager's answer when it is asked.
+    fn asked(self) -> MachineState {
+        if self.is_going_down { MachineState::GoingDown } else { MachineState::Up }
+    }
+
+    /// The last signal, for a follower who had seen `before`.
+    fn signal(self, before: Self) -> MachineState {
+        if self.is_going_down && !before.is_going_down {
+            MachineState::GoingDown
+        } else if self.root.1 != before.root.1 {
+            self.root.0
+        } else if self.is_going_down {
+            MachineState::GoingDown
+        } else {
+            MachineState::Cancelled
+        }
+    }
 }
 
 struct World {
@@ -31,7 +61,8 @@ impl Default for FakeMachine {
     fn default() -> Self {
         let world =
             World { longest: Duration::from_secs(5), stubborn: false, absent: false, held: 0, taken: 0, off: false };
-        Self { world: Arc::new(Mutex::new(world)), state: Arc::new(watch::Sender::new((MachineState::Up, 0))) }
+        let state = Announcements { is_going_down: false, restarts: 0, root: (MachineState::Cancelled, 0) };
+        Self { world: Arc::new(Mutex::new(world)), state: Arc::new(watch::Sender::new(state)) }
     }
 }
 
@@ -39,7 +70,7 @@ impl FakeMachine {
     /// `systemctl poweroff`: announces the shutdown. Without a delay the power goes at once.
     pub fn power_off(&self) {
         let mut world = self.world();
-        self.state.send_modify(|state| state.0 = MachineState::GoingDown);
+        self.state.send_modify(|state| state.is_going_down = true);
         world.off = world.held == 0;
     }
 
@@ -51,19 +82,29 @@ impl FakeMachine {
     /// Cancels the shutdown.
     pub fn cancel(&self) {
         self.world().off = false;
-        self.state.send_modify(|state| state.0 = MachineState::Up);
+        self.state.send_modify(|state| state.is_going_down = false);
+    }
+
+    /// A process of root announces a shutdown of which the login manager knows nothing, or that one is off.
+    pub fn announce_by_root(&self, is_going_down: bool) {
+        let state = if is_going_down { MachineState::Announced } else { MachineState::Cancelled };
+        self.state.send_modify(|now| now.root = (state, now.root.1 + 1));
     }
 
     /// The login manager is restarted: every connection is lost, and so is an announced shutdown that was delayed.
     pub fn restart_login_manager(&self) {
-        self.state.send_modify(|state| *state = (MachineState::Up, state.1 + 1));
+        self.forget();
+    }
+
+    fn forget(&self) {
+        self.state.send_modify(|state| (state.is_going_down, state.restarts) = (false, state.restarts + 1));
     }
 
     /// The machine boots again.
     pub fn boot(&self) {
         let mut world = self.world();
         (world.off, world.held) = (false, 0);
-        self.state.send_modify(|state| *state = (MachineState::Up, state.1 + 1));
+        self.forget();
     }
 
     /// Nobody announces shutdowns on this machine, or somebody does again.
@@ -107,8 +148,8 @@ impl MachineShutdown for FakeMachine {
         drop(self.present()?);
         let mut state = self.state.subscribe();
         state.mark_changed();
-        let restarts = state.borrow().1;
-        Ok(Box::new(FakeStates { state, restarts }))
+        let seen = *state.borrow();
+        Ok(Box::new(FakeStates { state, seen, is_first: true }))
     }
 
     async fn longest_delay(&self) -> Result<Duration, ShutdownError> {
@@ -125,7 +166,7 @@ impl MachineShutdown for FakeMachine {
 
     async fn delay(&self) -> Result<Box<dyn ShutdownDelay>, ShutdownError> {
         let mut world = self.present()?;
-        if self.state.borrow().0 == MachineState::GoingDown {
+        if self.state.borrow().is_going_down {
             return Err(ShutdownError::Begun);
         }
         world.held += 1;
@@ -135,16 +176,21 @@ impl MachineShutdown for FakeMachine {
 }
 
 struct FakeStates {
-    state: watch::Receiver<(MachineState, u64)>,
-    restarts: u64,
+    state: watch::Receiver<Announcements>,
+    seen: Announcements,
+    is_first: bool,
 }
 
 #[async_trait]
 impl MachineStates for FakeStates {
     async fn next(&mut self) -> Option<MachineState> {
         self.state.changed().await.ok()?;
-        let (state, restarts) = *self.state.borrow_and_update();
-        (restarts == self.restarts).then_some(state)
+        let now = *self.state.borrow_and_update();
+        let before = std::mem::replace(&mut self.seen, now);
+        if now.restarts != before.restarts {
+            return None;
+        }
+        if std::mem::take(&mut self.is_first) { Some(now.asked()) } else { Some(now.signal(before)) }
     }
 }
 
@@ -158,7 +204,7 @@ impl Drop for FakeDelay {
     fn drop(&mut self) {
         let mut world = self.machine.world();
         world.held = world.held.saturating_sub(1);
-        if world.held == 0 && self.machine.state.borrow().0 == MachineState::GoingDown {
+        if world.held == 0 && self.machine.state.borrow().is_going_down {
             world.off = true;
         }
     }

@@ -21,7 +21,13 @@ pub enum EnvFileError {
     /// Text follows the value.
     #[error("line {0} goes on after the closing quote")]
     Trailing(usize),
+    /// The line is longer than upstream reads.
+    #[error("line {0} has more than {MAX_LINE} bytes")]
+    TooLong(usize),
 }
+
+/// The longest line. upstream: bufio.MaxScanTokenSize, with the line's end (v1.36)
+const MAX_LINE: usize = 64 * 1024 - 1;
 
 /// The value of `key` in the text of an environment file; `None` if it is absent.
 ///
@@ -33,8 +39,13 @@ pub enum EnvFileError {
 #[doc(alias = "ParseEnv")]
 pub fn env_file_value(text: &str, key: &str) -> Result<Option<String>, EnvFileError> {
     const SPACE: [char; 2] = [' ', '\t'];
+    // A carriage return at the end of a line is none of it, and the last line may have no other end.
+    let text = text.strip_suffix('\r').unwrap_or(text);
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     while let Some((number, line)) = lines.next() {
+        if line.len() > MAX_LINE {
+            return Err(EnvFileError::TooLong(number));
+        }
         let line = line.trim_start_matches(SPACE);
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -63,6 +74,9 @@ pub fn env_file_value(text: &str, key: &str) -> Result<Option<String>, EnvFileEr
             content.push_str(rest);
             content.push('\n');
             (here, rest) = lines.next().ok_or(EnvFileError::Unclosed(number))?;
+            if rest.len() > MAX_LINE {
+                return Err(EnvFileError::TooLong(here));
+            }
         };
         let tail = tail.trim_start_matches(SPACE);
         if !tail.is_empty() && !tail.starts_with('#') {

@@ -99,21 +99,34 @@ fn env(links: bool, container: Value, services: Services<'_>, sources: &EnvSourc
 /// ENV-05: the volumes of a pod are none of the oracle's business.
 #[test]
 fn env_05_keys_of_files() {
-    let text = "K='v 1' # x\nE=''\n".to_owned();
-    let sources = EnvSources {
-        api: true,
-        files: [(("scratch".to_owned(), "env".to_owned()), Fetched::Found(text))].into(),
-        ..EnvSources::default()
+    let found = |text: &str| Fetched::Found(text.to_owned());
+    let files = [
+        ("env", found("K='v 1' # x\nE=''\n")),
+        ("bad", found("K=v")),
+        ("gone", Fetched::Absent),
+        ("link", Fetched::Failed("it leads out".to_owned())),
+    ];
+    let file = |(name, text): (&str, Fetched<String>)| {
+        (("scratch".to_owned(), name.to_owned()), EnvFile { path: format!("/scratch/{name}").into(), text })
     };
-    for (volume, key, optional, expected) in [
-        ("scratch", "K", false, "X=v 1"),
-        ("scratch", "E", true, ""),
-        ("scratch", "Z", false, r#"environment variable key "Z" not found in file "env""#),
-        ("none", "K", false, r#"cannot find the volume "none" referenced by FileKeyRef"#),
+    let sources = EnvSources { files: Some(files.map(file).into()), ..EnvSources::default() };
+    let unparsed = "couldn't parse env file";
+    for (volume, path, key, optional, expected) in [
+        ("scratch", "env", "K", false, "X=v 1"),
+        ("scratch", "env", "E", true, ""),
+        ("scratch", "env", "Z", true, ""),
+        ("scratch", "env", "Z", false, r#"environment variable key "Z" not found in file "/scratch/env""#),
+        ("scratch", "env", "E", false, r#"environment variable key "E" not found in file "/scratch/env""#),
+        ("scratch", "bad", "K", true, unparsed),
+        ("scratch", "gone", "K", true, unparsed),
+        ("scratch", "link", "K", false, unparsed),
+        ("none", "env", "K", true, r#"cannot find the volume "none" referenced by FileKeyRef"#),
     ] {
-        let from = json!({"volumeName": volume, "path": "env", "key": key, "optional": optional});
+        let from = json!({"volumeName": volume, "path": path, "key": key, "optional": optional});
         let container = json!({"name": "app", "env": [{"name": "X", "valueFrom": {"fileKeyRef": from}}]});
-        assert_eq!(env(true, container, Services::Standalone, &sources), expected);
+        assert_eq!(env(true, container.clone(), Services::Standalone, &sources), expected, "{from}");
+        let off = EnvSources::default();
+        assert_eq!(env(true, container, Services::Standalone, &off), "X=", "the gate is off: {from}");
     }
 }
 
@@ -141,10 +154,18 @@ fn env_05_env_files_are_read_strictly() {
         ("KEY='x\ny", Err(Unclosed(1))),
         ("KEY='x'y", Err(Trailing(1))),
         ("KEY='x\n'y", Err(Trailing(2))),
+        ("KEY='x'\r\nOTHER='y'", found("x")),
+        ("KEY='x'\r", found("x")),
+        ("KEY='x'\r\r", Err(Trailing(1))),
     ];
     for (text, expected) in rows {
         assert_eq!(env_file_value(text, "KEY"), expected, "{text:?}");
     }
+    // upstream's reader takes lines of 64 KiB with their end.
+    let line = |length: usize| format!("KEY='x'#{}", "-".repeat(length - 8));
+    assert_eq!(env_file_value(&line(65_535), "KEY"), found("x"));
+    assert_eq!(env_file_value(&line(65_536), "KEY"), Err(TooLong(1)));
+    assert_eq!(env_file_value(&format!("KEY='\n{}'", "-".repeat(65_535)), "KEY"), Err(TooLong(2)));
 }
 
 #[test]
@@ -189,11 +210,14 @@ fn every_way_to_a_value_draws_on_the_same_room() {
     let large = || "x".repeat(1024 * 1024);
     let data: BTreeMap<_, _> = [("k".to_owned(), large())].into();
     let bytes: BTreeMap<_, _> = [("k".to_owned(), large().into_bytes())].into();
+    // Lines of a file have a limit of their own.
+    let text = Fetched::Found(format!("K='{}'", "x\n".repeat(512 * 1024)));
+    let file = EnvFile { path: "/v/f".into(), text };
     let sources = EnvSources {
         api: true,
         config_maps: [("m".to_owned(), Fetched::Found(data))].into(),
         secrets: [("s".to_owned(), Fetched::Found(bytes))].into(),
-        files: [(("v".to_owned(), "f".to_owned()), Fetched::Found(format!("K='{}'\n", large())))].into(),
+        files: Some([(("v".to_owned(), "f".to_owned()), file)].into()),
     };
     let named = |from: Value| (0..7).map(|n| json!({"name": format!("N{n}"), "valueFrom": from})).collect::<Vec<_>>();
     // One variable that is defined over and over is no cheaper to make.

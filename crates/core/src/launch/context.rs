@@ -79,6 +79,8 @@ pub struct HandlerFeatures {
 pub struct LaunchGates {
     /// `ContainerStopSignals`.
     pub stop_signals: bool,
+    /// `EnvFiles`.
+    pub env_files: bool,
     /// `HostnameOverride`.
     pub hostname_override: bool,
     /// `RuntimeClassInImageCriApi`: images are asked for by runtime handler.
@@ -88,7 +90,7 @@ pub struct LaunchGates {
 impl Default for LaunchGates {
     /// The defaults of v1.36.
     fn default() -> Self {
-        Self { stop_signals: false, hostname_override: true, runtime_class_in_images: false }
+        Self { stop_signals: false, env_files: true, hostname_override: true, runtime_class_in_images: false }
     }
 }
 

@@ -108,6 +108,8 @@ fn names(commands: &[ShutdownCommand]) -> String {
     commands.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
+const ANNOUNCED: ShutdownEvent = ShutdownEvent::Announced(Announcer::LoginManager);
+
 fn thirty_and_ten() -> Shutdown {
     let json = r#"{"shutdownGracePeriod":"30s","shutdownGracePeriodCriticalPods":"10s"}"#;
     Shutdown::new(plan(json).expect("a plan"))
@@ -124,9 +126,10 @@ fn ordinary_pods_end_before_critical_ones_and_the_machine_goes_down_after_the_la
     let at = Instant::from_secs;
     let mut shutdown = thirty_and_ten();
     for (second, event, commands) in [
+        (0, ShutdownEvent::Unknown, ""),
         (0, ShutdownEvent::Cancelled, ""),
-        (1, ShutdownEvent::Announced, "begin, list"),
-        (1, ShutdownEvent::Announced, ""),
+        (1, ANNOUNCED, "begin, list"),
+        (1, ANNOUNCED, ""),
         (2, ShutdownEvent::Active(pods()), "end a 5, end b 20"),
         (3, ShutdownEvent::Active(pods()), ""),
         (6, ShutdownEvent::Ended(uid("a")), ""),
@@ -136,12 +139,12 @@ fn ordinary_pods_end_before_critical_ones_and_the_machine_goes_down_after_the_la
         (22, ShutdownEvent::Deadline, "end c 10"),
         (23, ShutdownEvent::Ended(uid("b")), ""),
         (24, ShutdownEvent::Ended(uid("c")), "flush"),
-        (25, ShutdownEvent::Announced, ""),
+        (25, ANNOUNCED, ""),
         (25, ShutdownEvent::Flushed, "release"),
         (26, ShutdownEvent::Flushed, ""),
         (90, ShutdownEvent::Deadline, ""),
         (91, ShutdownEvent::Cancelled, "resume"),
-        (92, ShutdownEvent::Announced, "begin, list"),
+        (92, ANNOUNCED, "begin, list"),
         (93, ShutdownEvent::Active(Vec::new()), "flush"),
         (98, ShutdownEvent::Deadline, "release"),
     ] {
@@ -151,10 +154,47 @@ fn ordinary_pods_end_before_critical_ones_and_the_machine_goes_down_after_the_la
     assert!(shutdown.is_on());
 }
 
+/// The login manager, asked after a connection was lost, knows of its own shutdowns only. So its "no" ends one of root's
+/// after the pods had their time, and not in the middle; a signal that cancels it ends it at once.
+#[test]
+fn a_shutdown_that_root_announced_is_not_ended_by_a_login_manager_that_knows_nothing_of_it() {
+    let by_root = || ShutdownEvent::Announced(Announcer::Root);
+    let pods = || ShutdownEvent::Active(vec![pod("a", None, None)]);
+    let check = |name: &str, steps: &[(u64, ShutdownEvent, &str)]| {
+        let mut shutdown = thirty_and_ten();
+        for (second, event, commands) in steps {
+            let step = shutdown.step(event.clone(), Instant::from_secs(*second));
+            assert_eq!(names(&step), *commands, "{name}: {second}: {event:?}");
+        }
+    };
+    let begun = [(0, by_root(), "begin, list"), (1, pods(), "end a 20")];
+    let with = |more: &[(u64, ShutdownEvent, &'static str)]| [&begun[..], more].concat();
+    check(
+        "asked in the middle",
+        &with(&[
+            (2, ShutdownEvent::Unknown, ""),
+            (3, ShutdownEvent::Ended(uid("a")), "flush"),
+            (4, ShutdownEvent::Flushed, "release, resume"),
+            (5, ShutdownEvent::Unknown, ""),
+        ]),
+    );
+    let done = [(3, ShutdownEvent::Ended(uid("a")), "flush"), (4, ShutdownEvent::Flushed, "release")];
+    check("asked at the end", &with(&[&done[..], &[(5, ShutdownEvent::Unknown, "resume")]].concat()));
+    check("cancelled", &with(&[(2, ShutdownEvent::Cancelled, "resume"), (3, ShutdownEvent::Cancelled, "")]));
+    check(
+        "announced anew after the question",
+        &with(&[&[(2, ShutdownEvent::Unknown, ""), (2, by_root(), "")], &done[..], &[(90, by_root(), "")]].concat()),
+    );
+    check(
+        "announced by the login manager, too",
+        &with(&[(2, ANNOUNCED, ""), (2, by_root(), ""), (3, ShutdownEvent::Unknown, "resume")]),
+    );
+}
+
 #[test]
 fn a_list_that_never_comes_does_not_keep_the_machine_up() {
     let mut shutdown = thirty_and_ten();
-    shutdown.step(ShutdownEvent::Announced, Instant::START);
+    shutdown.step(ANNOUNCED, Instant::START);
     assert_eq!(shutdown.next_deadline(), Some(Instant::from_secs(30)));
     assert_eq!(names(&shutdown.step(ShutdownEvent::Deadline, Instant::from_secs(30))), "flush");
     assert_eq!(names(&shutdown.step(ShutdownEvent::Deadline, Instant::from_secs(35))), "release");
@@ -164,8 +204,9 @@ fn event() -> impl Strategy<Value = ShutdownEvent> {
     let name = || prop::sample::select(vec!["a", "b", "c", "d"]);
     let pod = (name(), prop::option::of(-2_000_000_000..2_100_000_000_i32), prop::option::of(-1..90_i64));
     prop_oneof![
-        2 => Just(ShutdownEvent::Announced),
+        2 => prop::sample::select(vec![Announcer::LoginManager, Announcer::Root]).prop_map(ShutdownEvent::Announced),
         1 => Just(ShutdownEvent::Cancelled),
+        1 => Just(ShutdownEvent::Unknown),
         3 => prop::collection::vec(pod, 0..5).prop_map(|pods| {
             ShutdownEvent::Active(pods.into_iter().map(|(name, priority, grace)| self::pod(name, priority, grace)).collect())
         }),
@@ -184,29 +225,29 @@ proptest! {
         let (mut now, mut since, mut released) = (Instant::START, None, false);
         for (event, pause) in events {
             now = now + Duration::from_secs(pause);
-            let announced = matches!(event, ShutdownEvent::Announced);
-            let was_on = shutdown.is_on();
+            let announced = matches!(event, ShutdownEvent::Announced(_));
             // The driver's timer fires before anything else.
-            let mut commands = Vec::new();
+            let mut events = Vec::new();
             while shutdown.next_deadline().is_some_and(|until| until <= now) {
-                let step = shutdown.step(ShutdownEvent::Deadline, now);
-                commands.extend(step.into_iter().map(|command| (command, shutdown.is_on())));
+                events.push((false, shutdown.step(ShutdownEvent::Deadline, now), shutdown.is_on()));
             }
-            let step = shutdown.step(event, now);
-            commands.extend(step.into_iter().map(|command| (command, shutdown.is_on())));
-            if announced && !was_on {
-                (since, released) = (Some(now), false);
-            }
-            for (command, is_on) in commands {
-                match command {
-                    ShutdownCommand::Release => {
-                        prop_assert!(!released, "twice");
-                        released = true;
+            let begins = announced && !shutdown.is_on();
+            events.push((begins, shutdown.step(event, now), shutdown.is_on()));
+            for (begins, commands, is_on) in events {
+                if begins {
+                    (since, released) = (Some(now), false);
+                }
+                for command in commands {
+                    match command {
+                        ShutdownCommand::Release => {
+                            prop_assert!(!released, "twice");
+                            released = true;
+                        }
+                        ShutdownCommand::End { grace, .. } => {
+                            prop_assert!(is_on && grace <= Duration::from_secs(20));
+                        }
+                        ShutdownCommand::Begin | ShutdownCommand::List | ShutdownCommand::Flush | ShutdownCommand::Resume => {}
                     }
-                    ShutdownCommand::End { grace, .. } => {
-                        prop_assert!(is_on && grace <= Duration::from_secs(20));
-                    }
-                    ShutdownCommand::Begin | ShutdownCommand::List | ShutdownCommand::Flush | ShutdownCommand::Resume => {}
                 }
             }
             if !shutdown.is_on() {

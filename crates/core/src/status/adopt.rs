@@ -17,6 +17,7 @@ pub fn adopt(own: &PodStatus, shown: &PodStatus) -> PodStatus {
     status.message.clone_from(&own.message);
     status.start_time = shown.start_time.clone().or(status.start_time);
     if !decided {
+        forget_ended_init(&mut status);
         return status;
     }
     let before = shown.conditions.as_deref().unwrap_or_default();
@@ -37,6 +38,15 @@ pub fn adopt(own: &PodStatus, shown: &PodStatus) -> PodStatus {
         }
     }
     status
+}
+
+/// How an init container ended well is for the runtime to say; without its record the status says that (PST-04). Upstream
+/// takes nothing over, and its node suite insists on this.
+fn forget_ended_init(status: &mut PodStatus) {
+    if let Some(list) = &mut status.init_container_statuses {
+        let end = |c: &ContainerStatus| c.state.as_ref().and_then(|s| s.terminated.as_ref()).map(|end| end.exit_code);
+        list.retain(|container| end(container) != Some(0));
+    }
 }
 
 /// Which instances there are, and whether they are ready.
@@ -99,6 +109,16 @@ mod tests {
             container.last_state = serde_json::from_value(ended).expect("a state");
         }
         assert_eq!(adopt(&status("Running", "c://1", false, NOW), &knows), knows);
+        // An init container that ended well is not known any more; one that failed is.
+        let mut began = shown.clone();
+        let init = json!([
+            {"name": "well", "image": "", "imageID": "", "restartCount": 0, "ready": true, "state": {"terminated": {"exitCode": 0}}},
+            {"name": "badly", "image": "", "imageID": "", "restartCount": 3, "ready": false, "state": {"terminated": {"exitCode": 1}}},
+            {"name": "runs", "image": "", "imageID": "", "restartCount": 1, "ready": true, "state": {"running": {}}},
+        ]);
+        began.init_container_statuses = serde_json::from_value(init).expect("statuses");
+        let adopted = adopt(&PodStatus::default(), &began).init_container_statuses.expect("statuses");
+        assert_eq!(adopted.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["badly", "runs"]);
         // A static pod that was refused may run another day.
         let failed = status("Failed", "c://1", false, THEN);
         assert_eq!(adopt(&status("Running", "c://1", true, NOW), &failed).phase.as_deref(), Some("Running"));

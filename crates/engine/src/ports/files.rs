@@ -71,6 +71,25 @@ pub struct SubpathRequest {
     pub subpath: String,
 }
 
+/// Files of variables in volumes of pods (ENV-05). The volume belongs to containers: a name in it may be anything.
+#[async_trait]
+pub trait EnvFiles: Send + Sync {
+    /// The content of a regular file of at most `limit` bytes. Links are followed inside the volume, where an absolute one
+    /// begins at the volume's root; nothing outside of it is reached.
+    async fn read(&self, file: &EnvFileRequest, limit: usize) -> Result<Vec<u8>, FileError>;
+}
+
+/// A file of variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvFileRequest {
+    /// The pod.
+    pub uid: PodUid,
+    /// Where the volume is on the node.
+    pub volume_path: PathBuf,
+    /// The file in it.
+    pub path: PathBuf,
+}
+
 /// Container logs (LOG-01, LOG-02).
 #[async_trait]
 pub trait PodLogs: Send + Sync {

@@ -24,8 +24,8 @@ pub trait MachineShutdown: Send + Sync {
 /// Whether the machine is about to go down, each time that this changes.
 #[async_trait]
 pub trait MachineStates: Send {
-    /// The state at once, for the first call, and then after each change; `None` once it can't be followed any more.
-    /// Cancel-safe.
+    /// The login manager's state at once, for the first call, and then each announcement and cancellation; `None` once the
+    /// machine can't be followed any more. Cancel-safe.
     async fn next(&mut self) -> Option<MachineState>;
 }
 
@@ -35,11 +35,15 @@ pub trait ShutdownDelay: Send {}
 /// Whether the machine is about to go down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachineState {
-    /// It is not.
+    /// It is not: the login manager said so when it was asked.
     Up,
-    /// It is, as soon as nobody delays it.
+    /// It is, as soon as nobody delays it: the login manager says so.
     #[doc(alias = "PrepareForShutdown")]
     GoingDown,
+    /// It is, as a process of root announced. The login manager may know nothing of it.
+    Announced,
+    /// It is not any more: a shutdown was cancelled.
+    Cancelled,
 }
 
 /// Why the machine's shutdown can't be followed or delayed. The text is for people only.

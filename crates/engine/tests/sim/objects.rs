@@ -2,12 +2,12 @@
 //! 23).
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapEnvSource, Container, EnvFromSource, EnvVar, EnvVarSource, LocalObjectReference, SecretKeySelector,
-    Service, ServicePort, ServiceSpec,
+    ConfigMapEnvSource, Container, EnvFromSource, EnvVar, EnvVarSource, FileKeySelector, LocalObjectReference,
+    SecretKeySelector, Service, ServicePort, ServiceSpec,
 };
-use rubelet_testkit::{FakeApi, Pull, pod};
+use rubelet_testkit::{FakeApi, FakePodDirs, Pull, pod};
 
-use crate::sim::Sim;
+use crate::sim::{Sim, is_ready};
 
 fn waiting(api: &FakeApi, name: &str) -> Option<(String, String)> {
     let status = api.status(name).container_statuses?.into_iter().next()?;
@@ -64,6 +64,45 @@ async fn an_environment_is_made_from_objects_and_services_env_03_env_05() {
     assert_eq!(value("COLOUR"), Some("red"));
     assert_eq!(value("PASS"), Some("hunter2"));
     assert_eq!(value("DB_SERVICE_HOST"), Some("10.0.0.7"));
+    sim.check_laws();
+}
+
+/// `KEY` from the file `conf/app.env` in the volume `data`.
+fn with_file(container: &mut Container) {
+    let key =
+        FileKeySelector { volume_name: "data".into(), path: "conf//app.env".into(), key: "KEY".into(), optional: None };
+    let from = EnvVarSource { file_key_ref: Some(key), ..EnvVarSource::default() };
+    container.env = Some(vec![EnvVar { name: "KEY".into(), value_from: Some(from), ..EnvVar::default() }]);
+}
+
+/// An init container writes the file, and each start of a container reads it.
+#[tokio::test(start_paused = true)]
+async fn env_05_a_file_of_variables_is_read_when_a_container_starts() {
+    let (sim, api) = Sim::in_cluster(310).await;
+    let web = pod("web").uid("u").empty_dir("data", "/data").edit_container(with_file).build();
+    api.put(&web);
+    let config_error = "CreateContainerConfigError";
+    until_waiting(&sim, &api, "web", config_error, "couldn't parse env file").await;
+    let file = format!("{}/u/volumes/kubernetes.io~fake/data/conf/app.env", FakePodDirs::ROOT);
+    let write = |text: &str| sim.dirs.write(&"u".to_owned().into(), &file, text.as_bytes());
+    write("KEY=v");
+    until_waiting(&sim, &api, "web", config_error, "couldn't parse env file").await;
+    write("OTHER='v'");
+    let message = format!("environment variable key \"KEY\" not found in file \"{file}\"");
+    until_waiting(&sim, &api, "web", config_error, &message).await;
+    write(&"#".repeat((1 << 20) + 1));
+    until_waiting(&sim, &api, "web", config_error, "couldn't parse env file").await;
+    for value in ["first", "second"] {
+        write(&format!("KEY='{value}' # of {value}\n"));
+        if value == "second" {
+            assert!(sim.runtime.end_container("web", "app", 1));
+        }
+        sim.until(400, value, async |sim| {
+            let envs = sim.runtime.container_config("web", "app").map(|config| config.envs).unwrap_or_default();
+            is_ready(&api.status("web")) && envs.contains(&("KEY".to_owned(), value.to_owned()))
+        })
+        .await;
+    }
     sim.check_laws();
 }
 

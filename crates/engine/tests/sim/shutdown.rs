@@ -208,6 +208,38 @@ async fn a_login_manager_that_restarts_is_followed_again() {
     assert!(!sim.machine.is_off());
 }
 
+/// Upstream's node suite announces shutdowns like this: by a signal of root, while the login manager knows of none.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_that_root_announces_is_one_until_root_cancels_it() {
+    let (sim, api, node) = started(309).await;
+    sim.runtime.script("slow", [Behaviour::runs().on_term(Duration::from_secs(8), 0)]);
+    sim.files.put(static_pod("etcd").build());
+    api.put(&pod("web").container("slow").build());
+    api.put(&pod("proxy").priority(CRITICAL).build());
+    until_ready(&sim, &api, &["web", "proxy", "etcd"]).await;
+    sim.machine.announce_by_root(true);
+    sim.until(1, "the node to be unready", async |_| condition(&node, "Ready").0 == "False").await;
+    // The login manager is asked again in the middle of it, and knows nothing.
+    sim.machine.restart_login_manager();
+    sim.until(3, "another delay", async |sim| sim.machine.taken() == 2).await;
+    assert_eq!(condition(&node, "Ready").0, "False");
+    sim.until(20, "the pods", async |_| ended(&api, "web") && ended(&api, "proxy")).await;
+    // Nobody could tell whether root cancelled it meanwhile: after its end the node is a node again.
+    sim.until(10, "the node", async |_| condition(&node, "Ready").0 == "True").await;
+    sim.until(20, "the static pod", async |_| is_ready(&api.status("etcd"))).await;
+    // Without a lost connection it lasts until it is cancelled.
+    sim.machine.announce_by_root(true);
+    sim.until(20, "the static pod to end", async |_| ended(&api, "etcd")).await;
+    sim.until(10, "the delay's end", async |sim| sim.machine.held() == 0).await;
+    sim.pass(120).await;
+    assert_eq!(condition(&node, "Ready").0, "False");
+    sim.machine.announce_by_root(false);
+    sim.until(5, "the node", async |_| condition(&node, "Ready").0 == "True").await;
+    sim.until(20, "the static pod", async |_| is_ready(&api.status("etcd"))).await;
+    assert_eq!((sim.machine.held(), sim.machine.is_off()), (1, false));
+    sim.check_laws();
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_a_login_manager_the_node_works_and_one_that_comes_later_is_used() {
     let mut sim = Sim::stopped(306);
@@ -277,10 +309,11 @@ async fn shutdowns_on_bad_days() {
             sim.machine.power_off();
             for _happening in 0..sim.rng.below(4) {
                 sim.pass(sim.rng.below(8)).await;
-                match sim.rng.below(4) {
+                match sim.rng.below(5) {
                     0 => sim.machine.announce_again(),
                     1 => sim.machine.restart_login_manager(),
                     2 => sim.restart().await,
+                    3 => sim.machine.announce_by_root(sim.rng.below(2) == 0),
                     _ => sim.machine.cancel(),
                 }
                 sim.watch_laws().await;

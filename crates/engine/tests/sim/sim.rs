@@ -242,6 +242,7 @@ impl Sim {
             log_cleaner: Arc::new(self.logs.clone()),
             log_files: Arc::new(self.logs.clone()),
             subpaths: Arc::new(FakeSubpaths),
+            env_files: Arc::new(self.dirs.clone()),
             volumes: vec![Arc::new(self.volumes.clone())],
             checkpoints: Arc::new(self.checkpoints.clone()),
             host_files: Arc::new(FakeHostFiles),

@@ -13,7 +13,7 @@ use rubelet_core::qos::{
 };
 use rubelet_engine::ports::CgroupError;
 
-use crate::dbus::{Bus, BusError, Call, Reply, SignalRule, Signals, Type, Value};
+use crate::dbus::{Bus, BusError, Call, Others, Reply, SignalRule, Signals, Type, Value};
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 const PATH: &str = "/org/freedesktop/systemd1";
@@ -152,6 +152,7 @@ impl Units {
     async fn job(&self, unit: &str, call: Call, good_error: &str) -> Result<Attempt<()>, UnitError> {
         let rule = SignalRule {
             sender: SYSTEMD.to_owned(),
+            others: Others::Ignored,
             path: PATH.to_owned(),
             interface: MANAGER.to_owned(),
             member: "JobRemoved".to_owned(),

@@ -81,8 +81,10 @@ impl Reply {
 /// Which signals a subscriber wants.
 #[derive(Clone, Debug)]
 pub struct SignalRule {
-    /// The name of the service that sends them, such as `org.freedesktop.systemd1`. Signals of others do not count.
+    /// The name of the service that sends them, such as `org.freedesktop.systemd1`.
     pub sender: String,
+    /// Whether the signals of other senders count.
+    pub others: Others,
     /// The object.
     pub path: String,
     /// The interface.
@@ -93,9 +95,20 @@ pub struct SignalRule {
     pub arg: Option<(u8, String)>,
 }
 
+/// Whether signals of others than the service count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// They don't: any user of the machine may send one.
+    Ignored,
+    /// They do, because the bus delivers those of trusted users only.
+    Trusted,
+}
+
 /// A signal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signal {
+    /// Whether the service sent it, and not another sender.
+    pub is_of_service: bool,
     /// Its values.
     pub body: Vec<Value>,
 }

@@ -9,14 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::dbus::{Bus, Endpoint};
-
-fn needs_machine() {
-    crate::testing::needs_node_tests();
-    assert!(
-        std::env::var_os("RUBELET_SYSTEMD_MACHINE").is_some(),
-        "this test restarts parts of systemd: run it in a machine of tests/machine with RUBELET_SYSTEMD_MACHINE=1"
-    );
-}
+use crate::testing::needs_machine;
 
 struct Machine {
     cgroups: KernelCgroups,

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::Answer;
 use crate::dbus::error::BusError;
 use crate::dbus::frames::Frame;
-use crate::dbus::handle::{Call, Reply, Signal, SignalRule};
+use crate::dbus::handle::{Call, Others, Reply, Signal, SignalRule};
 use crate::dbus::header::{self, Kind, Target};
 use crate::dbus::link::Link;
 use crate::dbus::value::Value;
@@ -67,9 +67,16 @@ impl Waiting {
 #[derive(Debug)]
 struct Subscription {
     rule: SignalRule,
-    /// The unique name of the sender. Without one, on a bus, no signal counts.
+    /// The unique name of the service. Without one, on a bus, no signal is the service's.
     owner: Option<String>,
     events: mpsc::Sender<Signal>,
+}
+
+impl Subscription {
+    /// Whether its service is `from`, the sender of a signal on a bus.
+    fn is_of_service(&self, from: Option<&str>) -> bool {
+        self.owner.is_some() && self.owner.as_deref() == from
+    }
 }
 
 impl Session {
@@ -196,7 +203,7 @@ impl Session {
             return;
         }
         let wants = |one: &Subscription| {
-            (!self.is_bus || (one.owner.is_some() && one.owner.as_deref() == from))
+            (!self.is_bus || one.rule.others == Others::Trusted || one.is_of_service(from))
                 && header.path.as_deref() == Some(&one.rule.path)
                 && header.interface.as_deref() == Some(&one.rule.interface)
                 && header.member.as_deref() == Some(&one.rule.member)
@@ -210,7 +217,10 @@ impl Session {
             let Some(one) = self.subscriptions.get(&id) else { continue };
             let is_delivered = match &body {
                 Some(body) if !has_arg(body, one.rule.arg.as_ref()) => true,
-                Some(body) => one.events.try_send(Signal { body: body.clone() }).is_ok(),
+                Some(body) => {
+                    let is_of_service = !self.is_bus || one.is_of_service(from);
+                    one.events.try_send(Signal { is_of_service, body: body.clone() }).is_ok()
+                }
                 None => false,
             };
             if !is_delivered {
@@ -261,9 +271,12 @@ fn has_arg(body: &[Value], arg: Option<&(u8, String)>) -> bool {
 }
 
 fn signal_rule(rule: &SignalRule) -> String {
-    let SignalRule { sender, path, interface, member, arg } = rule;
-    let pairs = [("sender", sender), ("path", path), ("interface", interface), ("member", member)];
+    let SignalRule { sender, others, path, interface, member, arg } = rule;
+    let pairs = [("path", path), ("interface", interface), ("member", member)];
     let mut text = "type='signal'".to_owned();
+    if *others == Others::Ignored {
+        push(&mut text, "sender", sender);
+    }
     pairs.into_iter().for_each(|(key, value)| push(&mut text, key, value));
     if let Some((at, value)) = arg {
         push(&mut text, &format!("arg{at}"), value);

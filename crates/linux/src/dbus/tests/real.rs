@@ -6,7 +6,7 @@ use std::time::Duration;
 use rubelet_engine::task::TaskGroup;
 use tokio_util::sync::CancellationToken;
 
-use crate::dbus::{Bus, BusError, Call, Endpoint, SignalRule, Value};
+use crate::dbus::{Bus, BusError, Call, Endpoint, Others, SignalRule, Value};
 
 const BUS: &str = "org.freedesktop.DBus";
 const PATH: &str = "/org/freedesktop/DBus";
@@ -56,6 +56,7 @@ async fn node_bus_a_real_one_answers_signals_and_comes_back() {
 
     let rule = SignalRule {
         sender: BUS.to_owned(),
+        others: Others::Ignored,
         path: PATH.to_owned(),
         interface: BUS.to_owned(),
         member: "NameAcquired".to_owned(),

@@ -8,7 +8,7 @@ use rubelet_engine::task::TaskGroup;
 use tokio_util::sync::CancellationToken;
 
 use super::fake::{FakeBus, FakeClient};
-use crate::dbus::{Bus, BusError, Call, Endpoint, Reply, Signal, SignalRule, Value};
+use crate::dbus::{Bus, BusError, Call, Endpoint, Others, Reply, Signal, SignalRule, Value};
 
 const SERVICE: &str = "org.example.S";
 const JOB_REMOVED: (&str, &str, &str) = ("/o", "org.example.I", "Removed");
@@ -34,6 +34,7 @@ fn call(member: &str) -> Call {
 fn rule() -> SignalRule {
     SignalRule {
         sender: SERVICE.to_owned(),
+        others: Others::Ignored,
         path: "/o".to_owned(),
         interface: "org.example.I".to_owned(),
         member: "Removed".to_owned(),
@@ -123,8 +124,36 @@ async fn signals_count_only_from_the_owner_of_the_name() {
     };
     on_bus(script, async |bus| {
         let mut signals = bus.subscribe(rule()).await.unwrap();
-        assert_eq!(signals.next().await, Some(Signal { body: body("it's").to_vec() }));
+        assert_eq!(signals.next().await, Some(Signal { is_of_service: true, body: body("it's").to_vec() }));
         assert_eq!(signals.next().await, None, "its sender was replaced");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn signals_of_others_are_told_from_those_of_the_service() {
+    let body = [Value::Bool(true), Value::str("it's")];
+    let (sent, expected) = (body.clone(), body.to_vec());
+    let script = move |fake: &FakeBus| {
+        let mut client = fake.accept();
+        let rule = r"type='signal',path='/o',interface='org.example.I',member='Removed',arg1='it'\''s'";
+        assert_eq!(client.accept_subscription(":1.2"), rule);
+        client.signal(":1.66", JOB_REMOVED, &sent);
+        client.signal(":1.66", ("/o", "org.example.I", "Added"), &sent);
+        client.signal(":1.2", JOB_REMOVED, &sent);
+        client.signal(
+            "org.freedesktop.DBus",
+            OWNER_CHANGED,
+            &[Value::str(SERVICE), Value::str(":1.2"), Value::str("")],
+        );
+        assert_removed(&mut client);
+    };
+    on_bus(script, async |bus| {
+        let mut signals = bus.subscribe(SignalRule { others: Others::Trusted, ..rule() }).await.unwrap();
+        for is_of_service in [false, true] {
+            assert_eq!(signals.next().await, Some(Signal { is_of_service, body: expected.clone() }));
+        }
+        assert_eq!(signals.next().await, None, "its service was replaced");
     })
     .await;
 }
