@@ -2,6 +2,7 @@
 # A private containerd, independent of other runtimes on the machine:
 #   containerd.sh start VERSION DIR   VERSION is 2.1 or 1.6; its socket is DIR/containerd.sock
 #   containerd.sh stop DIR            stops it and its pods, and removes everything, DIR included
+#   ROOT_AT=DIR2                      with `start`: its data are in DIR2, which may be on another disk
 # `start` on a directory in use stops the old instance first. Both may be run after any kind of crash.
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
@@ -44,6 +45,7 @@ start() {
   stop
   mkdir -p "$dir"/{cni,certs.d}
   touch "$dir/$MARK"
+  [[ -z ${ROOT_AT:-} ]] || bind_root
   take_bridge
   if may_lower_oom_score; then restrict=false; else restrict=true; fi
   case $version in
@@ -53,6 +55,11 @@ start() {
   cni_config >"$dir/cni/10-$bridge.conflist"
   launch
   import_images
+}
+
+bind_root() {
+  mkdir -p "$ROOT_AT" "$dir/root"
+  mount --bind "$ROOT_AT" "$dir/root"
 }
 
 # The bridge is made here rather than by the first pod: its name is the lock on its subnet.

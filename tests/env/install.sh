@@ -120,7 +120,7 @@ runtime() {
 }
 
 cluster() {
-  programs openssl:openssl sysctl:procps
+  programs openssl:openssl sysctl:procps mkfs.ext4:e2fsprogs losetup:mount
   unpack_missing <<<"$UNPACK_CLUSTER"
 }
 

@@ -12,7 +12,8 @@
 #   NODE_FLAGS="…"       flags to add
 #   E2E_IMAGES=0         without the images of upstream's e2e suite
 # Below DIR: containerd/ (containerd.sock, containerd.log), config.yaml, agent.log, kubelet/ (the root directory),
-# pod-logs/, manifests/ (static pods), kubelet.conf (the agent's kubeconfig).
+# pod-logs/, manifests/ (static pods), kubelet.conf (the agent's kubeconfig), disk.ext4 (a disk of the node's own, with its root
+# directory, its logs and containerd's data, so that upstream's default thresholds of eviction hold).
 set -euo pipefail
 # shellcheck source=tests/env/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -22,6 +23,8 @@ set -euo pipefail
 . "$ENV_DIR/k8s-pki.sh"
 # shellcheck source=tests/env/containerd-stop.sh
 . "$ENV_DIR/containerd-stop.sh"
+# shellcheck source=tests/env/node-disk.sh
+. "$ENV_DIR/node-disk.sh"
 
 usage="usage: node.sh start|agent AGENT DIR | node.sh quit DIR [SIGNAL] | node.sh stop DIR"
 CONTAINERD=2.1
@@ -29,6 +32,7 @@ READY_SECONDS=90
 # The agents change these for the whole machine, as a node should; the last agent to stop restores them.
 KERNEL=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops kernel.keys.root_maxkeys kernel.keys.root_maxbytes)
 KERNEL_WAS=/run/rubelet-env.kernel
+disk=''
 
 main() {
   case ${1:-} in
@@ -64,7 +68,8 @@ start_node() {
   "$ENV_DIR/images.sh"
   stop_node
   remember_kernel
-  "$ENV_DIR/containerd.sh" start "$CONTAINERD" "$cluster/containerd"
+  take_disk
+  ROOT_AT=${disk:+$disk/containerd} "$ENV_DIR/containerd.sh" start "$CONTAINERD" "$cluster/containerd"
   [[ ${E2E_IMAGES:-1} == 0 ]] || import_images
   each_hierarchy make_cgroup "$cgroup"
   mkdir -p "$cluster"/{kubelet,pod-logs,manifests}
@@ -79,6 +84,14 @@ start_node() {
   say "containerd        $cluster/containerd/containerd.sock"
 }
 
+# Sets `disk`: empty if the machine gives none.
+take_disk() {
+  disk=$cluster/disk
+  make_node_disk "$cluster" kubelet pod-logs && return
+  disk=''
+  warn "no loop device can be had: the node is on this machine's disk, and looks at its memory alone"
+}
+
 import_images() {
   local image
   "$ENV_DIR/e2e-images.sh"
@@ -88,8 +101,7 @@ import_images() {
   done
 }
 
-# As kubeadm writes it, with additions for a test machine: everything below DIR, cgroup v1 allowed, no eviction for lack
-# of disk.
+# As kubeadm writes it, with additions for a test machine: everything below DIR, cgroup v1 allowed.
 config() {
   cat <<END
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -121,6 +133,15 @@ volumePluginDir: $cluster/volume-plugins
 fileCheckFrequency: 1s
 serializeImagePulls: false
 maxParallelImagePulls: 4
+$(thresholds)
+END
+  [[ -z ${NODE_CONFIG:-} ]] || cat "$NODE_CONFIG"
+}
+
+# Upstream's defaults, on a disk of the node's own.
+thresholds() {
+  [[ -z $disk ]] || return 0
+  cat <<'END'
 # The images cannot be pulled again, and the disk is shared with other work.
 imageGCHighThresholdPercent: 100
 evictionHard:
@@ -129,7 +150,6 @@ evictionHard:
   nodefs.available: 0%
   nodefs.inodesFree: 0%
 END
-  [[ -z ${NODE_CONFIG:-} ]] || cat "$NODE_CONFIG"
 }
 
 serving() {
@@ -206,7 +226,7 @@ stop_node() {
   kill_hard $(find /sys/fs/cgroup -path "*/$cgroup/*" -name cgroup.procs -exec cat {} + 2>/dev/null | sort -u)
   each_hierarchy remove_cgroup "$cgroup"
   find /var/log/containers -lname "$cluster/*" -delete 2>/dev/null || true
-  rm -rf --one-file-system "$cluster"/{kubelet,pod-logs,manifests,volume-plugins,config.yaml,kubelet.conf,resolv.conf}
+  rm -rf --one-file-system "$cluster"/{kubelet,pod-logs,disk,disk.ext4,manifests,volume-plugins,config.yaml,kubelet.conf,resolv.conf}
   timeout 10 "$cluster/kubectl" delete node "$NODE_NAME" --ignore-not-found >/dev/null 2>&1 || true
   restore_kernel
 }
