@@ -2,7 +2,7 @@
 # Each does its work in a script or in cargo; this file only gives them names.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo page cluster scenarios test oracle e2e e2e-full conformance e2e-node mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
+.PHONY: help demo page cluster scenarios pressure test oracle e2e e2e-full conformance e2e-node mutants lint fmt build package package-test bench bench-quick bench-core bench-node \
   clean-env
 
 help: ## List the commands
@@ -16,6 +16,9 @@ cluster: ## A cluster that kubeadm makes of two machines with systemd, a Deploym
 
 scenarios: ## Bad days of such a cluster: reboots, power losses, restarts of everything, upgrades; NAMES="reboot power" chooses (needs root)
 	@tests/machine/scenarios.sh $(NAMES)
+
+pressure: ## A node under pressure, with rubelet and with upstream's kubelet: are the right pods evicted, and how fast? LOADS="leak inodes" chooses (needs root)
+	@tests/machine/pressure.sh $(LOADS)
 
 test: ## Install what the tests need and run them all; TIERS="fast doc node vm machine" chooses
 	@tests/env/test.sh

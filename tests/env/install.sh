@@ -56,7 +56,7 @@ main() {
     proxy) proxy ;;
     dns) programs dig:bind9-dnsutils nc.openbsd:netcat-openbsd ss:iproute2 getent:libc-bin ;;
     vm) vm ;;
-    machine) programs debootstrap:debootstrap ip:iproute2 nsenter:util-linux pivot_root:mount jq:jq ;;
+    machine) programs debootstrap:debootstrap ip:iproute2 nsenter:util-linux pivot_root:mount jq:jq mkfs.ext4:e2fsprogs socat:socat ;;
     mirror) mirror ;;
     tools) nextest ;;
     lint) lint ;;

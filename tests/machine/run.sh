@@ -10,6 +10,7 @@
 #   run.sh status                 lists them
 #   run.sh down                   removes all of it
 # RUBELET_MACHINES=DIR is where their disks are, and tells several clusters apart; /tmp/rubelet-machines by default.
+# DISK=4G, with `up`: /var/lib/kubelet and /var/lib/containerd of each machine are on a file system of their own of that size.
 set -euo pipefail
 # shellcheck source=tests/machine/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -118,6 +119,7 @@ bridge() {
 make_machine() {
   local dir=$AT/$1 n
   mkdir -p "$dir"/{upper/etc,work,root,disk}
+  [[ -z ${DISK:-} ]] || own_disk "$dir"
   echo "$1" >"$dir/upper/etc/hostname"
   # Nobody answers there: no traffic leaves the machines. CoreDNS wants a server to forward to nevertheless.
   echo "nameserver $PREFIX.1" >"$dir/upper/etc/resolv.conf"
@@ -127,6 +129,13 @@ make_machine() {
     echo "$(address "node-$n") node-$n" >>"$dir/upper/etc/hosts"
   done
   "$MACHINE_DIR/parts.sh" "$dir/upper" "$1"
+}
+
+# A sparse file, so that only what is written costs disk space of the host. With few inodes, which can be used up quickly.
+own_disk() {
+  truncate -s "$DISK" "$1/disk.img"
+  mkfs.ext4 -q -F -m 0 -i 32768 "$1/disk.img"
+  mount -o loop "$1/disk.img" "$1/disk"
 }
 
 boot() {
@@ -210,6 +219,9 @@ down() {
     ip netns del "$name"
   done
   watches_less
+  for name in $(machines); do
+    if mountpoint -q "$AT/$name/disk"; then umount "$AT/$name/disk"; fi
+  done
   # An overlay leaves a work directory without any permission, which root removes.
   rm -rf --one-file-system "$AT"
 }

@@ -54,26 +54,21 @@ impl Looks {
         Self { reader, clock, memory, cache, disks: None, in_flight: JoinSet::new() }
     }
 
-    /// Measures the node anew.
+    /// Measures the node anew: cgroups and disks at the same time, so that a disk which is slow for being full makes memory no
+    /// later than it must. Memory and processes are weighed without waiting for disks at all.
     pub(super) async fn look(&mut self, purpose: Purpose) -> Result<Look, Unmeasured> {
-        self.look_at_disks().await;
-        let answer = tokio::time::timeout(PATIENCE, self.measure(purpose)).await;
+        let reader = Arc::clone(&self.reader);
+        let cgroups = tokio::time::timeout(PATIENCE, measure(reader, purpose));
+        let answer = match purpose {
+            Purpose::Watch | Purpose::WeighDisks => tokio::join!(cgroups, self.look_at_disks()).0,
+            Purpose::WeighMemory | Purpose::WeighProcesses => cgroups.await,
+        };
         let usage = answer.unwrap_or_else(|_| Err(Unmeasured(format!("no answer within {PATIENCE:?}"))))?;
         let now = self.clock.mono();
         let known = self.disks.filter(|(_, at)| now.since(*at) < DISKS_KEPT);
         let (disks, at) = known.unwrap_or((NodeDisks::default(), now));
         let seen = Observations::of(&usage, (&disks, at), self.memory, self.cache);
         Ok(Look { usage, seen })
-    }
-
-    async fn measure(&self, purpose: Purpose) -> Result<Arc<NodeUsage>, Unmeasured> {
-        let (detail, disks) = match purpose {
-            Purpose::Watch => return self.reader.node().await,
-            Purpose::WeighMemory => (Detail::Usage, false),
-            Purpose::WeighDisks => (Detail::Usage, true),
-            Purpose::WeighProcesses => (Detail::Everything, false),
-        };
-        self.reader.usage(Wanted { detail, networks: false, disks, max_age: Duration::ZERO }).await
     }
 
     async fn look_at_disks(&mut self) {
@@ -88,4 +83,14 @@ impl Looks {
             self.disks = Some((disks, at));
         }
     }
+}
+
+async fn measure(reader: Arc<dyn UsageReader>, purpose: Purpose) -> Result<Arc<NodeUsage>, Unmeasured> {
+    let (detail, disks) = match purpose {
+        Purpose::Watch => return reader.node().await,
+        Purpose::WeighMemory => (Detail::Usage, false),
+        Purpose::WeighDisks => (Detail::Usage, true),
+        Purpose::WeighProcesses => (Detail::Everything, false),
+    };
+    reader.usage(Wanted { detail, networks: false, disks, max_age: Duration::ZERO }).await
 }
