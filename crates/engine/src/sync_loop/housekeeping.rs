@@ -62,6 +62,8 @@ pub(super) struct Housekeeping {
     enforcement: Enforcement,
     /// Jobs that ended since the last trim.
     jobs: u32,
+    /// No survey has ended yet.
+    starting: bool,
 }
 
 /// The values of the QoS cgroups. One set is applied at a time, so that an older set never comes after a newer one.
@@ -172,6 +174,7 @@ impl Housekeeping {
             levels,
             enforcement,
             jobs: 0,
+            starting: true,
         }
     }
 
@@ -195,6 +198,10 @@ impl Housekeeping {
 
     pub(super) fn surveyed(&mut self, survey: &Survey, node: &Arc<Node>) {
         self.surveying = false;
+        // What only the start needed is given back, pods or not.
+        if std::mem::take(&mut self.starting) {
+            self.start(Chore::Trim, node);
+        }
         for part in survey.hung.difference(&self.hung) {
             warn!(part, after = ?PART, "A survey of the node leaves out a part that does not answer: a disk or a mounted \
                 file system may hang. What unknown pods left there is not cleaned up until it answers");
