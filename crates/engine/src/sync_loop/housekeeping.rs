@@ -30,6 +30,7 @@ use crate::ports::{EventKind, NodeEvent};
 use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::resources;
 use crate::task::timed;
+use crate::trace::{self, SpanKind};
 
 /// How often an idle node is surveyed. Upstream: every 2 s (LOOP-01). A change by this process leads to a survey at once,
 /// so the period only bounds how long a change by another process goes unnoticed.
@@ -227,7 +228,10 @@ impl Housekeeping {
             Chore::Collect(garbage) => {
                 self.collecting = true;
                 self.chores.spawn(timed("container-gc", async move {
-                    collect(&node, garbage).await;
+                    // upstream: kuberuntime/kuberuntime_gc.go GarbageCollect (v1.36)
+                    let span = node.tracer.start("Containers/GarbageCollect", SpanKind::Internal, None);
+                    let context = span.as_ref().map(trace::Span::context);
+                    trace::within(context, collect(&node, garbage)).await;
                     ChoreEnd::Collected
                 }));
             }

@@ -171,7 +171,9 @@ impl Handler {
         // A session is in flight until it ends, any other request until its response has been read.
         request.extensions_mut().insert(Arc::clone(&in_flight));
         let span = self.span(&request, &asked);
-        let answer = match span.as_ref().map(Span::context) {
+        let context = span.as_ref().map(Span::context);
+        in_flight.keep(span);
+        let answer = match context {
             Some(context) => {
                 let work = Box::pin(self.dispatch(peer, request, asked, &path));
                 trace::within(Some(context), work).await
@@ -179,13 +181,13 @@ impl Handler {
             None => self.dispatch(peer, request, asked, &path).await,
         };
         let answer = answer.unwrap_or_else(|(status, why)| text(status, why));
-        if let Some(mut span) = span {
-            let status = answer.status();
+        let status = answer.status();
+        in_flight.trace(|span| {
             span.set("http.response.status_code", i64::from(status.as_u16()));
             if status.is_server_error() {
                 span.fail(&"");
             }
-        }
+        });
         answer.map(|body| {
             let held = move |frame| {
                 let _still = (&in_flight, &busy);
