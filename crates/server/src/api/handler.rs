@@ -27,6 +27,7 @@ use super::logs::Logs;
 use super::metrics::{MetricsPage, Requests, write_node, write_start};
 use super::node_logs::NodeLogPages;
 use super::pods::{self, tty};
+use super::pprof::Profiles;
 use super::routes::{Offers, Route, Target, bucket, plain, route};
 use super::sessions::Sessions;
 use super::tls::Tls;
@@ -57,6 +58,7 @@ pub(super) struct Handler {
     sessions: Sessions,
     node_logs: NodeLogPages,
     checkpoints: Checkpointer,
+    profiles: Profiles,
     node_pages: NodePages,
     tracer: Tracer,
     requests: Arc<Requests>,
@@ -95,6 +97,7 @@ impl Handler {
             sessions: Sessions { runtime: Arc::clone(&runtime), clock: clock.clone(), idle: settings.idle },
             node_logs: NodeLogPages::new(Arc::clone(&node_pages.logs), settings.log_queries),
             checkpoints: Checkpointer::new(Arc::clone(&runtime), Arc::clone(&node_pages.checkpoints), clock.clone()),
+            profiles: Profiles { profiler: node_pages.profiler.clone(), command_line: node_pages.command_line.clone() },
             node_pages,
             tracer: parts.tracer,
             requests: Arc::default(),
@@ -275,7 +278,7 @@ impl Handler {
             Route::Flagz => flagz(request.headers(), &self.node_pages.flags),
             Route::Statusz => self.statusz(&request),
             Route::LogLevel => Ok(debug::log_level(request, self.node_pages.verbosity.as_ref()).await),
-            Route::Profile(name) => debug::profile(&name, &self.node_pages.command_line),
+            Route::Profile(name) => self.profiles.answer(&name, query).await,
             Route::Refused(status, message) => Err((status, message.to_owned())),
             Route::Unknown => Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned())),
         }
