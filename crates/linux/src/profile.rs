@@ -44,9 +44,8 @@ impl OwnProfiler {
     }
 
     /// Takes samples for so long.
-    async fn record(&self, recording: Recording, lasts: Duration) -> (Recording, Stacks) {
+    async fn record(&self, mut both: (Recording, Stacks), lasts: Duration) -> (Recording, Stacks) {
         let until = self.clock.mono() + lasts;
-        let mut both = HOST.run("profile", move || (recording, Stacks::new(Path::new("/proc/self")))).await;
         loop {
             let now = self.clock.mono();
             self.clock.sleep_until(Some((now + DRAIN).min(until))).await;
@@ -64,13 +63,19 @@ impl OwnProfiler {
     }
 }
 
+/// Reads the program's tables, before anything is counted.
+async fn prepare(recording: Recording) -> (Recording, Stacks) {
+    HOST.run("profile", move || (recording, Stacks::new(Path::new("/proc/self")))).await
+}
+
 #[async_trait]
 impl Profiler for OwnProfiler {
     async fn cpu(&self, lasts: Duration) -> Result<Profile, NoProfile> {
         let recording = Recording::begin().ok_or(NoProfile::Busy)?;
+        let both = prepare(recording).await;
         let began = self.clock.now();
         let timer = Timer::start(EVERY).map_err(NoProfile::Refused)?;
-        let (recording, mut stacks) = self.record(recording, lasts).await;
+        let (recording, mut stacks) = self.record(both, lasts).await;
         drop(timer);
         stacks.lost += recording.lost();
         let lasted = self.clock.mono().since(began.mono);
@@ -80,9 +85,10 @@ impl Profiler for OwnProfiler {
 
     async fn heap(&self, lasts: Duration) -> Result<Profile, NoProfile> {
         let recording = Recording::begin().ok_or(NoProfile::Busy)?;
+        let both = prepare(recording).await;
         let began = self.clock.now();
         let sampling = Sampling::start();
-        let (recording, mut stacks) = self.record(recording, lasts).await;
+        let (recording, mut stacks) = self.record(both, lasts).await;
         stacks.lost += recording.lost();
         let lasted = self.clock.mono().since(began.mono);
         let kind = ProfileKind::Heap { every: allocator::EVERY.unsigned_abs() };

@@ -43,7 +43,11 @@ impl Stacks {
 
     /// Counts one sample.
     pub(super) fn add(&mut self, taken: &Taken) {
-        let stack = self.unwind(taken);
+        let mut stack = self.unwind(taken);
+        if taken.block != Block::default() {
+            // The innermost function is the one that took the sample.
+            stack.remove(0);
+        }
         let next = self.counts.len();
         let place = *self.places.entry(stack).or_insert(next);
         match self.counts.get_mut(place) {
