@@ -8,6 +8,8 @@ const CRI: [&str; 2] = ["cri/runtime.proto", "cri/images.proto"];
 const HEALTH: &str = "health/health.proto";
 /// Traces over OTLP.
 const OTLP: &str = "otlp/trace.proto";
+/// Profiles.
+const PPROF: &str = "pprof/profile.proto";
 
 /// Messages with hand-written `Debug` implementations in `lib.rs` that hide secrets.
 const SECRET: [&str; 2] = ["runtime.v1.AuthConfig", "runtime.v1.KeyValue"];
@@ -23,7 +25,7 @@ const BOXED: [&str; 4] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let descriptors = protox::compile(CRI.into_iter().chain([HEALTH, OTLP]), ["proto"])?;
+    let descriptors = protox::compile(CRI.into_iter().chain([HEALTH, OTLP, PPROF]), ["proto"])?;
     let builder = BOXED.into_iter().fold(tonic_prost_build::configure(), |builder, field| builder.boxed(field));
     builder
         // The adapter connects: it knows sockets and deadlines.

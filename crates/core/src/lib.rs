@@ -37,6 +37,7 @@ pub mod plan;
 pub mod pod;
 pub mod pod_cache;
 pub mod probe;
+pub mod profile;
 pub mod providers;
 pub mod qos;
 pub mod reason;

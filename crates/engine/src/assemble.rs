@@ -123,7 +123,7 @@ pub fn start(parts: Parts, cancel: &CancellationToken) -> (TaskGroup, EngineHand
         Pleg::new(Arc::clone(&ports.runtime) as _, clock.clone(), pleg_sender, Arc::clone(&metrics));
     let listed = pleg.listed();
     tasks.start("pleg", pleg.run(cancel.clone()));
-    let collectors = collectors(&ports, &settings, &metrics, &clock, listed, kernel_log, &mut tasks);
+    let collectors = collectors(&ports, &settings, &metrics, (&clock, &tracer), listed, kernel_log, &mut tasks);
 
     let object = node_parts.as_ref().map(|parts| parts.watched.clone());
     let (reported, heartbeat) = match node_parts {
@@ -241,13 +241,14 @@ fn collectors(
     ports: &Ports,
     settings: &Settings,
     metrics: &Arc<Metrics>,
-    clock: &Clock,
+    (clock, tracer): (&Clock, &Tracer),
     listed: watch::Receiver<Listed>,
     kernel_log: Option<Box<dyn KernelLog>>,
     tasks: &mut TaskGroup,
 ) -> (ImageGcHandle, LogRotatorHandle) {
     let cancel = tasks.cancel_token();
-    let (image_gc, handle) = ImageGc::of(ports, settings.image_gc, Arc::clone(metrics), clock.clone());
+    let (image_gc, handle) =
+        ImageGc::of(ports, settings.image_gc, Arc::clone(metrics), (clock.clone(), tracer.clone()));
     tasks.start("image-gc", image_gc.run(cancel.clone()));
     if let Some(log) = kernel_log {
         tasks.start("kernel-log", oom::watch(log, Arc::clone(&ports.events), cancel.clone()));

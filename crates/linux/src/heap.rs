@@ -53,6 +53,7 @@ impl OwnMemory for Heap {
     async fn trim(&self) {
         #[cfg(target_env = "gnu")]
         HOST.run("heap", || {
+            unmap_code();
             #[expect(unsafe_code, reason = "no safe wrapper exists")]
             // SAFETY: malloc_trim takes the heap's own lock and returns only pages that hold no block.
             unsafe {
@@ -60,6 +61,33 @@ impl OwnMemory for Heap {
             }
         })
         .await;
+    }
+}
+
+/// Gives up the mapped pages of the program's code: what only the start or a burst needed is not mapped again, and the kernel may
+/// use its pages for other things first. What is needed is mapped again at the next touch, from the page cache.
+#[cfg(target_env = "gnu")]
+fn unmap_code() {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
+    let Some(program) =
+        std::fs::read_link("/proc/self/exe").ok().and_then(|path| path.into_os_string().into_string().ok())
+    else {
+        return;
+    };
+    let code = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let hex = |text| usize::from_str_radix(text, 16).ok();
+        (rest.starts_with("r-xp ") && rest.ends_with(&program)).then_some((hex(start)?, hex(end)?))
+    };
+    for (start, end) in maps.lines().filter_map(code) {
+        #[expect(unsafe_code, reason = "no safe wrapper exists for memory that the language does not own")]
+        // SAFETY: the range is a private mapping of the program's own file that can be read and executed and was never writable,
+        // so none of its pages differs from the file: every page that is touched comes back with the same content. The kernel
+        // does not let a program's file be written while it runs.
+        unsafe {
+            libc::madvise(std::ptr::with_exposed_provenance_mut(start), end - start, libc::MADV_DONTNEED);
+        }
     }
 }
 

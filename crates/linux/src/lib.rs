@@ -20,6 +20,11 @@ pub mod memory_events;
 pub mod node_logs;
 pub mod pod_dirs;
 pub mod preflight;
+#[cfg_attr(
+    not(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))),
+    path = "profile/unsupported.rs"
+)]
+pub mod profile;
 pub mod service;
 pub mod socket_holder;
 pub mod stats;

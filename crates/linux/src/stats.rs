@@ -67,6 +67,8 @@ struct Inner {
 struct Books {
     /// The cgroups of the last look, by the numbers of their directories.
     kept: BTreeMap<u64, kept::Kept>,
+    /// Some processes of each container of the last look, by the path of its cgroup.
+    processes: BTreeMap<String, Vec<u32>>,
     /// Names of block devices.
     devices: io::DeviceNames,
 }
@@ -114,6 +116,7 @@ impl Inner {
     fn rest(&self) {
         if let Ok(mut books) = self.books.try_lock() {
             books.kept.clear();
+            books.processes.clear();
         }
     }
 
@@ -138,7 +141,13 @@ impl Inner {
             CgroupVersion::V2 => v2::Tree::open(&self.layout).map(v2::Tree::into_list),
         };
         match list {
-            Ok(list) => network::networks(&list, &self.files.proc, cgroups),
+            Ok(list) => {
+                // Only of the look before this question: later, a number may be another process's.
+                let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = std::mem::take(&mut books.processes);
+                drop(books);
+                network::networks(&list, &self.files.proc, cgroups, &known)
+            }
             Err(_) => BTreeMap::new(),
         }
     }

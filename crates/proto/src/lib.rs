@@ -22,6 +22,11 @@ pub mod otlp {
     tonic::include_proto!("opentelemetry.proto.collector.trace.v1");
 }
 
+/// Profiles as pprof reads them, `perftools.profiles`.
+pub mod pprof {
+    tonic::include_proto!("perftools.profiles");
+}
+
 impl fmt::Debug for cri::AuthConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthConfig")

@@ -29,6 +29,7 @@ use rubelet_engine::clock::Clock;
 use rubelet_engine::node_reporter::NodeParts;
 use rubelet_engine::ports::{ClusterPorts, ClusterView, Events, NodeFacts, PodSource, Reviews, Rng, ServingCert};
 use rubelet_engine::task::TaskGroup;
+use rubelet_engine::trace::Tracer;
 use tokio::sync::{mpsc, watch};
 
 use crate::config_load::Loaded;
@@ -63,6 +64,7 @@ struct Connector {
     rate: Rate,
     names: Resolver,
     metrics: Arc<ClusterMetrics>,
+    tracer: Tracer,
 }
 
 impl Connector {
@@ -73,6 +75,7 @@ impl Connector {
             rate: Some(self.rate),
             resolver: self.names.clone(),
             metrics: Arc::clone(&self.metrics),
+            tracer: self.tracer.clone(),
             ..Options::default()
         }
     }
@@ -90,7 +93,7 @@ pub(crate) async fn join(
     loaded: &Loaded,
     setup: &NodeSetup,
     clock: &Clock,
-    (rng, metrics): (&Arc<dyn Rng>, &Arc<ClusterMetrics>),
+    (rng, metrics, tracer): (&Arc<dyn Rng>, &Arc<ClusterMetrics>, &Tracer),
     tasks: &mut TaskGroup,
 ) -> anyhow::Result<Option<Cluster>> {
     let config = &loaded.config;
@@ -107,6 +110,7 @@ pub(crate) async fn join(
         rate: rate(config.kube_api_qps, config.kube_api_burst),
         names: Resolver::default(),
         metrics: Arc::clone(metrics),
+        tracer: tracer.clone(),
     };
     let client = connector.connect(None, tasks);
     let server = Server::new(client.clone(), Arc::clone(rng));

@@ -158,7 +158,8 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
     let usage = usage::parts(&base, &host, &settings, layout, &runtime);
 
     let cluster =
-        cluster::join(loaded, &host.setup, &base.clock, (&base.rng, &base.cluster_metrics), &mut connections).await?;
+        cluster::join(loaded, &host.setup, &base.clock, (&base.rng, &base.cluster_metrics, &tracer), &mut connections)
+            .await?;
     let disk = Disk {
         cgroups,
         processes,

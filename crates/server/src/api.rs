@@ -23,6 +23,7 @@ mod metrics;
 mod node_log_query;
 mod node_logs;
 mod pods;
+mod pprof;
 mod routes;
 mod sessions;
 mod side_tasks;
@@ -46,7 +47,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use rubelet_core::config::{AuthorizationMode, FeatureGates, Gate, KubeletConfiguration};
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{CheckpointFiles, LogReader, NodeLogs, Reviews, Runtime, ServingCert, UsageReader};
+use rubelet_engine::ports::{
+    CheckpointFiles, LogReader, NodeLogs, Profiler, Reviews, Runtime, ServingCert, UsageReader,
+};
 use rubelet_engine::trace::Tracer;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
@@ -118,6 +121,8 @@ pub struct NodePages {
     pub flags: Arc<BTreeMap<String, String>>,
     /// The arguments of the process, with a zero byte between them.
     pub command_line: Bytes,
+    /// Takes profiles of the process.
+    pub profiler: Option<Arc<dyn Profiler>>,
     /// The Kubernetes release, such as `1.36.4`.
     pub version: &'static str,
 }

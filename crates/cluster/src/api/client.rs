@@ -8,6 +8,7 @@ use http::{HeaderValue, Method};
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{ApiError, ApiErrorKind};
 use rubelet_engine::task::TaskGroup;
+use rubelet_engine::trace::{self, Span, SpanContext, SpanKind, Tracer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -46,6 +47,7 @@ pub struct Client {
     /// The server's name and port, for metrics.
     host: Arc<str>,
     metrics: Arc<ClusterMetrics>,
+    tracer: Tracer,
 }
 
 /// Settings of a client.
@@ -63,6 +65,8 @@ pub struct Options {
     pub resolver: Resolver,
     /// Counts requests.
     pub metrics: Arc<ClusterMetrics>,
+    /// Makes a span of each request.
+    pub tracer: Tracer,
 }
 
 impl Default for Options {
@@ -74,6 +78,7 @@ impl Default for Options {
             heartbeat: Heartbeat::default(),
             resolver: Resolver::default(),
             metrics: Arc::default(),
+            tracer: Tracer::off(),
         }
     }
 }
@@ -159,8 +164,8 @@ impl Client {
         tasks.start("api-connection", task);
         let agent = HeaderValue::from_str(&options.user_agent).unwrap_or(HeaderValue::from_static("kubelet"));
         let limiter = options.rate.map(|rate| Arc::new(Limiter::new(rate)));
-        let metrics = Arc::clone(&options.metrics);
-        Self { connector, limiter, agent, deadline: options.deadline, host, metrics }
+        let (metrics, tracer) = (Arc::clone(&options.metrics), options.tracer.clone());
+        Self { connector, limiter, agent, deadline: options.deadline, host, metrics, tracer }
     }
 
     /// The same connection with another rate limit.
@@ -254,8 +259,10 @@ impl Client {
 
     /// As [`whole`](Self::whole); `None` if the response is larger than `most` bytes.
     async fn bounded(&self, call: &Call, most: usize) -> Result<Option<Vec<u8>>, ApiError> {
+        let mut span = self.span(call);
+        let context = span.as_ref().map(Span::context);
         let work = async {
-            match self.answer(call, Purpose::Request).await?.whole(most).await {
+            match self.answer(call, Purpose::Request, context).await?.whole(most).await {
                 Ok(answer) => Ok(Some(answer)),
                 Err(WireError::TooLarge { .. }) => Ok(None),
                 Err(error) => Err(error.to_api()),
@@ -266,13 +273,32 @@ impl Client {
         let (took, sent) = (self.clock().mono().since(began), call.body.as_ref().map_or(0, Bytes::len));
         let received = answer.as_ref().ok().and_then(|answer| Some(answer.as_ref().ok()?.as_ref()?.len()));
         self.metrics.requested(&self.host, &call.method, took, sent, received);
-        answer.unwrap_or_else(|_| Err(late(call, self.deadline)))
+        let answer = answer.unwrap_or_else(|_| Err(late(call, self.deadline)));
+        if let (Some(span), Err(err)) = (&mut span, &answer) {
+            span.fail(err);
+        }
+        answer
+    }
+
+    /// The span of a request, as part of the job that makes it; `None` if there are no traces.
+    /// upstream: component-base/tracing WrapperFor (v1.36); otelhttp's names
+    #[doc(alias = "WrapperFor")]
+    fn span(&self, call: &Call) -> Option<Span> {
+        if !self.tracer.is_on() {
+            return None;
+        }
+        let mut span = self.tracer.start(format!("HTTP {}", call.method), SpanKind::Client, trace::current())?;
+        span.set("http.request.method", call.method.to_string());
+        span.set("server.address", self.host.to_string());
+        // A query may have the whole of a field selector.
+        span.set("url.path", call.path.split('?').next().unwrap_or_default().to_owned());
+        Some(span)
     }
 
     /// GET of a watch: the response head must come within the deadline, the body has none.
     pub(super) async fn stream(&self, path: &str) -> Result<Body, ApiError> {
         let call = get(path);
-        let answer = tokio::time::timeout(self.deadline, self.answer(&call, Purpose::Watch)).await;
+        let answer = tokio::time::timeout(self.deadline, self.answer(&call, Purpose::Watch, None)).await;
         answer.unwrap_or_else(|_| Err(late(&call, self.deadline)))
     }
 
@@ -312,12 +338,12 @@ impl Client {
     }
 
     /// The body of a successful response.
-    async fn answer(&self, call: &Call, purpose: Purpose) -> Result<Body, ApiError> {
+    async fn answer(&self, call: &Call, purpose: Purpose, span: Option<SpanContext>) -> Result<Body, ApiError> {
         let clock = self.clock();
         self.wait_for_rate_limit(call).await?;
         let credentials = &self.connector.shared().credentials;
         credentials.look_at_files(clock.mono()).await;
-        let (answer, link) = self.attempts(call, purpose).await.map_err(|error| error.to_api())?;
+        let (answer, link) = self.attempts(call, purpose, span).await.map_err(|error| error.to_api())?;
         if answer.status.is_success() {
             return Ok(answer.body);
         }
@@ -340,14 +366,20 @@ impl Client {
     }
 
     /// Sends a request, on a new connection if the current one closed before the server read the request.
-    async fn attempts(&self, call: &Call, purpose: Purpose) -> Result<(Answer, Arc<Link>), Arc<WireError>> {
+    async fn attempts(
+        &self,
+        call: &Call,
+        purpose: Purpose,
+        span: Option<SpanContext>,
+    ) -> Result<(Answer, Arc<Link>), Arc<WireError>> {
         let shared = self.connector.shared();
         let mut attempt = 1;
         loop {
             let authorization = shared.credentials.authorization(shared.clock.now()).await;
             let server = shared.endpoint.url();
             let authorization = authorization.map_err(|source| WireError::Credentials { server, source })?;
-            let common = CommonHeaders { agent: self.agent.clone(), authorization };
+            let trace = span.and_then(|span| HeaderValue::try_from(span.to_string()).ok());
+            let common = CommonHeaders { agent: self.agent.clone(), authorization, trace };
             let slot = self.connector.slot(purpose).await?;
             let link = Arc::clone(&slot.link);
             let exchanged = link.exchange(call, &common).await;

@@ -46,6 +46,8 @@ pub(super) struct Call {
 pub(super) struct CommonHeaders {
     pub(super) agent: HeaderValue,
     pub(super) authorization: Option<HeaderValue>,
+    /// `traceparent`: the span of which the server's part of the request is a part.
+    pub(super) trace: Option<HeaderValue>,
 }
 
 /// A connection, shared by many requests.
@@ -305,6 +307,9 @@ fn request(call: &Call, common: &CommonHeaders, uri: &str) -> Result<http::reque
     request = request.header(ACCEPT, "application/json").header(USER_AGENT, common.agent.clone());
     if let Some(authorization) = &common.authorization {
         request = request.header(AUTHORIZATION, authorization.clone());
+    }
+    if let Some(trace) = &common.trace {
+        request = request.header("traceparent", trace.clone());
     }
     if let Some(body) = &call.body {
         request = request.header(CONTENT_TYPE, call.content_type).header(CONTENT_LENGTH, body.len());

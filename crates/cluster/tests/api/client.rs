@@ -1,5 +1,6 @@
 //! Requests and the connection that carries them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -7,6 +8,8 @@ use rubelet_cluster::api::{Client, Credentials, DeleteOptions, Endpoint, Heartbe
 use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::{ApiError, ApiErrorKind};
 use rubelet_engine::task::TaskGroup;
+use rubelet_engine::trace::{self, SpanKind, Tracer};
+use rubelet_testkit::SeededRng;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -283,4 +286,40 @@ async fn a_server_may_close_the_connection_with_an_answer_without_a_body() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let (got, _) = tokio::join!(get(&client), plain(&listener, answer));
     assert!(got.is_err(), "nothing is no object: {got:?}");
+}
+
+#[tokio::test]
+async fn trc_01_a_request_is_a_span_of_the_job_that_makes_it_and_the_server_learns_of_it() {
+    let mut fake = Fake::start().await;
+    let (tracer, mut spans) = Tracer::new(1_000_000, Arc::new(SeededRng::new(1)), Clock::real());
+    let options = Options { tracer: tracer.clone(), ..Options::default() };
+    let (endpoint, credentials) = (fake.endpoint(), Credentials::new(User::default()));
+    let client = Client::new(endpoint, credentials, &options, Clock::real(), &mut fake.group);
+    fake.reply(Reply::ok("{}"));
+    fake.reply(Reply::status(404, "NotFound", "gone"));
+    let job = tracer.start("syncPod", SpanKind::Internal, None).expect("it is on");
+    let work = async {
+        client.get::<Value>("/api/v1/pods?limit=1").await.unwrap();
+        client.delete("/api/v1/pods/gone", &DeleteOptions::now("u1")).await.unwrap_err();
+    };
+    trace::within(Some(job.context()), work).await;
+    let (header, first) = (fake.seen().await.header("traceparent").to_owned(), job.context());
+    drop(job);
+    let mut all = Vec::new();
+    spans.next(&mut all, 10).await;
+    let shown: Vec<String> = all.iter().map(|span| format!("{} {:?}", span.name, span.failure.is_some())).collect();
+    assert_eq!(shown, ["HTTP GET false", "HTTP DELETE true", "syncPod false"]);
+    assert!(all[..2].iter().all(|span| span.parent == first.span && span.context.trace == first.trace), "{all:?}");
+    assert_eq!(header, all[0].context.to_string());
+    let path = all[0].attributes.iter().find(|(key, _)| *key == "url.path").map(|(_, value)| value.clone());
+    assert_eq!(path, Some(String::from("/api/v1/pods").into()), "without the query");
+}
+
+#[tokio::test]
+async fn trc_01_without_traces_the_api_server_gets_no_header() {
+    let mut fake = Fake::start().await;
+    let client = fake.client();
+    fake.reply(Reply::ok("{}"));
+    get(&client).await.unwrap();
+    assert_eq!(fake.seen().await.header("traceparent"), "");
 }

@@ -4,6 +4,7 @@
 //! specs. Without a list, because the runtime does not answer, the statuses of the pods take its place.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,6 +73,17 @@ impl<'a> CgroupIndex<'a> {
             })
             .collect();
         self.containers.keys().all(|id| known.contains(id))
+    }
+
+    /// Besides, everything that runs by the list has a cgroup: nothing has ended either, so that the list is as good as new.
+    /// A runtime whose containers have no cgroups on the node has no such lists.
+    pub fn is_shown_by(&self, list: &[PodSummary]) -> bool {
+        let has = |id: &str| self.containers.contains_key(id);
+        let sandboxes = list.iter().flat_map(|pod| &pod.sandboxes);
+        let containers = list.iter().flat_map(|pod| &pod.containers);
+        sandboxes.filter(|(_, sandbox)| sandbox.state == SandboxState::Ready).all(|(id, _)| has(id.as_str()))
+            && containers.filter(|(_, one)| one.state == ContainerStateKind::Running).all(|(id, _)| has(id.as_str()))
+            && self.is_explained_by(list)
     }
 }
 
@@ -280,11 +292,11 @@ impl PodPlaces {
         &self,
         usage: &mut PodUsage,
         known: Option<&NamedPod>,
-        measured: &BTreeMap<PathBuf, Measured>,
+        measured: &BTreeMap<OsString, Measured>,
         disks: (Option<FsStats>, &BTreeMap<ContainerId, LayerUsage>),
     ) {
         let (nodefs, layers) = disks;
-        let used = |path: &Path| measured.get(path).map(|measured| measured.used);
+        let used = |path: &Path| measured.get(path.as_os_str()).map(|measured| measured.used);
         for container in &mut usage.containers {
             container.layer = layers.get(&container.id).copied();
             container.logs = used(&self.container_logs(&usage.pod, &container.name));
@@ -296,7 +308,7 @@ impl PodPlaces {
         });
         let volumes = known.map(|known| self.volumes(&known.pod)).unwrap_or_default();
         let volume = |volume: VolumeDir| {
-            let found = measured.get(&volume.path)?;
+            let found = measured.get(volume.path.as_os_str())?;
             let VolumeDir { name, claim, elsewhere, .. } = volume;
             Some(VolumeUsage { name, claim, elsewhere, used: found.used, on: found.on.or(nodefs), at: found.at })
         };

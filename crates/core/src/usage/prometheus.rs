@@ -18,15 +18,23 @@ pub(super) fn label(out: &mut String, name: &str, value: &str) {
     out.push_str(name);
     out.push_str("=\"");
     let end = (0..=LONGEST_VALUE.min(value.len())).rev().find(|at| value.is_char_boundary(*at)).unwrap_or_default();
-    for c in value.get(..end).unwrap_or_default().chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            c => out.push(c),
-        }
+    let mut rest = value.get(..end).unwrap_or_default();
+    while let Some((plain, special, after)) = split_special(rest) {
+        out.push_str(plain);
+        out.push('\\');
+        out.push(special);
+        rest = after;
     }
+    out.push_str(rest);
     out.push('"');
+}
+
+/// What comes before the first character that is escaped, the letter for that one, and what comes after it.
+fn split_special(text: &str) -> Option<(&str, char, &str)> {
+    let at = text.bytes().position(|byte| matches!(byte, b'\\' | b'"' | b'\n'))?;
+    let (plain, rest) = text.split_at_checked(at)?;
+    let (special, after) = rest.split_at_checked(1)?;
+    Some((plain, if special == "\n" { 'n' } else { special.chars().next()? }, after))
 }
 
 /// The type of a family.
@@ -84,26 +92,50 @@ impl Samples<'_> {
             out.push('}');
         }
         out.push(' ');
-        // Writing to a string cannot fail.
-        let _ = match value.into() {
-            Number::Whole(value) => write!(out, "{value}"),
-            Number::Signed(value) => write!(out, "{value}"),
+        match value.into() {
+            Number::Whole(value) => whole(out, value),
+            Number::Signed(value) => {
+                if value < 0 {
+                    out.push('-');
+                }
+                whole(out, value.unsigned_abs());
+            }
             Number::Seconds(value) => seconds(out, value),
-        };
+        }
         out.push_str(self.stamp);
         out.push('\n');
     }
 }
 
+/// Appends a number: a page has ten thousands, and the formatter of the language takes several times as long.
+fn whole(out: &mut String, value: u64) {
+    digits(out, value, 1);
+}
+
+/// Appends at least so many digits.
+fn digits(out: &mut String, mut value: u64, least: usize) {
+    let mut buffer = [b'0'; 20];
+    let mut begin = buffer.len();
+    for (place, digit) in buffer.iter_mut().enumerate().rev() {
+        if value == 0 && 20 - begin >= least {
+            break;
+        }
+        *digit = b'0' + u8::try_from(value % 10).unwrap_or_default();
+        value /= 10;
+        begin = place;
+    }
+    out.push_str(buffer.get(begin..).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default());
+}
+
 /// Seconds without trailing zeros.
-fn seconds(out: &mut String, value: Duration) -> std::fmt::Result {
+fn seconds(out: &mut String, value: Duration) {
     let nanos = value.subsec_nanos();
-    write!(out, "{}", value.as_secs())?;
+    whole(out, value.as_secs());
     if nanos > 0 {
-        write!(out, ".{nanos:09}")?;
+        out.push('.');
+        digits(out, nanos.into(), 9);
         out.truncate(out.trim_end_matches('0').len());
     }
-    Ok(())
 }
 
 /// Appends one family, or nothing if it has no sample.
@@ -143,8 +175,17 @@ mod tests {
     fn seconds_have_no_trailing_zeros() {
         for (nanos, text) in [(0, "0"), (1, "0.000000001"), (1_500_000_000, "1.5"), (100_000_000_000, "100")] {
             let mut out = String::new();
-            seconds(&mut out, Duration::from_nanos(nanos)).unwrap();
+            seconds(&mut out, Duration::from_nanos(nanos));
             assert_eq!(out, text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_the_language_does() {
+        for value in [0, 1, 9, 10, 4096, 1_780_000_000, u64::MAX - 1, u64::MAX] {
+            let mut out = String::new();
+            whole(&mut out, value);
+            assert_eq!(out, value.to_string());
         }
     }
 

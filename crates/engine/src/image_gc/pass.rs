@@ -18,6 +18,7 @@ use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::metrics::{Collected, Metrics};
 use crate::ports::{EventKind, Events, Image, ImageDisks, Images, NodeEvent, Runtime};
+use crate::trace::{self, SpanKind, Tracer};
 
 /// What a pass needs of the world.
 #[derive(Clone)]
@@ -28,6 +29,7 @@ pub(super) struct World {
     pub(super) events: Arc<dyn Events>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Clock,
+    pub(super) tracer: Tracer,
     pub(super) policy: ImageGcPolicy,
 }
 
@@ -69,7 +71,15 @@ impl Pass {
     /// Runs the pass; answers with the records and the bytes that were freed.
     #[doc(alias = "GarbageCollect")]
     pub(super) async fn run(mut self) -> (ImageRecords, Result<u64, ImageGcError>) {
-        let outcome = self.collect().await;
+        // upstream: images/image_gc_manager.go GarbageCollect (v1.36); only a pass that collects is one of these.
+        let traced = self.goal == Goal::Collect;
+        let tracer = self.world.tracer.clone();
+        let mut span = traced.then(|| tracer.start("Images/GarbageCollect", SpanKind::Internal, None)).flatten();
+        let context = span.as_ref().map(trace::Span::context);
+        let outcome = trace::within(context, Box::pin(self.collect())).await;
+        if let (Some(span), Err(err)) = (&mut span, &outcome) {
+            span.fail(err);
+        }
         (self.records, outcome)
     }
 

@@ -18,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::node::Ports;
 use crate::ports::{EventKind, NodeEvent};
 use crate::task::timed;
+use crate::trace::Tracer;
 
 /// How often images are collected. upstream: kubelet.go ImageGCPeriod (v1.36)
 const PERIOD: Duration = Duration::from_secs(300);
@@ -71,7 +72,7 @@ impl ImageGc {
         ports: &Ports,
         policy: ImageGcPolicy,
         metrics: Arc<Metrics>,
-        clock: Clock,
+        (clock, tracer): (Clock, Tracer),
     ) -> (Self, ImageGcHandle) {
         let world = World {
             runtime: Arc::clone(&ports.runtime),
@@ -80,6 +81,7 @@ impl ImageGc {
             events: Arc::clone(&ports.events),
             metrics,
             clock,
+            tracer,
             policy,
         };
         let (ask, inbox) = mpsc::channel(INBOX);

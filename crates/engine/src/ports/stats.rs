@@ -21,7 +21,9 @@ pub struct Unmeasured(pub String);
 pub enum Detail {
     /// The node and all pods together, and no cgroup below: what eviction watches all the time.
     Node,
-    /// CPU, memory and swap of pods and containers: what `/metrics/resource`, the summary and eviction need.
+    /// CPU time, memory and swap of pods and containers: what `/metrics/resource` shows.
+    CpuAndMemory,
+    /// Besides, pressure, and the processes of containers: what the summary and eviction need.
     Usage,
     /// All of it, with open files: what `/metrics/cadvisor` shows.
     Everything,

@@ -30,6 +30,7 @@ use crate::ports::{EventKind, NodeEvent};
 use crate::removal::{DeadContainer, RemoveError, remove_container};
 use crate::resources;
 use crate::task::timed;
+use crate::trace::{self, SpanKind};
 
 /// How often an idle node is surveyed. Upstream: every 2 s (LOOP-01). A change by this process leads to a survey at once,
 /// so the period only bounds how long a change by another process goes unnoticed.
@@ -62,6 +63,8 @@ pub(super) struct Housekeeping {
     enforcement: Enforcement,
     /// Jobs that ended since the last trim.
     jobs: u32,
+    /// No survey has ended yet.
+    starting: bool,
 }
 
 /// The values of the QoS cgroups. One set is applied at a time, so that an older set never comes after a newer one.
@@ -172,6 +175,7 @@ impl Housekeeping {
             levels,
             enforcement,
             jobs: 0,
+            starting: true,
         }
     }
 
@@ -195,6 +199,10 @@ impl Housekeeping {
 
     pub(super) fn surveyed(&mut self, survey: &Survey, node: &Arc<Node>) {
         self.surveying = false;
+        // What only the start needed is given back, pods or not.
+        if std::mem::take(&mut self.starting) {
+            self.start(Chore::Trim, node);
+        }
         for part in survey.hung.difference(&self.hung) {
             warn!(part, after = ?PART, "A survey of the node leaves out a part that does not answer: a disk or a mounted \
                 file system may hang. What unknown pods left there is not cleaned up until it answers");
@@ -220,7 +228,10 @@ impl Housekeeping {
             Chore::Collect(garbage) => {
                 self.collecting = true;
                 self.chores.spawn(timed("container-gc", async move {
-                    collect(&node, garbage).await;
+                    // upstream: kuberuntime/kuberuntime_gc.go GarbageCollect (v1.36)
+                    let span = node.tracer.start("Containers/GarbageCollect", SpanKind::Internal, None);
+                    let context = span.as_ref().map(trace::Span::context);
+                    trace::within(context, collect(&node, garbage)).await;
                     ChoreEnd::Collected
                 }));
             }

@@ -4,6 +4,7 @@
 //! others never wait for it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::task::timed;
 /// How old a result becomes before the directory is measured again. upstream: VolumeStatsAggPeriod, one minute (STS-03)
 const EVERY: Duration = Duration::from_secs(60);
 /// How old the writable layers become.
-const LAYERS_EVERY: Duration = Duration::from_secs(30);
+const LAYERS_EVERY: Duration = Duration::from_secs(60);
 /// Directories of one call.
 const BATCH: usize = 16;
 /// Calls at a time, and large directories that are measured at a time.
@@ -51,7 +52,7 @@ pub(super) struct Answer {
 
 pub(super) type Place = (PathBuf, OwnFileSystem);
 
-/// All directories that somebody asked for.
+/// All directories that somebody asked for. The keys are text, since paths are compared part by part.
 #[derive(Default)]
 pub(super) struct Directories {
     pub(super) measured: MeasuredDirs,
@@ -59,34 +60,35 @@ pub(super) struct Directories {
     layers_at: Option<Instant>,
     layers_known: bool,
     /// When each was last asked for, whatever came of it.
-    tried: BTreeMap<PathBuf, Instant>,
+    tried: BTreeMap<OsString, Instant>,
     queue: VecDeque<Place>,
     large: VecDeque<Place>,
     calls: usize,
     walks: usize,
     asking_layers: bool,
     /// Queued or in flight.
-    open: BTreeSet<PathBuf>,
+    open: BTreeSet<OsString>,
     /// In flight since a turn ended without result: nobody waits for these.
-    slow: BTreeSet<PathBuf>,
+    slow: BTreeSet<OsString>,
 }
 
 impl Directories {
     /// Has these directories measured that are due, and forgets all others.
     pub(super) fn want(&mut self, places: Vec<Place>, world: &Arc<World>, work: &mut JoinSet<Done>) {
         let now = world.clock.mono();
-        let wanted: BTreeSet<&PathBuf> = places.iter().map(|(path, _)| path).collect();
-        self.measured.retain(|path, _| wanted.contains(path));
-        self.tried.retain(|path, _| wanted.contains(path));
-        self.queue.retain(|(path, _)| wanted.contains(path));
-        self.large.retain(|(path, _)| wanted.contains(path));
-        let queued: BTreeSet<&PathBuf> = self.queue.iter().chain(&self.large).map(|(path, _)| path).collect();
-        self.open.retain(|path| wanted.contains(path) || queued.contains(path));
-        self.slow.retain(|path| wanted.contains(path));
+        let wanted: BTreeSet<&OsStr> = places.iter().map(|(path, _)| path.as_os_str()).collect();
+        self.measured.retain(|path, _| wanted.contains(path.as_os_str()));
+        self.tried.retain(|path, _| wanted.contains(path.as_os_str()));
+        self.queue.retain(|(path, _)| wanted.contains(path.as_os_str()));
+        self.large.retain(|(path, _)| wanted.contains(path.as_os_str()));
+        let queued: BTreeSet<&OsStr> = self.queue.iter().chain(&self.large).map(|(path, _)| path.as_os_str()).collect();
+        self.open.retain(|path| wanted.contains(path.as_os_str()) || queued.contains(path.as_os_str()));
+        self.slow.retain(|path| wanted.contains(path.as_os_str()));
         for place in places {
-            let due = self.tried.get(&place.0).is_none_or(|at| now.since(*at) >= EVERY);
-            if due && self.open.insert(place.0.clone()) {
-                self.tried.insert(place.0.clone(), now);
+            let path = place.0.as_os_str();
+            let due = self.tried.get(path).is_none_or(|at| now.since(*at) >= EVERY);
+            if due && self.open.insert(path.to_owned()) {
+                self.tried.insert(path.to_owned(), now);
                 self.queue.push_back(place);
             }
         }
@@ -99,7 +101,7 @@ impl Directories {
 
     /// A first answer would lack something that is about to be known.
     pub(super) fn is_incomplete(&self) -> bool {
-        let unknown = |path: &PathBuf| !self.measured.contains_key(path) && !self.slow.contains(path);
+        let unknown = |path: &OsString| !self.measured.contains_key(path) && !self.slow.contains(path);
         (self.asking_layers && !self.layers_known) || self.open.iter().any(unknown)
     }
 
@@ -112,19 +114,19 @@ impl Directories {
                     match walked.remove(&place.0) {
                         Some(Answer { walked: Walked::Whole(used), on }) => self.measure(place.0, used, on, world),
                         Some(Answer { walked: Walked::Unfinished, .. }) => {
-                            self.slow.insert(place.0.clone());
+                            self.slow.insert(place.0.clone().into_os_string());
                             self.large.push_back(place);
                         }
-                        None => drop(self.open.remove(&place.0)),
+                        None => drop(self.open.remove(place.0.as_os_str())),
                     }
                 }
             }
             Done::Large { place, used } => {
                 self.walks -= 1;
-                self.slow.remove(&place.0);
+                self.slow.remove(place.0.as_os_str());
                 match used {
                     Some(Answer { walked: Walked::Whole(used), on }) => self.measure(place.0, used, on, world),
-                    _ => drop(self.open.remove(&place.0)),
+                    _ => drop(self.open.remove(place.0.as_os_str())),
                 }
             }
             Done::Layers(layers) => {
@@ -138,6 +140,7 @@ impl Directories {
     }
 
     fn measure(&mut self, path: PathBuf, used: DiskUsage, on: Option<rubelet_core::usage::FsStats>, world: &World) {
+        let path = path.into_os_string();
         self.open.remove(&path);
         // Nobody may want it any more.
         if self.tried.contains_key(&path) {

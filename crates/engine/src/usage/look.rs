@@ -1,6 +1,7 @@
 //! One look: every part with a deadline of its own, side by side.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,8 @@ const CGROUPS_WITHIN: Duration = Duration::from_secs(10);
 const PART_WITHIN: Duration = Duration::from_secs(2);
 /// How old a list of the runtime may become even though no cgroup has appeared since: some runtimes show none.
 const LIST_AGE: Duration = Duration::from_secs(30);
+/// The same of a list that has exactly what has a cgroup: it would be the same today.
+const EXACT_LIST_AGE: Duration = Duration::from_secs(600);
 
 /// What a look has to bring. A look that brings more serves as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +81,11 @@ pub(super) async fn look(world: Arc<World>, need: Need, listed: Option<Listed>) 
     let sample = sample.unwrap_or_else(|_| Err(Unmeasured("the cgroups could not be read in time".to_owned())))?;
     let sample = Arc::new(sample);
     let index = CgroupIndex::of(&sample);
-    let fresh = |listed: &Listed| began.since(listed.at) < LIST_AGE && index.is_explained_by(&listed.pods);
+    let fresh = |listed: &Listed| {
+        let age = began.since(listed.at);
+        (age < LIST_AGE && index.is_explained_by(&listed.pods))
+            || (age < EXACT_LIST_AGE && index.is_shown_by(&listed.pods))
+    };
     let listed = match listed {
         Some(listed) if fresh(&listed) => Some(listed),
         older => {
@@ -155,4 +162,4 @@ async fn within<T>(part: impl Future<Output = T>) -> Option<T> {
 }
 
 /// What was measured in the background, by its path.
-pub(super) type MeasuredDirs = BTreeMap<PathBuf, rubelet_core::usage::Measured>;
+pub(super) type MeasuredDirs = BTreeMap<OsString, rubelet_core::usage::Measured>;

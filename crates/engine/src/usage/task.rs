@@ -233,7 +233,7 @@ impl UsageTask {
         if self.second.is_some_and(|second| second <= now) {
             self.second = None;
             let world = Arc::clone(&self.world);
-            let work = async move { LookEnd::Second(world.parts.stats.sample(Detail::Usage).await) };
+            let work = async move { LookEnd::Second(world.parts.stats.sample(Detail::CpuAndMemory).await) };
             self.looks.spawn(timed("usage-look", work));
         }
         if self.asked.is_some_and(|asked| now.since(asked) >= IDLE) {

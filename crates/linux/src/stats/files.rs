@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, RawDir, RawDirEntry, SeekFrom};
 use rustix::io::Errno;
 
 /// Most bytes of one file. The longest are lists of processes, and I/O on a machine with many disks.
@@ -25,11 +25,13 @@ pub(super) struct Dir<'a> {
 pub(super) struct Reader {
     buffer: Vec<u8>,
     path: String,
+    /// Where the kernel puts the entries of a directory.
+    entries: Vec<u8>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { buffer: vec![0; USUAL], path: String::new() }
+        Self { buffer: vec![0; USUAL], path: String::new(), entries: Vec::new() }
     }
 }
 
@@ -79,6 +81,20 @@ impl Reader {
         rustix::fs::openat(dir.fd, self.path.as_str(), flags, Mode::empty()).ok()
     }
 
+    /// Gives every entry of a directory to `each`, until it answers `false`. The directory is read from its start.
+    pub(super) fn entries(&mut self, dir: &OwnedFd, mut each: impl FnMut(&RawDirEntry<'_>) -> bool) {
+        self.entries.reserve(USUAL);
+        if rustix::fs::seek(dir, SeekFrom::Start(0)).is_err() {
+            return;
+        }
+        let mut entries = RawDir::new(dir, self.entries.spare_capacity_mut());
+        while let Some(Ok(entry)) = entries.next() {
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") && !each(&entry) {
+                return;
+            }
+        }
+    }
+
     /// The same by its path, for files of the host.
     pub(super) fn path(&mut self, path: &Path) -> Option<&str> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -110,6 +126,12 @@ impl Reader {
 /// Opens a directory below another.
 pub(super) fn open_dir(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat(dir, path, flags, Mode::empty())
+}
+
+/// Opens a directory below another, only to find files in it.
+pub(super) fn open_path(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     rustix::fs::openat(dir, path, flags, Mode::empty())
 }
 

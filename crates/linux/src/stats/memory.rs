@@ -2,14 +2,16 @@
 
 use rubelet_core::usage::MemoryUsage;
 
-use super::parse::pairs;
+use super::parse::{pair, pairs};
 
 /// The values of `memory.stat` on cgroup v1, of the cgroup with all below it, and the swap. `total_` is not there for a
 /// cgroup without hierarchy, which no kernel of today makes.
 /// upstream: cadvisor container/libcontainer/handler.go setMemoryStats, as of v1.36
 pub(super) fn stat_v1(text: &str) -> (MemoryUsage, Option<u64>) {
     let (mut memory, mut swap) = (MemoryUsage::default(), None);
-    for (key, value) in pairs(text) {
+    // Half of the lines are those of the cgroup alone.
+    let wanted = |line: &&str| line.starts_with("total_") || line.starts_with("pg");
+    for (key, value) in text.lines().filter(wanted).filter_map(pair) {
         match key {
             "total_cache" => memory.cache = value,
             "total_rss" => memory.rss = value,

@@ -12,15 +12,18 @@ use super::open_files;
 /// Most interfaces of a namespace. A container with the right to make interfaces makes as many as it likes.
 const MOST_INTERFACES: usize = 256;
 
-/// Processes of a cgroup that are tried before its network is left out: the first one may just have ended.
-const TRIES: usize = 3;
-
 /// Prefixes of interfaces that are not shown: the loopback interface, and the node's ends of containers' pairs.
 /// upstream: cadvisor container/libcontainer/handler.go ignoredDevicePrefixes, as of v1.36
 const HIDDEN: [&str; 4] = ["lo", "veth", "docker", "nerdctl"];
 
-/// The networks of these cgroups, by their paths. A cgroup on the node's own network is left out, but for `/`.
-pub(super) fn networks(list: &OwnedFd, proc: &Path, cgroups: Vec<String>) -> BTreeMap<String, NetworkUsage> {
+/// The networks of these cgroups, by their paths. A cgroup on the node's own network is left out, but for `/`. `known` are
+/// processes that were just seen in a cgroup.
+pub(super) fn networks(
+    list: &OwnedFd,
+    proc: &Path,
+    cgroups: Vec<String>,
+    known: &BTreeMap<String, Vec<u32>>,
+) -> BTreeMap<String, NetworkUsage> {
     let mut reader = Reader::default();
     let node = rustix::fs::stat(proc.join("1/ns/net")).or_else(|_| rustix::fs::stat(proc.join("self/ns/net")));
     let node = node.ok().map(|stat| (stat.st_dev, stat.st_ino));
@@ -31,10 +34,17 @@ pub(super) fn networks(list: &OwnedFd, proc: &Path, cgroups: Vec<String>) -> BTr
             let text = reader.path(&proc.join("1/net/dev")).map(interfaces);
             text.or_else(|| reader.path(&proc.join("self/net/dev")).map(interfaces))
         } else {
-            let Ok(dir) = open_dir(list, below) else { continue };
-            let processes = open_files::processes(Dir { fd: dir.as_fd(), below: "" }, &mut reader).unwrap_or_default();
-            let of = |pid: &u32| of_process(&proc.join(pid.to_string()), node, &mut reader);
-            processes.iter().take(TRIES).find_map(of)
+            let mut of = |pid: &u32| of_process(&proc.join(pid.to_string()), node, &mut reader);
+            match known.get(&path).and_then(|processes| processes.iter().find_map(&mut of)) {
+                Some(network) => Some(network),
+                None => {
+                    let Ok(dir) = open_dir(list, below) else { continue };
+                    let dir = Dir { fd: dir.as_fd(), below: "" };
+                    let processes = open_files::processes(dir, &mut reader).unwrap_or_default();
+                    let of = |pid: &u32| of_process(&proc.join(pid.to_string()), node, &mut reader);
+                    processes.iter().take(open_files::FIRST).find_map(of)
+                }
+            }
         };
         if let Some(network) = network {
             networks.insert(path, network);

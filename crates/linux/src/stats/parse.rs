@@ -6,10 +6,13 @@ use rubelet_core::usage::{Stall, Stalls};
 
 /// The lines `key value` of a file.
 pub(super) fn pairs(text: &str) -> impl Iterator<Item = (&str, u64)> {
-    text.lines().filter_map(|line| {
-        let (key, value) = line.split_once(' ')?;
-        Some((key, value.trim().parse().ok()?))
-    })
+    text.lines().filter_map(pair)
+}
+
+/// One of these lines.
+pub(super) fn pair(line: &str) -> Option<(&str, u64)> {
+    let (key, value) = line.split_once(' ')?;
+    Some((key, value.trim().parse().ok()?))
 }
 
 /// One pressure file: a line `some` and a line `full`, which `cpu.pressure` of older kernels lacks.

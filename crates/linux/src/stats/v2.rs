@@ -8,7 +8,7 @@ use rubelet_core::usage::{CgroupKind, CpuUsage, Limits, MemoryUsage, Pressure, T
 use rubelet_engine::ports::Detail;
 
 use super::files::{Dir, Reader};
-use super::kept::Open;
+use super::kept::{Bounds, Open};
 use super::parse::{pairs, stalls};
 use super::walk::{self, Place};
 use super::{io as devices, memory, open_files};
@@ -41,22 +41,28 @@ impl walk::Trees for Tree {
         "cgroup.events"
     }
 
-    fn limits(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Limits {
-        match cgroup.kind {
+    fn bounds(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Bounds {
+        let dir = walk::open(cgroup);
+        let limits = match cgroup.kind {
             CgroupKind::Root => Limits::default(),
-            _ => limits(walk::open(cgroup), reader, detail),
+            _ => limits(dir, reader, detail),
+        };
+        if detail < Detail::Everything {
+            return Bounds { limits, ..Bounds::default() };
         }
+        let threads = reader.number(dir, "pids.max");
+        Bounds { limits, threads, open_files: open_files::limit(dir, cgroup.kind, reader) }
     }
 
     fn usage(
         &self,
         cgroup: &Place<'_>,
-        _limits: &Limits,
+        bounds: &Bounds,
         open: &mut Open,
         (reader, detail): (&mut Reader, Detail),
-    ) -> Option<Usage> {
+    ) -> Option<(Usage, Vec<u32>)> {
         let (dir, is_root) = (walk::open(cgroup), *cgroup.kind == CgroupKind::Root);
-        let Open([used, stat, time, swap]) = open;
+        let [used, stat, time, swap] = &mut open.files;
         let cpu = reader.kept(time, dir, "cpu.stat").and_then(cpu);
         let current = if is_root { Some(None) } else { reader.kept(used, dir, "memory.current").map(number) };
         let stat = reader.kept(stat, dir, "memory.stat").map(memory::stat_v2);
@@ -68,8 +74,8 @@ impl walk::Trees for Tree {
             cpu,
             memory,
             swap_bytes: if is_root { None } else { reader.kept(swap, dir, "memory.swap.current").and_then(number) },
-            tasks: tasks(dir, reader, detail),
-            pressure: pressure(dir, reader),
+            tasks: if detail < Detail::Usage { None } else { tasks(dir, reader, bounds) },
+            pressure: if detail < Detail::Usage { None } else { pressure(dir, reader) },
             ..Usage::default()
         };
         if detail == Detail::Everything {
@@ -84,8 +90,9 @@ impl walk::Trees for Tree {
                 }
             }
         }
-        open_files::count(dir, cgroup.kind, reader, detail, &mut usage);
-        Some(usage)
+        let kind = (cgroup.kind, bounds.open_files);
+        let processes = open_files::count(dir, kind, reader, detail, &mut usage);
+        Some((usage, processes))
     }
 }
 
@@ -115,10 +122,9 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-fn tasks(dir: Dir<'_>, reader: &mut Reader, detail: Detail) -> Option<Tasks> {
+fn tasks(dir: Dir<'_>, reader: &mut Reader, bounds: &Bounds) -> Option<Tasks> {
     let threads = reader.number(dir, "pids.current")?;
-    let threads_max = if detail == Detail::Everything { reader.number(dir, "pids.max") } else { None };
-    Some(Tasks { threads, threads_max, processes: None })
+    Some(Tasks { threads, threads_max: bounds.threads, processes: None })
 }
 
 fn pressure(dir: Dir<'_>, reader: &mut Reader) -> Option<Pressure> {

@@ -13,7 +13,7 @@ use rubelet_engine::ports::Detail;
 use rustix::fs::{AtFlags, FileType, Stat};
 
 use super::files::{Dir, Reader, open_dir};
-use super::kept::{Kept, Open, most_kept};
+use super::kept::{Bounds, Kept, Open, most_kept};
 use super::{Books, Shown, machine, parse};
 use crate::host::KernelFiles;
 
@@ -32,10 +32,16 @@ pub(super) trait Trees {
     fn list(&self) -> &OwnedFd;
     /// A file of a cgroup that is rarely written: its time is when the cgroup was made.
     fn birth_file(&self) -> &'static str;
-    /// Reads the limits of a cgroup.
-    fn limits(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Limits;
-    /// Reads what is used in it, by its limits; `None` if it has disappeared.
-    fn usage(&self, cgroup: &Place<'_>, limits: &Limits, open: &mut Open, how: (&mut Reader, Detail)) -> Option<Usage>;
+    /// Reads what changes seldom of a cgroup.
+    fn bounds(&self, cgroup: &Place<'_>, reader: &mut Reader, detail: Detail) -> Bounds;
+    /// Reads what is used in it, and some of its processes; `None` if it has disappeared.
+    fn usage(
+        &self,
+        cgroup: &Place<'_>,
+        bounds: &Bounds,
+        open: &mut Open,
+        how: (&mut Reader, Detail),
+    ) -> Option<(Usage, Vec<u32>)>;
 }
 
 /// A cgroup that was found.
@@ -59,7 +65,8 @@ pub(super) struct Look<'a> {
 struct Found {
     path: String,
     kept: Kept,
-    stat: Stat,
+    /// The number of its directory.
+    number: u64,
     kind: CgroupKind,
     inside: Inside,
 }
@@ -86,11 +93,12 @@ impl Look<'_> {
         books: &mut Books,
     ) -> io::Result<BTreeMap<String, CgroupSample>> {
         let (seen, kept, most_kept) = (BTreeMap::new(), BTreeMap::new(), most_kept());
-        let mut walk = Walk { look: self, trees, reader, books, seen, kept, most_kept };
+        let processes = BTreeMap::new();
+        let mut walk = Walk { look: self, trees, reader, books, seen, kept, most_kept, processes };
         let (kind, inside) = (CgroupKind::Root, Inside::Nothing);
-        let stat = rustix::fs::fstat(trees.list())?;
-        let kept = walk.keep(trees.list(), ".", &stat).ok_or(io::ErrorKind::NotFound)?;
-        walk.take(Found { path: String::new(), kept, stat, kind, inside }, 0);
+        let number = rustix::fs::fstat(trees.list())?.st_ino;
+        let kept = walk.keep(trees.list(), ".", number).ok_or(io::ErrorKind::NotFound)?;
+        walk.take(Found { path: String::new(), kept, number, kind, inside }, 0);
         let node_alone = self.detail == Detail::Node;
         for (name, path) in self.shown.system.iter().filter(|_| !node_alone) {
             walk.start(path, CgroupKind::System(*name), Inside::Nothing);
@@ -102,12 +110,12 @@ impl Look<'_> {
             let inside = if node_alone { Inside::Nothing } else { Inside::Pods(QosClass::Guaranteed) };
             walk.start(&path, CgroupKind::AllPods, inside);
         }
-        let Walk { seen, kept, .. } = walk;
+        let Walk { seen, kept, processes, .. } = walk;
         if node_alone {
             // What was kept of other cgroups is for looks at them.
             books.kept.extend(kept);
         } else {
-            books.kept = kept;
+            (books.kept, books.processes) = (kept, processes);
         }
         Ok(seen)
     }
@@ -151,6 +159,7 @@ struct Walk<'a, T> {
     seen: BTreeMap<String, CgroupSample>,
     kept: BTreeMap<u64, Kept>,
     most_kept: usize,
+    processes: BTreeMap<String, Vec<u32>>,
 }
 
 impl<T: Trees> Walk<'_, T> {
@@ -161,13 +170,14 @@ impl<T: Trees> Walk<'_, T> {
             return;
         }
         let Ok(stat) = rustix::fs::statat(self.trees.list(), path, AtFlags::SYMLINK_NOFOLLOW) else { return };
-        let Some(kept) = self.keep(self.trees.list(), path, &stat) else { return };
-        self.take(Found { path: path.to_owned(), kept, stat, kind, inside }, 0);
+        let number = stat.st_ino;
+        let Some(kept) = self.keep(self.trees.list(), path, number) else { return };
+        self.take(Found { path: path.to_owned(), kept, number, kind, inside }, 0);
     }
 
     /// What is kept of a directory. A number is never given to another cgroup while its directory is open.
-    fn keep(&mut self, parent: impl AsFd, name: &str, stat: &Stat) -> Option<Kept> {
-        let known = self.books.kept.remove(&stat.st_ino);
+    fn keep(&mut self, parent: impl AsFd, name: &str, number: u64) -> Option<Kept> {
+        let known = self.books.kept.remove(&number);
         known.or_else(|| open_dir(parent, name).ok().map(Kept::new))
     }
 
@@ -181,10 +191,10 @@ impl<T: Trees> Walk<'_, T> {
         // A directory has a link from each of its children.
         let names = match found.inside {
             Inside::Nothing => Vec::new(),
-            _ if found.stat.st_nlink == 2 => Vec::new(),
-            _ => children(&found.kept.dir),
+            Inside::Nested(_) if rustix::fs::fstat(&found.kept.dir).is_ok_and(|stat| stat.st_nlink == 2) => Vec::new(),
+            _ => children(&found.kept.dir, self.reader),
         };
-        for name in names {
+        for (name, number) in names {
             let path = format!("{}/{name}", found.path);
             let (kind, inside) = self.look.kind(&found, &name, &path);
             if kind == CgroupKind::Other {
@@ -193,48 +203,49 @@ impl<T: Trees> Walk<'_, T> {
                 }
                 nested += 1;
             }
-            let Ok(stat) = rustix::fs::statat(&found.kept.dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) else {
-                continue;
-            };
-            let Some(kept) = self.keep(&found.kept.dir, &name, &stat) else { continue };
+            let Some(kept) = self.keep(&found.kept.dir, &name, number) else { continue };
             let begun = if matches!(kind, CgroupKind::Container { .. }) { 0 } else { nested };
-            let count = self.take(Found { path, kept, stat, kind, inside }, begun);
+            let count = self.take(Found { path, kept, number, kind, inside }, begun);
             nested = nested.max(if begun == 0 { nested } else { count });
         }
         if found.kind != CgroupKind::Other && self.kept.len() < self.most_kept {
-            self.kept.insert(found.stat.st_ino, found.kept);
+            self.kept.insert(found.number, found.kept);
         }
         nested
     }
 
     fn read(&mut self, found: &mut Found) {
-        let Found { path, kept, stat, kind, .. } = found;
+        let Found { path, kept, kind, .. } = found;
         let Look { now, detail, .. } = *self.look;
-        let known = kept.limits(now, detail);
+        let known = kept.bounds(now, detail);
         let place = Place { dir: &kept.dir, path, kind };
-        let mut limits = known.unwrap_or_else(|| self.trees.limits(&place, self.reader, detail));
+        let bounds = known.unwrap_or_else(|| self.trees.bounds(&place, self.reader, detail));
         let how = (&mut *self.reader, detail);
-        let Some(mut usage) = self.trees.usage(&place, &limits, &mut kept.open, how) else { return };
+        let Some((mut usage, processes)) = self.trees.usage(&place, &bounds, &mut kept.open, how) else { return };
         if known.is_none() {
-            kept.set_limits(now, detail, limits);
+            kept.set_bounds(now, detail, bounds);
         }
         self.books.devices.fill(&mut usage.io, &self.look.files.sys);
-        kept.created = kept.created.or_else(|| self.created(&kept.dir, stat));
-        let mut created_at = kept.created;
+        let mut limits = bounds.limits;
         if *kind == CgroupKind::Root {
-            created_at = machine::boot_time(&self.look.files.proc, self.reader).or(created_at);
+            kept.created = kept.created.or_else(|| machine::boot_time(&self.look.files.proc, self.reader));
             self.complete_root(&mut usage, &mut limits);
         }
-        let sample = CgroupSample { kind: kind.clone(), created_at, usage, limits };
-        self.seen.insert(format!("/{path}"), sample);
+        kept.created = kept.created.or_else(|| self.created(&kept.dir));
+        let sample = CgroupSample { kind: kind.clone(), created_at: kept.created, usage, limits };
+        let path = format!("/{path}");
+        if !processes.is_empty() {
+            self.processes.insert(path.clone(), processes);
+        }
+        self.seen.insert(path, sample);
     }
 
     /// When the cgroup was made: the older one of the times of its directory, which changes with its children, and of a file
     /// that is rarely written. The kernel makes both up when it has forgotten them, so the first answer is kept.
     /// upstream: cadvisor container/common/helpers.go getSpecInternal, as of v1.36
-    fn created(&self, dir: &OwnedFd, stat: &Stat) -> Option<Timestamp> {
+    fn created(&self, dir: &OwnedFd) -> Option<Timestamp> {
         let file = rustix::fs::statat(dir, self.trees.birth_file(), AtFlags::SYMLINK_NOFOLLOW).ok();
-        [Some(*stat), file].into_iter().flatten().filter_map(|stat| changed_at(&stat)).min()
+        [rustix::fs::fstat(dir).ok(), file].into_iter().flatten().filter_map(|stat| changed_at(&stat)).min()
     }
 
     /// The root has no limits, and on cgroup v2 neither usage nor swap.
@@ -256,19 +267,17 @@ fn changed_at(stat: &Stat) -> Option<Timestamp> {
     Timestamp::new(stat.st_mtime, nanos).ok()
 }
 
-/// Names of the directories in a cgroup. Cgroups that appear or disappear meanwhile may be missed.
-fn children(dir: &OwnedFd) -> Vec<String> {
-    let Ok(entries) = rustix::fs::Dir::read_from(dir.as_fd()) else { return Vec::new() };
+/// Names and numbers of the directories in a cgroup. Cgroups that appear or disappear meanwhile may be missed.
+fn children(dir: &OwnedFd, reader: &mut Reader) -> Vec<(String, u64)> {
     let mut names = Vec::new();
-    for entry in entries.flatten() {
+    reader.entries(dir, |entry| {
         if entry.file_type() == FileType::Directory
             && let Ok(name) = entry.file_name().to_str()
-            && !matches!(name, "." | "..")
-            && names.len() < MOST
         {
-            names.push(name.to_owned());
+            names.push((name.to_owned(), entry.ino()));
         }
-    }
+        names.len() < MOST
+    });
     names
 }
 

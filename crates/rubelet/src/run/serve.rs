@@ -18,6 +18,7 @@ use rubelet_engine::task::TaskGroup;
 use rubelet_engine::trace::Tracer;
 use rubelet_linux::container_checkpoints::CheckpointDir;
 use rubelet_linux::node_logs::NodeLogDir;
+use rubelet_linux::profile::OwnProfiler;
 use rubelet_server::api::{
     self, ApiParts, ApiSettings, EnginePage, MetricsPage, NodePages, ProbePage, SessionVerb, TlsParts,
 };
@@ -166,7 +167,7 @@ async fn node_api(
         cipher_suites: config.tls_cipher_suites.clone(),
         min_version: config.tls_min_version.clone(),
     };
-    let node_pages = node_pages(loaded, root, &served.log);
+    let node_pages = node_pages(loaded, root, &served.log, &served.clock);
     let own: Arc<dyn MetricsPage> = Arc::new(EnginePage { metrics: engine.metrics, sync_loop: engine.sync_loop });
     let credentials = served.identity.map(|(_, credentials)| credentials);
     let signed = [
@@ -215,7 +216,7 @@ fn api_settings(loaded: &Loaded) -> ApiSettings {
 }
 
 /// What the pages about the node and the process show and change.
-fn node_pages(loaded: &Loaded, root: &Path, log: &Log) -> NodePages {
+fn node_pages(loaded: &Loaded, root: &Path, log: &Log, clock: &Clock) -> NodePages {
     let arguments: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     NodePages {
         logs: Arc::new(NodeLogDir::new(NODE_LOGS)),
@@ -223,6 +224,7 @@ fn node_pages(loaded: &Loaded, root: &Path, log: &Log) -> NodePages {
         verbosity: Arc::new(log.clone()),
         flags: Arc::new(flags::in_force(&loaded.config, &loaded.flags)),
         command_line: arguments.join("\0").into(),
+        profiler: Some(Arc::new(OwnProfiler::new(clock.clone()))),
         version: flags::KUBERNETES_VERSION.trim_start_matches('v'),
     }
 }

@@ -1,15 +1,14 @@
-//! `/debug/flags/v` and `/debug/pprof/`: the log level at run time, and facts of the process for profilers (FLG-01).
-//! upstream: apiserver/pkg/server/routes/flags.go, component-base/logs GlogSetter (v1.36); Go's net/http/pprof
+//! `/debug/flags/v`: the log level at run time (FLG-01).
+//! upstream: apiserver/pkg/server/routes/flags.go, component-base/logs GlogSetter (v1.36)
 
 use std::num::IntErrorKind;
 
-use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-use super::answers::{Answer, Refusal, text};
+use super::answers::{Answer, text};
 
 /// Longest body of a request for another log level: a number.
 const LONGEST_LEVEL: usize = 64;
@@ -58,27 +57,6 @@ fn parse_level(word: &str) -> Result<u32, String> {
         IntErrorKind::PosOverflow => invalid("value out of range"),
         _ => invalid("invalid syntax"),
     })
-}
-
-const INDEX: &str = "\
-/debug/pprof/cmdline  the command line of the process
-/debug/pprof/symbol   how many symbols can be looked up: none
-";
-
-const NO_PROFILER: &str = "\
-rubelet has no profile of this name: use perf on the node itself, for example
-  perf record -g -p $(pidof rubelet) -- sleep 30
-";
-
-/// `/debug/pprof/`. There is no profiler in the program: a sound one would need the kernel's, which `perf` uses already.
-pub(super) fn profile(name: &str, command_line: &Bytes) -> Result<Answer, Refusal> {
-    match name {
-        "" => Ok(text(StatusCode::OK, INDEX)),
-        "cmdline" => Ok(text(StatusCode::OK, command_line.clone())),
-        // Addresses are left as they are by clients that learn that there are no symbols.
-        "symbol" => Ok(text(StatusCode::OK, "num_symbols: 0\n")),
-        _ => Err((StatusCode::NOT_IMPLEMENTED, NO_PROFILER.to_owned())),
-    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use super::logs::Logs;
 use super::metrics::{MetricsPage, Requests, write_node, write_start};
 use super::node_logs::NodeLogPages;
 use super::pods::{self, tty};
+use super::pprof::Profiles;
 use super::routes::{Offers, Route, Target, bucket, plain, route};
 use super::sessions::Sessions;
 use super::tls::Tls;
@@ -57,6 +58,7 @@ pub(super) struct Handler {
     sessions: Sessions,
     node_logs: NodeLogPages,
     checkpoints: Checkpointer,
+    profiles: Profiles,
     node_pages: NodePages,
     tracer: Tracer,
     requests: Arc<Requests>,
@@ -95,6 +97,7 @@ impl Handler {
             sessions: Sessions { runtime: Arc::clone(&runtime), clock: clock.clone(), idle: settings.idle },
             node_logs: NodeLogPages::new(Arc::clone(&node_pages.logs), settings.log_queries),
             checkpoints: Checkpointer::new(Arc::clone(&runtime), Arc::clone(&node_pages.checkpoints), clock.clone()),
+            profiles: Profiles { profiler: node_pages.profiler.clone(), command_line: node_pages.command_line.clone() },
             node_pages,
             tracer: parts.tracer,
             requests: Arc::default(),
@@ -171,7 +174,9 @@ impl Handler {
         // A session is in flight until it ends, any other request until its response has been read.
         request.extensions_mut().insert(Arc::clone(&in_flight));
         let span = self.span(&request, &asked);
-        let answer = match span.as_ref().map(Span::context) {
+        let context = span.as_ref().map(Span::context);
+        in_flight.keep(span);
+        let answer = match context {
             Some(context) => {
                 let work = Box::pin(self.dispatch(peer, request, asked, &path));
                 trace::within(Some(context), work).await
@@ -179,13 +184,13 @@ impl Handler {
             None => self.dispatch(peer, request, asked, &path).await,
         };
         let answer = answer.unwrap_or_else(|(status, why)| text(status, why));
-        if let Some(mut span) = span {
-            let status = answer.status();
+        let status = answer.status();
+        in_flight.trace(|span| {
             span.set("http.response.status_code", i64::from(status.as_u16()));
             if status.is_server_error() {
                 span.fail(&"");
             }
-        }
+        });
         answer.map(|body| {
             let held = move |frame| {
                 let _still = (&in_flight, &busy);
@@ -273,7 +278,7 @@ impl Handler {
             Route::Flagz => flagz(request.headers(), &self.node_pages.flags),
             Route::Statusz => self.statusz(&request),
             Route::LogLevel => Ok(debug::log_level(request, self.node_pages.verbosity.as_ref()).await),
-            Route::Profile(name) => debug::profile(&name, &self.node_pages.command_line),
+            Route::Profile(name) => self.profiles.answer(&name, query).await,
             Route::Refused(status, message) => Err((status, message.to_owned())),
             Route::Unknown => Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned())),
         }

@@ -15,6 +15,7 @@ use rubelet_engine::metrics::{
 };
 use rubelet_engine::prober::ProberHandle;
 use rubelet_engine::sync_loop::SyncLoopHandle;
+use rubelet_engine::trace::Span;
 
 /// Metrics of another component.
 #[async_trait]
@@ -92,6 +93,22 @@ pub(super) struct InFlight {
     labels: Labels,
     clock: Clock,
     since: Instant,
+    /// The span of the request, which ends with it: that of a session lasts as long as the session.
+    span: Mutex<Option<Span>>,
+}
+
+impl InFlight {
+    /// Keeps the span of the request.
+    pub(super) fn keep(&self, span: Option<Span>) {
+        *self.span.lock().unwrap_or_else(PoisonError::into_inner) = span;
+    }
+
+    /// Adds facts to the span.
+    pub(super) fn trace(&self, facts: impl FnOnce(&mut Span)) {
+        if let Some(span) = &mut *self.span.lock().unwrap_or_else(PoisonError::into_inner) {
+            facts(span);
+        }
+    }
 }
 
 impl Drop for InFlight {
@@ -119,7 +136,8 @@ impl Requests {
         let count = counts.entry(labels.clone()).or_default();
         count.total += 1;
         count.inflight += 1;
-        InFlight { requests: Arc::clone(self), labels, since: clock.mono(), clock: clock.clone() }
+        let (since, span) = (clock.mono(), Mutex::default());
+        InFlight { requests: Arc::clone(self), labels, since, clock: clock.clone(), span }
     }
 
     fn counts(&self) -> MutexGuard<'_, BTreeMap<Labels, Count>> {

@@ -73,7 +73,7 @@ impl UsagePages {
     }
 
     pub(super) async fn resource(&self) -> Result<Answer, Refusal> {
-        let wanted = Wanted { detail: Detail::Usage, networks: false, disks: false, max_age: MAX_AGE };
+        let wanted = Wanted { detail: Detail::CpuAndMemory, networks: false, disks: false, max_age: MAX_AGE };
         let usage = self.look(wanted).await;
         let turn = self.turn().await?;
         let page = match usage {

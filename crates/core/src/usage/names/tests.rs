@@ -143,6 +143,14 @@ fn a_list_is_old_when_a_cgroup_appears_that_it_does_not_have() {
     let sample = cgroups();
     let index = CgroupIndex::of(&sample);
     assert!(index.is_explained_by(&[listed()]));
+    let mut exact = listed();
+    exact.sandboxes.retain(|id, _| index.container(id.as_str()).is_some());
+    exact.containers.retain(|id, _| index.container(id.as_str()).is_some());
+    assert!(index.is_shown_by(std::slice::from_ref(&exact)));
+    let mut another = exact.containers.values().next().expect("one").clone();
+    another.state = ContainerStateKind::Running;
+    exact.containers.insert("ended".into(), another);
+    assert!(!index.is_shown_by(&[exact]), "a container of it has no cgroup any more");
     assert!(!index.is_explained_by(&[]));
 }
 
@@ -190,8 +198,10 @@ fn sts_02_directories_of_a_pod_are_filled_in() {
     let one = |on| Measured { used: DiskUsage { bytes: 4096, inodes: 1 }, on, at: at(99) };
     let own = FsStats { device: 2, ..FsStats::default() };
     let node = FsStats { device: 1, ..FsStats::default() };
-    let measured =
-        all.iter().map(|(path, kind)| (path.clone(), one((*kind == OwnFileSystem::Maybe).then_some(own)))).collect();
+    let measured = all
+        .iter()
+        .map(|(path, kind)| (path.clone().into_os_string(), one((*kind == OwnFileSystem::Maybe).then_some(own))))
+        .collect();
     let layers = BTreeMap::from([("app-2".into(), LayerUsage { at: None, bytes: Some(5), inodes: None })]);
     places.fill(&mut usage, Some(&known), &measured, (Some(node), &layers));
     assert_eq!(usage.own_files, Some(DiskUsage { bytes: 8192, inodes: 2 }));

@@ -551,6 +551,7 @@ pub(super) fn parts(world: &Arc<World>, settings: ApiSettings) -> ApiParts {
             verbosity: world.clone(),
             flags: Arc::new(BTreeMap::from([("v".to_owned(), "2".to_owned())])),
             command_line: Bytes::from_static(b"rubelet\0--v=2"),
+            profiler: None,
             version: "1.36.4",
         },
         settings,

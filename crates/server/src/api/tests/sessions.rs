@@ -8,13 +8,17 @@ use http::Request;
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
 use rubelet_core::config::AuthorizationMode;
+use rubelet_engine::clock::Clock;
 use rubelet_engine::ports::RpcErrorKind;
+use rubelet_engine::trace::Tracer;
+use rubelet_testkit::SeededRng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::rig::{Rig, send, settings, whole};
 use crate::api::ApiSettings;
+use crate::testing::ago;
 
 async fn open_rig() -> Rig {
     Rig::with(ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() }).await
@@ -123,6 +127,28 @@ async fn http_03_a_session_is_proxied_in_both_directions() {
         assert!(head.contains("x-stream-protocol-version: v4.channel.k8s.io\r\n"), "{head}");
         assert!(!head.contains("authorization"), "the runtime does not get the caller's credentials: {head}");
     }
+}
+
+#[tokio::test]
+async fn trc_01_the_span_of_a_session_ends_with_the_session() {
+    let clock = Clock::virtual_from(ago(0));
+    let (tracer, mut spans) = Tracer::new(1_000_000, Arc::new(SeededRng::new(1)), clock);
+    let open = ApiSettings { authorization: AuthorizationMode::AlwaysAllow, ..settings() };
+    let rig = Rig::made_from(open, |parts| parts.tracer = tracer).await;
+    let server = streaming(AGREED).await;
+    *rig.world.sessions.lock().unwrap() = Ok(server.url.clone());
+    let mut response = begin(&rig, upgrade("POST", "/exec/ns/web/app?command=sh&input=1", "SPDY/3.1")).await;
+    let mut session = TokioIo::new(hyper::upgrade::on(&mut response).await.expect("a session"));
+    let mut said = [0; 6];
+    session.read_exact(&mut said).await.expect("what came with the head");
+    let mut all = Vec::new();
+    spans.take(&mut all, 10);
+    assert!(all.is_empty(), "the session goes on: {all:?}");
+    session.write_all(b"bye").await.expect("carried");
+    assert_eq!(session.read(&mut said).await.expect("an end"), 0);
+    spans.next(&mut all, 10).await;
+    let names: Vec<&str> = all.iter().map(|span| span.name.as_ref()).collect();
+    assert_eq!(names, ["/exec/{podNamespace}/{podID}/{containerName}"]);
 }
 
 #[tokio::test]

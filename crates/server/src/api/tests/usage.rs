@@ -37,7 +37,9 @@ async fn section_27_2_the_pages_of_usage_have_their_content() {
     let line = "container_cpu_usage_seconds_total{container=\"app-2\",namespace=\"default\",pod=\"web-1\"} 1.234 \
                 1780000000000\n";
     assert!(page.contains(line) && page.ends_with("resource_scrape_error 0\n"), "{page}");
-    assert!(reader.asked().iter().all(|wanted| wanted.detail == Detail::Usage && !wanted.networks && !wanted.disks));
+    assert!(
+        reader.asked().iter().all(|wanted| wanted.detail == Detail::CpuAndMemory && !wanted.networks && !wanted.disks)
+    );
 
     let (status, page) = rig.get("/metrics/cadvisor").await;
     assert_eq!(status, 200);
