@@ -13,6 +13,7 @@ pub mod disks;
 pub mod heap;
 pub mod host;
 mod kernel_mounts;
+pub mod layers;
 pub mod logind;
 pub mod logs;
 pub mod memory_events;
