@@ -26,7 +26,7 @@ PAGE_BEGIN="<!-- tests/machine/pressure.sh writes what follows -->"
 PAGE_END="<!-- until here: pressure.sh -->"
 READY_SECONDS=120
 # Loads of different lanes run at the same time, on machines of their own.
-LANES=("memory-hog leak two-hogs log-writer flap" "disk-volume disk-layer inodes images pid-bomb sleepers")
+LANES=("memory-hog leak two-hogs log-writer flap api-away agent-killed" "disk-volume disk-layer inodes images pid-bomb sleepers")
 forwarders=() workers=() names=() agents=() loads=()
 
 main() {
@@ -187,13 +187,15 @@ rows() {
     { key = $2 "\t" $1; if (!(key in rounds)) order[++count] = key }
     { rounds[key]++; right[key] += $4 == "right"; others[key] += $6; how[key, $5]++ }
     $7 != "-" { ended[key] = ended[key] " " $7 }
-    $8 != "-" { relieved[key] = relieved[key] " " $8 }
+    $8 != "-" && $2 != "log-writer" { relieved[key] = relieved[key] " " $8 }
+    $2 == "log-writer" && $9 < peak[key] { peak[key] = $9 }
     END {
       for (n = 1; n <= count; n++) {
         key = order[n]; split(key, name, "\t")
         text = ""
         split("Evicted OOMKilled none ended", ways, " ")
         for (i = 1; i <= 4; i++) if (how[key, ways[i]]) text = text (text == "" ? "" : ", ") how[key, ways[i]] " " ways[i]
+        if (key in peak) text = text sprintf("; logs of %d MB at most", -peak[key] / 1e6)
         print name[1] "\t" name[2] "\t" right[key] "/" rounds[key] "\t" others[key] + 0 "\t" text "\t" middle(ended[key]) "\t" middle(relieved[key])
       }
     }' "$1" | sort -t$'\t' -s -k1,1
@@ -203,16 +205,17 @@ table() { rows "$1" | column -t -s $'\t' -N LOAD,AGENT,RIGHT,OTHERS,HOW,"TO THE 
 
 # Rows of an agent and load that were run now take the place of older ones.
 record() {
+  local agent
+  touch "$RECORDED"
   {
-    grep '^#' "$RECORDED" 2>/dev/null | while read -r line; do
-      [[ " ${AGENTS[*]} " == *" $(cut -d' ' -f2 <<<"$line") "* ]] || echo "$line"
+    for agent in rubelet upstream; do
+      if [[ " ${AGENTS[*]} " == *" $agent "* ]]; then
+        echo "# $agent $(git -C "$REPO" describe --always --abbrev=12 --dirty=+changes --exclude '*') $(date -u +%F)"
+      else
+        sed -n "/^# $agent /p" "$RECORDED"
+      fi
     done
-    local agent
-    for agent in "${AGENTS[@]}"; do
-      echo "# $agent $(git -C "$REPO" describe --always --abbrev=12 --dirty=+changes --exclude '*') $(date -u +%F)"
-    done
-    awk -F '\t' 'NR == FNR { now[$1, $2] = 1; print; next } /^#/ || ($1, $2) in now { next } { print }' \
-      "$OUT/results" <(cat "$RECORDED" 2>/dev/null)
+    awk -F '\t' 'NR == FNR { now[$1, $2] = 1; print; next } /^#/ || ($1, $2) in now { next } { print }' "$OUT/results" "$RECORDED"
   } >"$RECORDED.new"
   mv "$RECORDED.new" "$RECORDED"
   page

@@ -16,5 +16,6 @@ mod terminate;
 mod view;
 mod workers;
 
+pub(crate) use status::EndStep;
 pub use view::WorkerView;
 pub use workers::{Outcome, PodWorkers};

@@ -4,7 +4,8 @@
 //! Nothing is measured while nobody asks. Callers that ask at the same time share one look, and a look that is young enough
 //! for a caller serves it too. A part that does not answer in time is left out of the look, and costs the others nothing.
 //!
-//! Directories are measured in the background, each at most once a minute: a look shows the newest complete result.
+//! Directories are measured in the background, each at most once a minute: a look shows the newest complete result. Only a caller
+//! that accepts no older look has them measured anew, and waits for a few seconds: eviction, before it ranks pods by disk.
 
 mod directories;
 mod handle;

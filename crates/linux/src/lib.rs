@@ -14,6 +14,7 @@ pub mod env_files;
 pub mod heap;
 pub mod host;
 mod kernel_mounts;
+pub mod layers;
 pub mod logind;
 pub mod logs;
 pub mod memory_events;

@@ -12,7 +12,7 @@ use rubelet_core::usage::{
     ProcessCount, Sample, Tasks, Usage, VolumeUsage,
 };
 use rubelet_engine::clock::Clock;
-use rubelet_engine::ports::{PressureEvents, ReclaimError, Reclaimer, Unmeasured, UsageReader, Wanted};
+use rubelet_engine::ports::{Detail, PressureEvents, ReclaimError, Reclaimer, Unmeasured, UsageReader, Wanted};
 use tokio::sync::watch;
 
 use crate::FakeRuntime;
@@ -26,6 +26,8 @@ pub struct PodUse {
     pub cache: u64,
     /// Bytes in its volume `data`.
     pub disk: u64,
+    /// Bytes in writable layers, which stay until its containers are removed.
+    pub layers: u64,
     /// Processes.
     pub processes: u64,
 }
@@ -48,6 +50,7 @@ struct World {
     pods: BTreeMap<String, (PodRef, PodUse)>,
     disks_hang: bool,
     fails: bool,
+    spike: u64,
     looks: u64,
     weighed: u64,
     reclaims: Vec<&'static str>,
@@ -68,6 +71,7 @@ impl LoadedMachine {
             pods: BTreeMap::new(),
             disks_hang: false,
             fails: false,
+            spike: 0,
             looks: 0,
             weighed: 0,
             reclaims: Vec::new(),
@@ -89,6 +93,11 @@ impl LoadedMachine {
     /// Bytes of images that no container uses, and of dead containers.
     pub fn set_reclaimable(&self, images: u64, dead: u64) {
         self.edit(|world| (world.images, world.dead) = (images, dead));
+    }
+
+    /// The next look at the node alone sees so many bytes of memory more, and no other one does.
+    pub fn spike(&self, memory: u64) {
+        self.edit(|world| world.spike = memory);
     }
 
     /// File systems answer no more, or again.
@@ -127,6 +136,12 @@ impl LoadedMachine {
         all.into_iter().filter(|(pod, _)| !self.runtime.running(&pod.name).is_empty()).collect()
     }
 
+    /// Bytes in the writable layers of containers that are there, dead ones included.
+    fn layers(&self) -> u64 {
+        let all: Vec<_> = self.world().pods.values().cloned().collect();
+        all.iter().filter(|(pod, _)| self.runtime.has_containers(&pod.name)).map(|(_, used)| used.layers).sum()
+    }
+
     fn memory_used(&self) -> u64 {
         self.running().iter().map(|(_, used)| used.memory).sum()
     }
@@ -154,10 +169,13 @@ impl UsageReader for LoadedMachine {
             return Err(Unmeasured("the kernel does not answer".into()));
         }
         let now = world.clock.now();
-        let sum = running.iter().fold(PodUse::default(), |sum, (_, used)| PodUse {
+        let spike = if wanted.detail == Detail::Node { std::mem::take(&mut world.spike) } else { 0 };
+        let idle = PodUse { memory: spike, ..PodUse::default() };
+        let sum = running.iter().fold(idle, |sum, (_, used)| PodUse {
             memory: sum.memory + used.memory,
             cache: sum.cache + used.cache,
             disk: sum.disk + used.disk,
+            layers: sum.layers + used.layers,
             processes: sum.processes + used.processes,
         });
         let mut cgroups = BTreeMap::from([
@@ -172,7 +190,7 @@ impl UsageReader for LoadedMachine {
                 name: "data".into(),
                 claim: None,
                 elsewhere: false,
-                used: DiskUsage { bytes: used.disk, inodes: 1 },
+                used: DiskUsage { bytes: used.disk + used.layers, inodes: 1 },
                 on: None,
                 at: now.wall,
             };
@@ -207,7 +225,7 @@ impl UsageReader for LoadedMachine {
         if self.world().disks_hang {
             std::future::pending::<()>().await;
         }
-        let used: u64 = self.running().iter().map(|(_, used)| used.disk).sum();
+        let used = self.running().iter().map(|(_, used)| used.disk).sum::<u64>() + self.layers();
         let world = self.world();
         let available = world.disk.saturating_sub(used).saturating_sub(world.images).saturating_sub(world.dead);
         let fs = FsStats {

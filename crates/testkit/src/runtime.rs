@@ -283,6 +283,14 @@ impl FakeRuntime {
         self.with(|world, _| world.containers_of(pod, ContainerStateKind::Running))
     }
 
+    /// Whether the pod called `pod` has containers, dead ones included.
+    pub fn has_containers(&self, pod: &str) -> bool {
+        self.with(|world, _| {
+            let mut pods = world.pods.values().filter(|p| p.sandboxes.values().any(|s| s.config.name == pod));
+            pods.any(|p| !p.containers.is_empty())
+        })
+    }
+
     /// The configuration of the newest container called `name` of the pod called `pod`.
     pub fn container_config(&self, pod: &str, name: &str) -> Option<ContainerConfig> {
         self.with(|world, _| {

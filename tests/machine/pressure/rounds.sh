@@ -12,14 +12,16 @@
 #   images         600 MiB of images that nobody uses, and 200 MiB into an emptyDir
 #   log-writer     100 MB/s for ten seconds
 #   sleepers       1,000 processes, and no threshold         flap        memory that goes up and down over a soft threshold
-# In the last four no pod may end. A line for each round in OUT/NAME.tsv: agent, load, round, verdict, how the load ended, how
+# In the last four no pod may end. Two more are `leak` on a bad day:
+#   api-away       the API server is away until the load has ended     agent-killed  the agent is killed when the load ends
+# A line for each round in OUT/NAME.tsv: agent, load, round, verdict, how the load ended, how
 # many others were lost, milliseconds from the threshold to the end and to relief, the least that was left.
 set -euo pipefail
 node=$1 agent=$2 out=$3
 shift 3
 # shellcheck source=tests/machine/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-ALL=(memory-hog leak two-hogs disk-volume disk-layer inodes images log-writer pid-bomb sleepers flap)
+ALL=(memory-hog leak two-hogs disk-volume disk-layer inodes images log-writer pid-bomb sleepers flap api-away agent-killed)
 ROUNDS=${ROUNDS:-10}
 CONFIG=/var/lib/kubelet/config.yaml
 KUBECTL=$AT.plane/kubectl
@@ -95,7 +97,7 @@ load() {
 settings_for() {
   local wanted
   case $1 in
-    memory-hog | leak | two-hogs | log-writer) wanted=memory ;;
+    memory-hog | leak | two-hogs | log-writer | api-away | agent-killed) wanted=memory ;;
     disk-volume | disk-layer) wanted=disk ;;
     images) wanted=images ;;
     inodes) wanted=inodes ;;
@@ -296,7 +298,7 @@ round() {
 begin() {
   case $1 in
     memory-hog) load_pod mem=1500@400 ;;
-    leak) load_pod mem=400 mem=1000@20 ;;
+    leak | api-away | agent-killed) load_pod mem=400 mem=1000@20 ;;
     two-hogs)
       load_pod mem=460@200
       pod second 'memory: 10Mi' '' Never wait mem=250@100
@@ -332,6 +334,16 @@ measure() {
   [[ $1 != two-hogs ]] || pids+=" $(process second)"
   # shellcheck disable=SC2086
   case $1 in
+    api-away)
+      on systemctl kill --signal STOP api
+      watch memory "$PODS" "$PODS_LIMIT" "$PODS_LEFT" "$WATCH_SECONDS" $pids
+      on systemctl kill --signal CONT api
+      ;;
+    agent-killed)
+      kill_agent_after "$pids" >&2 &
+      watch memory "$PODS" "$PODS_LIMIT" "$PODS_LEFT" "$WATCH_SECONDS" $pids
+      wait $!
+      ;;
     memory-hog | leak | two-hogs) watch memory "$PODS" "$PODS_LIMIT" "$PODS_LEFT" "$WATCH_SECONDS" $pids ;;
     disk-volume | disk-layer) watch space "$(disk_of_node)" 0 "$threshold" "$WATCH_SECONDS" $pids ;;
     images) watch space "$(disk_of_node)" 0 "$threshold" 60 $pids ;;
@@ -342,6 +354,12 @@ measure() {
     flap) watch memory "$PODS" "$PODS_LIMIT" 0 130 $pids ;;
   esac
 }
+kill_agent_after() {
+  until_true "$WATCH_SECONDS" process_gone "$1" || return 0
+  on systemctl kill --signal KILL kubelet
+  on systemctl restart kubelet
+}
+process_gone() { [[ ! -e /proc/$1 ]]; }
 watch() { "$AT/load/root/load" watch "$@"; }
 
 # A limit of 10 MiB and three files, and what is written while a log is rotated.
@@ -352,12 +370,12 @@ log_directory() { echo "$AT/$node/upper/var/log/pods/${space}_load_$(k -n "$spac
 hoard() {
   local n root
   for n in 1 2 3; do
-    root=$AT/load/hoard-$n
+    root=$AT/load/hoard-$node-$n
     if [[ ! -e $root.tar ]]; then
-      mkdir -p "$root.$node"
-      head -c $((100 * MIB)) /dev/urandom >"$root.$node/data"
-      "$ENV_DIR/oci.sh" "rubelet.test/hoard-$n:1" "$root.$node" "$root.tar"
-      rm -r "$root.$node"
+      mkdir -p "$root"
+      head -c $((100 * MIB)) /dev/urandom >"$root/data"
+      "$ENV_DIR/oci.sh" "rubelet.test/hoard-$n:1" "$root" "$root.tar"
+      rm -r "$root"
     fi
     on ctr -n k8s.io images import --local - <"$root.tar" >/dev/null
   done
@@ -379,7 +397,7 @@ node_stayed() {
   kill "$watcher" 2>/dev/null || true
   watcher=''
   if grep -qvx True "$out/$node.$1.ready"; then verdict='not Ready'; fi
-  [[ $services == "$(services)" ]] || verdict+=', services changed'
+  [[ $1 == agent-killed || $services == "$(services)" ]] || verdict+=', services changed'
   [[ $verdict == right ]] && return
   say "$1: the node: $verdict"
   printf '%s\t%s\t-\t%s\tnone\t0\t-\t-\t-\n' "$agent" "$1" "$verdict" >>"$RESULTS"

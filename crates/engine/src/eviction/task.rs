@@ -77,6 +77,16 @@ enum Round {
     Again,
 }
 
+/// What came of a threshold that is met.
+enum Relief {
+    /// A pod has ended, or was asked to.
+    PodEnded,
+    /// The threshold is no longer met, though no pod has ended.
+    Enough,
+    /// Nothing can be done now.
+    None,
+}
+
 impl Evictor {
     pub(crate) fn new(
         parts: EvictionParts,
@@ -148,11 +158,12 @@ impl Evictor {
             return Round::Again;
         }
         match decision.starved.first() {
-            Some(threshold) => {
-                if self.relieve(threshold, &decision).await {
-                    return Round::Again;
-                }
-            }
+            Some(threshold) => match self.relieve(threshold, &decision).await {
+                Relief::PodEnded => return Round::Again,
+                // A threshold that is met has no mark that would wake us: the next look makes one, or acts.
+                Relief::Enough => return Round::Rest(BETWEEN_LOOKS),
+                Relief::None => {}
+            },
             None => self.problem = None,
         }
         let rest = pause(self.state.thresholds(), &self.before);
@@ -171,8 +182,8 @@ impl Evictor {
         });
     }
 
-    /// Frees what can be freed, then ends one pod if that was not enough. Whether anything changed.
-    async fn relieve(&mut self, threshold: &Threshold, decision: &Decision) -> bool {
+    /// Frees what can be freed, then ends one pod if that was not enough.
+    async fn relieve(&mut self, threshold: &Threshold, decision: &Decision) -> Relief {
         let resource = threshold.signal.resource();
         info!(signal = %threshold.signal, %resource, "The node is short of a resource: attempting to reclaim it");
         self.world.events.record_node(NodeEvent {
@@ -191,14 +202,14 @@ impl Evictor {
             Ok(look) => look,
             Err(err) => {
                 self.complain(format!("the usage of pods cannot be measured: {err}"));
-                return false;
+                return Relief::None;
             }
         };
         if EvictionState::is_relieved(threshold, &look.seen) {
             info!(signal = %threshold.signal, reclaimed, "Enough was freed without ending a pod");
-            return false;
+            return Relief::Enough;
         }
-        let Some(mut candidates) = self.candidates(&look.usage).await else { return false };
+        let Some(mut candidates) = self.candidates(&look.usage).await else { return Relief::None };
         rank(threshold.signal, self.state.layout(), &mut candidates);
         let observed = look.seen.get(threshold.signal);
         for starved in &decision.starved {
@@ -212,12 +223,12 @@ impl Evictor {
         match victim_of_threshold(&candidates, threshold, observed, self.state.policy().max_pod_grace) {
             Some(victim) => {
                 self.problem = None;
-                self.end(vec![victim]).await;
-                true
+                self.end(vec![victim], resource).await;
+                Relief::PodEnded
             }
             None => {
                 self.complain(format!("the node is short of {resource}, and no pod can be evicted"));
-                false
+                Relief::None
             }
         }
     }
@@ -280,13 +291,14 @@ impl Evictor {
         });
         let over: Vec<Victim> = over.collect();
         let any = !over.is_empty();
-        self.end(over).await;
+        self.end(over, Starved::EphemeralStorage).await;
         any
     }
 
-    /// Ends pods, and waits until nothing of them is left, but not for ever.
+    /// Ends pods, and waits until nothing of them is left of what the node is short of, but not for ever: of a disk writable
+    /// layers and logs as well, or the next look would take another pod for bytes that are about to be freed.
     #[doc(alias = "evictPod")]
-    async fn end(&mut self, victims: Vec<Victim>) {
+    async fn end(&mut self, victims: Vec<Victim>, short_of: Starved) {
         let mut ends = tokio::task::JoinSet::new();
         let mut asked = BTreeSet::new();
         for victim in victims {
@@ -306,7 +318,14 @@ impl Evictor {
             let (sync_loop, uid) = (self.world.sync_loop.clone(), name.uid);
             ends.spawn(crate::task::timed("eviction-end", async move {
                 // `None` if the loop has ended: then nobody is left to wait for.
-                let _ended = sync_loop.terminate_and_unmount(uid.clone(), ending, Some(grace)).await;
+                let _ended = match short_of {
+                    Starved::EphemeralStorage | Starved::Inodes => {
+                        sync_loop.terminate_and_remove(uid.clone(), ending, Some(grace)).await
+                    }
+                    Starved::Memory | Starved::Pids => {
+                        sync_loop.terminate_and_unmount(uid.clone(), ending, Some(grace)).await
+                    }
+                };
                 uid
             }));
         }

@@ -21,6 +21,17 @@ use crate::mirror::Mirrors;
 use crate::node::Node;
 use crate::ports::{EndProgress, StatusReport};
 
+/// How far a pod's end has to come before those are answered who asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum EndStep {
+    /// No container runs, nor will one.
+    Stopped,
+    /// Its volumes are unmounted, and the files of its own ones removed.
+    Unmounted,
+    /// The life cycle has finished: dead containers and logs are removed too, unless the pod keeps them.
+    Removed,
+}
+
 impl PodWorkers {
     /// Decides the status of the pod, and writes it if it has changed.
     pub(super) fn write_status(&mut self, uid: &PodUid) {
@@ -109,9 +120,9 @@ impl PodWorkers {
     }
 
     /// Sends `reply` when the end of the pod has come as far as `until`: at once if it has, or if there is no such pod.
-    pub(crate) fn when_at(&mut self, until: EndProgress, uid: &PodUid, reply: oneshot::Sender<()>) {
+    pub(crate) fn when_at(&mut self, until: EndStep, uid: &PodUid, reply: oneshot::Sender<()>) {
         match self.workers.get_mut(uid) {
-            Some(worker) if worker.end_progress() < until => worker.waiting_for_end.push((until, reply)),
+            Some(worker) if worker.end_step() < Some(until) => worker.waiting_for_end.push((until, reply)),
             Some(_) | None => _ = reply.send(()),
         }
     }
@@ -136,11 +147,11 @@ impl PodWorkers {
 impl PodWorker {
     /// Answers those who wait for what the pod's end has come to.
     pub(super) fn answer_waiting(&mut self) {
-        let reached = self.end_progress();
+        let reached = self.end_step();
         let (over, rest) =
-            std::mem::take(&mut self.waiting_for_end).into_iter().partition(|(until, _)| *until <= reached);
+            std::mem::take(&mut self.waiting_for_end).into_iter().partition(|(until, _)| Some(*until) <= reached);
         self.waiting_for_end = rest;
-        let over: Vec<(EndProgress, oneshot::Sender<()>)> = over;
+        let over: Vec<(EndStep, oneshot::Sender<()>)> = over;
         over.into_iter().for_each(|(_, reply)| _ = reply.send(()));
     }
 
@@ -155,6 +166,16 @@ impl PodWorker {
             ending: stage.ending().cloned(),
             grace: stage.grace_left(now),
             status: Arc::clone(&self.status),
+        }
+    }
+
+    /// `None` while containers may run.
+    fn end_step(&self) -> Option<EndStep> {
+        match self.life.stage() {
+            Stage::Finished => Some(EndStep::Removed),
+            Stage::Terminated { .. } if self.released => Some(EndStep::Unmounted),
+            Stage::Terminated { .. } => Some(EndStep::Stopped),
+            Stage::Waiting | Stage::Syncing { .. } | Stage::Terminating { .. } => None,
         }
     }
 

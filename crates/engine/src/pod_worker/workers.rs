@@ -18,11 +18,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
 use super::counts::StartupTracker;
+use super::status::EndStep;
 use crate::job::{JobResult, Note, PodMemory};
 use crate::metrics::Terminations;
 use crate::mirror::Mirrors;
 use crate::node::Node;
-use crate::ports::{EndProgress, StatusReport};
+use crate::ports::StatusReport;
 use crate::prober::{ProbeSender, ProbeTrouble};
 
 /// The workers of all pods on this node. Owned by the sync loop; no method but `next_end` and `stop` waits.
@@ -76,7 +77,7 @@ pub(super) struct PodWorker {
     /// directory and logs are removed.
     pub(super) released: bool,
     /// Callers of `terminate`, and how far the pod's end has to come before they are answered.
-    pub(super) waiting_for_end: Vec<(EndProgress, oneshot::Sender<()>)>,
+    pub(super) waiting_for_end: Vec<(EndStep, oneshot::Sender<()>)>,
     /// The last status report; an equal one is not sent again.
     pub(super) reported: Option<StatusReport>,
     /// When the life cycle finished, if it has.

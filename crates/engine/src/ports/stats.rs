@@ -71,6 +71,10 @@ pub enum Walked {
 pub trait RuntimeStats: Send + Sync {
     /// The writable layer of each container.
     async fn layers(&self) -> Result<BTreeMap<ContainerId, LayerUsage>, Unmeasured>;
+    /// The same, measured now where that is possible: a runtime's own figures may be seconds old.
+    async fn layers_now(&self) -> Result<BTreeMap<ContainerId, LayerUsage>, Unmeasured> {
+        self.layers().await
+    }
 }
 
 /// What a reader of usage needs.
@@ -82,7 +86,8 @@ pub struct Wanted {
     pub networks: bool,
     /// File systems, volumes, logs and writable layers.
     pub disks: bool,
-    /// An older look will do if it is not older than this. Zero measures anew.
+    /// An older look will do if it is not older than this. Zero measures anew, directories and layers too, which otherwise
+    /// are measured now and then.
     pub max_age: Duration,
 }
 

@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::Rejected;
 use crate::health::RuntimeHealth;
 use crate::metrics::Census;
-use crate::pod_worker::WorkerView;
-use crate::ports::{BadPod, EndProgress};
+use crate::pod_worker::{EndStep, WorkerView};
+use crate::ports::BadPod;
 use crate::task::TaskPolls;
 
 pub(super) enum Request {
@@ -22,7 +22,7 @@ pub(super) enum Request {
     Pod(PodKey, oneshot::Sender<Option<KnownPod>>),
     Pods(oneshot::Sender<Vec<KnownPod>>),
     Census(oneshot::Sender<Census>),
-    Terminate { uid: PodUid, ending: Ending, grace: Option<Duration>, until: EndProgress, reply: oneshot::Sender<()> },
+    Terminate { uid: PodUid, ending: Ending, grace: Option<Duration>, until: EndStep, reply: oneshot::Sender<()> },
     Active(oneshot::Sender<ActivePods>),
     Resume(oneshot::Sender<()>),
     Reclaim(oneshot::Sender<()>),
@@ -131,13 +131,19 @@ impl SyncLoopHandle {
     /// pod, and `None` if the loop has ended.
     #[doc(alias = "killPodNow")]
     pub async fn terminate(&self, uid: PodUid, ending: Ending, grace: Option<Duration>) -> Option<()> {
-        self.terminate_until(uid, ending, grace, EndProgress::Stopped).await
+        self.terminate_until(uid, ending, grace, EndStep::Stopped).await
     }
 
     /// Ends a pod as [`Self::terminate`] does, and waits until its volumes are unmounted as well.
     #[doc(alias = "WaitForAllPodsUnmount")]
     pub async fn terminate_and_unmount(&self, uid: PodUid, ending: Ending, grace: Option<Duration>) -> Option<()> {
-        self.terminate_until(uid, ending, grace, EndProgress::Finished).await
+        self.terminate_until(uid, ending, grace, EndStep::Unmounted).await
+    }
+
+    /// Ends a pod as [`Self::terminate`] does, and waits until nothing of it is on the disk: its dead containers with their
+    /// writable layers and its logs are removed too, unless the pod keeps them.
+    pub async fn terminate_and_remove(&self, uid: PodUid, ending: Ending, grace: Option<Duration>) -> Option<()> {
+        self.terminate_until(uid, ending, grace, EndStep::Removed).await
     }
 
     async fn terminate_until(
@@ -145,7 +151,7 @@ impl SyncLoopHandle {
         uid: PodUid,
         ending: Ending,
         grace: Option<Duration>,
-        until: EndProgress,
+        until: EndStep,
     ) -> Option<()> {
         let (reply, over) = oneshot::channel();
         self.ask.send(Request::Terminate { uid, ending, grace, until, reply }).await.ok()?;

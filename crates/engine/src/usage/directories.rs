@@ -1,4 +1,5 @@
-//! What directories and writable layers take: measured in the background, one minute apart.
+//! What directories and writable layers take: measured in the background, one minute apart, or at once if a pod is to end
+//! because a disk is full.
 //!
 //! Directories are measured a batch at a time. One that turns out to be large goes on by itself, with pauses, so that the
 //! others never wait for it.
@@ -34,6 +35,15 @@ const CALL_WITHIN: Duration = Duration::from_secs(30);
 /// Turns of a large directory before it is given up: more than a million files fit.
 const TURNS: usize = 20_000;
 
+/// When directories and layers are measured again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// When the last result has become old.
+    Due,
+    /// Whatever is known of them.
+    Now,
+}
+
 /// What ended in the background.
 pub(super) enum Done {
     /// A batch of directories.
@@ -65,16 +75,20 @@ pub(super) struct Directories {
     large: VecDeque<Place>,
     calls: usize,
     walks: usize,
-    asking_layers: bool,
+    /// Questions to the runtime that are on their way.
+    asking_layers: usize,
     /// Queued or in flight.
     open: BTreeSet<OsString>,
     /// In flight since a turn ended without result: nobody waits for these.
     slow: BTreeSet<OsString>,
+    /// Measured anew for the look that waits, large or not; and whether the layers are.
+    anew: BTreeSet<OsString>,
+    layers_anew: bool,
 }
 
 impl Directories {
     /// Has these directories measured that are due, and forgets all others.
-    pub(super) fn want(&mut self, places: Vec<Place>, world: &Arc<World>, work: &mut JoinSet<Done>) {
+    pub(super) fn want(&mut self, places: Vec<Place>, when: When, world: &Arc<World>, work: &mut JoinSet<Done>) {
         let now = world.clock.mono();
         let wanted: BTreeSet<&OsStr> = places.iter().map(|(path, _)| path.as_os_str()).collect();
         self.measured.retain(|path, _| wanted.contains(path.as_os_str()));
@@ -84,25 +98,33 @@ impl Directories {
         let queued: BTreeSet<&OsStr> = self.queue.iter().chain(&self.large).map(|(path, _)| path.as_os_str()).collect();
         self.open.retain(|path| wanted.contains(path.as_os_str()) || queued.contains(path.as_os_str()));
         self.slow.retain(|path| wanted.contains(path.as_os_str()));
+        self.anew = BTreeSet::new();
+        if when == When::Now {
+            self.anew.extend(places.iter().map(|(path, _)| path.as_os_str().to_owned()));
+        }
         for place in places {
             let path = place.0.as_os_str();
-            let due = self.tried.get(path).is_none_or(|at| now.since(*at) >= EVERY);
+            let due = when == When::Now || self.tried.get(path).is_none_or(|at| now.since(*at) >= EVERY);
             if due && self.open.insert(path.to_owned()) {
                 self.tried.insert(path.to_owned(), now);
                 self.queue.push_back(place);
             }
         }
-        if !self.asking_layers && self.layers_at.is_none_or(|at| now.since(at) >= LAYERS_EVERY) {
-            (self.asking_layers, self.layers_at) = (true, Some(now));
-            work.spawn(timed("usage-layers", layers(Arc::clone(world))));
+        let due = self.asking_layers == 0 && self.layers_at.is_none_or(|at| now.since(at) >= LAYERS_EVERY);
+        if when == When::Now || due {
+            (self.asking_layers, self.layers_at) = (self.asking_layers + 1, Some(now));
+            work.spawn(timed("usage-layers", layers(Arc::clone(world), when)));
         }
+        self.layers_anew = when == When::Now;
         self.start(world, work);
     }
 
     /// A first answer would lack something that is about to be known.
     pub(super) fn is_incomplete(&self) -> bool {
-        let unknown = |path: &OsString| !self.measured.contains_key(path) && !self.slow.contains(path);
-        (self.asking_layers && !self.layers_known) || self.open.iter().any(unknown)
+        let unknown = |path: &OsString| {
+            self.anew.contains(path) || (!self.measured.contains_key(path) && !self.slow.contains(path))
+        };
+        (self.asking_layers > 0 && (self.layers_anew || !self.layers_known)) || self.open.iter().any(unknown)
     }
 
     /// Takes a result.
@@ -130,7 +152,7 @@ impl Directories {
                 }
             }
             Done::Layers(layers) => {
-                (self.asking_layers, self.layers_known) = (false, true);
+                (self.asking_layers, self.layers_known) = (self.asking_layers.saturating_sub(1), true);
                 if let Some(layers) = layers {
                     self.layers = Arc::new(layers);
                 }
@@ -202,7 +224,13 @@ async fn on(world: &World, path: &std::path::Path, own: OwnFileSystem) -> Option
     }
 }
 
-async fn layers(world: Arc<World>) -> Done {
-    let layers = tokio::time::timeout(CALL_WITHIN, world.parts.runtime.layers()).await;
+async fn layers(world: Arc<World>, when: When) -> Done {
+    let ask = async {
+        match when {
+            When::Due => world.parts.runtime.layers().await,
+            When::Now => world.parts.runtime.layers_now().await,
+        }
+    };
+    let layers = tokio::time::timeout(CALL_WITHIN, ask).await;
     Done::Layers(layers.ok().and_then(Result::ok))
 }

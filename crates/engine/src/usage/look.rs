@@ -33,11 +33,16 @@ pub(super) struct Need {
     pub(super) detail: Detail,
     pub(super) networks: bool,
     pub(super) disks: bool,
+    /// Directories and layers are measured anew, due or not.
+    pub(super) anew: bool,
 }
 
 impl Need {
     pub(super) fn covers(self, other: Self) -> bool {
-        self.detail >= other.detail && self.networks >= other.networks && self.disks >= other.disks
+        self.detail >= other.detail
+            && self.networks >= other.networks
+            && self.disks >= other.disks
+            && self.anew >= other.anew
     }
 
     pub(super) fn and(self, other: Self) -> Self {
@@ -45,6 +50,7 @@ impl Need {
             detail: self.detail.max(other.detail),
             networks: self.networks || other.networks,
             disks: self.disks || other.disks,
+            anew: self.anew || other.anew,
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use super::directories::{Directories, Done};
+use super::directories::{Directories, Done, When};
 use super::handle::{Ask, UsageHandle};
 use super::look::{Listed, Need, Seen, look};
 use super::{UsageParts, World};
@@ -26,6 +26,8 @@ const ASKS: usize = 64;
 const WAITING: usize = 256;
 /// How long a first answer waits for directories that have never been measured.
 const FILL: Duration = Duration::from_secs(2);
+/// How long an answer waits for directories and layers that are measured anew: a pod is to end because a disk is full.
+const FILL_ANEW: Duration = Duration::from_secs(5);
 /// When nobody has asked for so long, everything is forgotten but for what directories take.
 const IDLE: Duration = Duration::from_secs(300);
 
@@ -172,9 +174,10 @@ impl UsageTask {
         if seen.need.disks {
             let places = &self.world.parts.places;
             let all = seen.pods.iter().flat_map(|pod| places.of(pod, seen.known.get(&pod.pod.uid))).collect();
-            self.directories.want(all, &self.world, &mut self.measuring);
+            let when = if seen.need.anew { When::Now } else { When::Due };
+            self.directories.want(all, when, &self.world, &mut self.measuring);
         }
-        let until = self.world.clock.mono() + FILL;
+        let until = self.world.clock.mono() + if seen.need.anew { FILL_ANEW } else { FILL };
         self.filling = Some((seen, until));
         self.fill();
     }
@@ -245,5 +248,6 @@ impl UsageTask {
 
 fn need(ask: &Ask) -> Need {
     let wanted = ask.wanted;
-    Need { detail: wanted.detail, networks: wanted.networks, disks: wanted.disks }
+    let anew = wanted.disks && wanted.max_age.is_zero();
+    Need { detail: wanted.detail, networks: wanted.networks, disks: wanted.disks, anew }
 }

@@ -281,6 +281,38 @@ async fn ev_10_disk_space_is_reclaimed_before_a_pod_ends() {
     assert!(message.starts_with("The node was low on resource: ephemeral-storage. Threshold quantity: "), "{message}");
 }
 
+/// EV-04: memory that rises over a threshold, falls below it before a pod is chosen, and rises again.
+#[tokio::test(start_paused = true)]
+async fn ev_04_a_threshold_that_was_met_for_a_moment_is_watched_on() {
+    let (sim, api, node) = started(529, hard()).await;
+    three(&sim, &api);
+    until_ready(&sim, &api, &["modest", "over", "hog"]).await;
+    sim.loaded.spike(1000 * GIB);
+    sim.until(15, "the look", async |_| condition(&node, "MemoryPressure").0 == "True").await;
+    sim.pass(1).await;
+    assert!(all_evicted(&api).is_empty(), "enough is free");
+    uses(&sim, &api, "hog", memory(50));
+    sim.until(2, "the eviction", async |_| evicted(&api, "hog")).await;
+    assert_eq!(all_evicted(&api), ["hog"]);
+}
+
+/// EV-12: bytes that are about to be freed are waited for.
+#[tokio::test(start_paused = true)]
+async fn ev_12_a_full_writable_layer_ends_one_pod_and_no_second_before_its_containers_are_removed() {
+    let layers = |gib: u64| PodUse { layers: gib * GIB, ..PodUse::default() };
+    let (sim, api, _node) = started(528, hard()).await;
+    runs(&sim, &api, pod("filler"), layers(1));
+    runs(&sim, &api, pod("web"), layers(1));
+    until_ready(&sim, &api, &["filler", "web"]).await;
+    // Removing a container takes longer than the next look needs.
+    sim.runtime.set_latency(Duration::from_secs(2));
+    uses(&sim, &api, "filler", layers(1000));
+    sim.until(60, "the eviction", async |_| evicted(&api, "filler")).await;
+    sim.pass(120).await;
+    assert_eq!(all_evicted(&api), ["filler"]);
+    sim.check_laws();
+}
+
 /// EV-15.
 #[tokio::test(start_paused = true)]
 async fn ev_15_a_pod_above_a_limit_of_its_own_ends_however_much_is_free() {

@@ -15,7 +15,8 @@ use crate::sim::{Sim, static_pod};
 
 /// What cgroups alone show.
 const CGROUPS: Wanted = Wanted { detail: Detail::Usage, networks: false, disks: false, max_age: Duration::ZERO };
-const ALL: Wanted = Wanted { detail: Detail::Everything, networks: true, disks: true, max_age: Duration::ZERO };
+const ALL: Wanted =
+    Wanted { detail: Detail::Everything, networks: true, disks: true, max_age: Duration::from_millis(1) };
 
 fn parts(stats: &FakeStats) -> UsageParts {
     UsageParts {
@@ -118,6 +119,29 @@ async fn sts_02_a_look_shows_pods_with_their_containers_volumes_and_layers() {
     assert_eq!(usage.disks.nodefs.map(|disk| disk.available), Some(60));
     assert_eq!(usage.processes.map(|processes| processes.current), Some(100));
     sim.check_laws();
+}
+
+/// EV-11: a pod is to end because a disk is full.
+#[tokio::test(start_paused = true)]
+async fn ev_11_who_accepts_no_older_look_has_directories_and_layers_measured_anew() {
+    let (sim, stats, reader) = node().await;
+    let bare = reader.usage(CGROUPS).await.expect("usage");
+    let (container, volume) = (web(&bare).containers[0].id.clone(), scratch(web(&bare)));
+    let read = |usage: &Arc<NodeUsage>| {
+        let pod = web(usage);
+        (pod.containers[0].layer.and_then(|layer| layer.bytes), pod.volumes[0].used.inodes)
+    };
+    stats.set_layer(&container, 1);
+    stats.set_dir(&volume, DiskUsage { bytes: 1, inodes: 1 }, 1);
+    assert_eq!(read(&reader.usage(ALL).await.expect("usage")), (Some(1), 1));
+    sim.pass(5).await;
+    stats.set_layer(&container, 1000);
+    // A large one: its measurement takes a second and a half.
+    stats.set_dir(&volume, DiskUsage { bytes: 1, inodes: 30_000 }, 15);
+    assert_eq!(read(&reader.usage(ALL).await.expect("usage")), (Some(1), 1), "measured a moment ago");
+    sim.pass(5).await;
+    let anew = Wanted { max_age: Duration::ZERO, ..ALL };
+    assert_eq!(read(&reader.usage(anew).await.expect("usage")), (Some(1000), 30_000));
 }
 
 #[tokio::test(start_paused = true)]

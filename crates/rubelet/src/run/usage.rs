@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use rubelet_core::usage::{PodPlaces, SystemContainer};
 use rubelet_engine::node::Settings;
+use rubelet_engine::ports::Disks;
 use rubelet_engine::usage::UsageParts;
 use rubelet_linux::cgroups::Layout;
 use rubelet_linux::disks::KernelDisks;
+use rubelet_linux::layers::OverlayLayers;
 use rubelet_linux::stats::{KernelStats, Shown, own_cgroup};
 
 use super::Base;
@@ -25,12 +27,9 @@ pub(super) fn parts(
     let shown = Shown { tree: settings.launch.tree.clone(), system: system_containers(base, host) };
     let stats = KernelStats::new(layout, shown, host.files.clone(), base.clock.clone());
     let places = PodPlaces { root: base.root.clone(), logs: PathBuf::from(&base.loaded.config.pod_logs_dir) };
-    UsageParts {
-        stats: Arc::new(stats),
-        disks: Arc::new(KernelDisks::new(base.clock.clone())),
-        runtime: Arc::clone(&runtime.stats),
-        places,
-    }
+    let disks: Arc<dyn Disks> = Arc::new(KernelDisks::new(base.clock.clone()));
+    let layers = OverlayLayers::new(Arc::clone(&runtime.stats), Arc::clone(&disks), &host.files.proc);
+    UsageParts { stats: Arc::new(stats), disks, runtime: Arc::new(layers), places }
 }
 
 /// The cgroups of daemons that are configured. That of the kubelet is looked for if it is not.
