@@ -4,7 +4,8 @@
 # First boot: the tests of the kernel and of systemd that crates/linux has; then containerd and rubelet as services with a
 # static pod, a critical static pod and a pod of an API server; then a reboot. Second boot: what the shutdown left.
 set -euo pipefail
-# Emulation is slow, and the host may be busy: conditions are polled cheaply and rarely, and each for so many seconds.
+# shellcheck source=tests/machine/vm-inside.sh
+. /vm/vm-inside.sh
 PATIENCE=$1
 API=/var/lib/vm/api ORDER=/var/lib/vm/order DURING=/var/lib/vm/during
 top=/sys/fs/cgroup/kubepods.slice
@@ -26,41 +27,6 @@ first() {
   shutdown
 }
 
-fail() {
-  echo "FAILED: $*"
-  rubelet pods || true
-  systemctl --failed --no-legend || true
-  systemd-cgls --no-pager -l /kubepods.slice || true
-  journalctl --no-pager -q -o short-monotonic -n 40 -u kubelet || true
-  journalctl --no-pager -q -o short-monotonic -n 25 -u containerd -u systemd-logind -u init.scope || true
-  exit 1
-}
-
-ok() { echo "ok: $*"; }
-
-# `wait_for WHAT COMMAND…`
-wait_for() {
-  local what=$1 end=$((SECONDS + PATIENCE))
-  shift
-  until "$@"; do
-    ((SECONDS < end)) || fail "$what: not within $PATIENCE s"
-    sleep 0.5
-  done
-  ok "$what"
-}
-
-# `check NAME VALUE FOUND`
-check() {
-  [[ $3 == "$2" ]] || fail "$1 is $3, not $2"
-  ok "$1 is $2"
-}
-
-# `check_file FILE VALUE`
-check_file() { check "$1" "$2" "$(cat "$1")"; }
-
-# `check_unit UNIT PROPERTY VALUE`
-check_unit() { check "$2 of $1" "$3" "$(systemctl show "$1" --value --property="$2")"; }
-
 kernel_tests() {
   # systemd and its bus are replaced under full load in the machines that share the host's kernel.
   RUBELET_SYSTEMD_MACHINE=1 RUBELET_LOGIND_TESTS=1 /vm/linux-tests --test-threads 1 node_systemd_ a_real_login_manager \
@@ -70,50 +36,20 @@ kernel_tests() {
 }
 
 set_up() {
-  local image
   fallocate -l 256M /swap
   chmod 600 /swap
   mkswap -q /swap
   printf '/swap none swap sw 0 0\n' >>/etc/fstab
   swapon /swap
   ln -s rubelet /usr/bin/kubelet
-  mkdir -p /etc/containerd /etc/cni/net.d /etc/kubernetes/manifests /etc/default /var/lib/kubelet "$API" "$ORDER"
-  touch "$API/statuses" "$ORDER/log"
-  cp /vm/containerd.toml /etc/containerd/config.toml
-  cp /vm/network.conflist /etc/cni/net.d/10-network.conflist
-  cp /vm/kubelet.service /etc/systemd/system/kubelet.service
+  mkdir -p /etc/kubernetes/manifests "$API"/{pods,statuses} "$ORDER"
+  touch "$ORDER/log"
   files
-  systemctl daemon-reload
-  # rubelet first: it waits for the runtime.
-  systemctl enable -q --now vm-api.service
-  systemctl enable -q kubelet.service containerd.service
-  systemctl start --no-block kubelet.service
-  systemctl start containerd.service
-  for image in /vm/{pause,busybox}.tar; do ctr -n k8s.io images import "$image" >/dev/null; done
+  start_services
 }
 
 files() {
-  cat >/etc/systemd/system/containerd.service <<'END'
-[Unit]
-Description=containerd
-[Service]
-Type=notify
-ExecStart=/usr/bin/containerd
-Delegate=yes
-KillMode=process
-[Install]
-WantedBy=multi-user.target
-END
-  cat >/etc/systemd/system/vm-api.service <<END
-[Unit]
-Description=An API server of one pod
-Before=kubelet.service
-[Service]
-Type=exec
-ExecStart=/usr/bin/socat TCP-LISTEN:8001,bind=127.0.0.1,reuseaddr,fork 'EXEC:/vm/vm-api.sh $API'
-[Install]
-WantedBy=multi-user.target
-END
+  service_files
   cat >/var/lib/kubelet/config.yaml <<'END'
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -130,20 +66,10 @@ shutdownGracePeriodCriticalPods: 15s
 enableServer: false
 healthzPort: 0
 END
-  cat >/var/lib/kubelet/kubeconfig <<'END'
-apiVersion: v1
-kind: Config
-clusters: [{name: vm, cluster: {server: "http://127.0.0.1:8001"}}]
-contexts: [{name: vm, context: {cluster: vm, user: vm}}]
-users: [{name: vm, user: {token: vm}}]
-current-context: vm
-END
-  printf '%s\n' KUBELET_KUBECONFIG_ARGS=--kubeconfig=/var/lib/kubelet/kubeconfig \
-    "KUBELET_EXTRA_ARGS=--node-ip=10.213.1.1 --hostname-override=vm" >/etc/default/kubelet
   manifest app 0 '{"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1500m", "memory": "128Mi"}}' 1 \
     >/etc/kubernetes/manifests/app.json
   manifest critical 2000001000 '{}' 3 >/etc/kubernetes/manifests/critical.json
-  manifest swap 0 '{"requests": {"memory": "64Mi"}, "limits": {"memory": "128Mi"}}' 0 >"$API/pod.json"
+  manifest swap 0 '{"requests": {"memory": "64Mi"}, "limits": {"memory": "128Mi"}}' 0 >"$API/pods/swap.json"
 }
 
 # `manifest NAME PRIORITY RESOURCES SECONDS`: a pod that writes when it is stopped, and again the seconds later. It holds
@@ -162,11 +88,6 @@ manifest() {
       volumes: [{name: "order", hostPath: {path: $order}}]}}'
 }
 
-# `is_running POD`
-is_running() { kubelet pods 2>/dev/null | grep -q "$1.* Running"; }
-
-kubelet_is() { [[ $(systemctl is-active kubelet) == "$1" ]]; }
-
 start_node() {
   wait_for "the unit is active: rubelet has sent READY=1" kubelet_is active
   wait_for "the static pod runs" is_running app-vm
@@ -176,9 +97,6 @@ start_node() {
 
 # `pod_slice CLASS POD`
 pod_slice() { echo "$top/kubepods-$1.slice/kubepods-$1-pod$2_1234.slice"; }
-
-# `limited_scope SLICE`: of the container; the sandbox has no limits.
-limited_scope() { dirname "$(grep -Lx max "$1"/*.scope/memory.max)"; }
 
 total() { awk -v name="$1:" '$1 == name {printf "%d", $2 * 1024}' /proc/meminfo; }
 
@@ -255,8 +173,8 @@ second() {
   check "the last in order" "critical stops critical ends" "$(tail -n 2 $ORDER/log | xargs)"
   check "all that ended" "app ends,critical ends,swap ends" "$(grep ends $ORDER/log | sort | paste -sd ,)"
   # SHUT-03: the status is with the API server before the power goes, and the node's own commands show it.
-  jq -se 'map(.status // {}) | any(.phase == "Failed" and .reason == "Terminated")' "$API/statuses" >/dev/null ||
-    fail "no status says that the shutdown ended the pod: $(cat "$API/statuses")"
+  jq -se 'map(.status // {}) | any(.phase == "Failed" and .reason == "Terminated")' "$API/statuses/swap" >/dev/null ||
+    fail "no status says that the shutdown ended the pod: $(cat "$API/statuses/swap")"
   ok "the API server has the status"
   grep -qE "app-vm .*(Failed|Terminated)" "$DURING" || fail "while the machine went down: $(cat "$DURING")"
   ok "rubelet pods has the status"

@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# The tests of the tier "vm" that need systemd with cgroup v2, all in one virtual machine (vm.sh, vm-node.sh).
+# Tests that need systemd with cgroup v2, in a virtual machine (vm.sh):
+#   vm-tests.sh                   the driver and a reboot (vm-node.sh)
+#   vm-tests.sh pressure LOAD…    pods that take what the node has (vm-pressure.sh): memory two processes disk inodes oom
+#   AGENT=upstream ROUNDS=3               for the loads: upstream's kubelet (rubelet), and so many pods of each load (1)
 #   RUBELET=PROGRAM LINUX_TESTS=PROGRAM   programs that are already built; else cargo builds them
 #   PATIENCE=SECONDS                      for each condition, and five times as long for the whole: more on a busy host
 set -euo pipefail
@@ -10,17 +13,48 @@ set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 BRIDGE=rbt1
 PATIENCE=${PATIENCE:-90}
+files=()
 cd "$REPO"
 
 main() {
-  local rubelet tests plugin files=() file
-  rubelet=${RUBELET:-$(built_rubelet)}
-  tests=${LINUX_TESTS:-$(built_tests rubelet-linux)}
   work=$(mktemp -d "${TMPDIR:-/tmp}/rubelet-test.XXXXXX")
   trap clean_vm EXIT
-  # Symbols are half of a program's size, and the disk is written anew each time.
-  strip --strip-debug -o "$work/rubelet" "$rubelet"
+  node_files
+  case ${1:-} in
+    '') node ;;
+    pressure) pressure "${@:2}" ;;
+    *) die "usage: vm-tests.sh [pressure LOAD…]" ;;
+  esac
+}
+
+node() {
+  local tests
+  put_agent rubelet
+  tests=${LINUX_TESTS:-$(built_tests rubelet-linux)}
   strip --strip-debug -o "$work/linux-tests" "$tests"
+  in_vm $((PATIENCE * 5)) -c "$work/linux-tests:/vm/linux-tests" -c "$HERE/vm-node.sh:/vm/node.sh" bash /vm/node.sh "$PATIENCE"
+}
+
+pressure() {
+  local agent=${AGENT:-rubelet} rounds=${ROUNDS:-1} loads=("$@")
+  (($#)) || loads=(memory two processes disk inodes oom)
+  put_agent "$agent"
+  cc -static -Os -s -Wall -Wextra -Werror -o "$work/vm/pressure" "$HERE/vm-pressure.c"
+  in_vm $((PATIENCE * (3 + rounds * ${#loads[@]}))) -c "$HERE/vm-pressure.sh:/vm/node.sh" \
+    bash /vm/node.sh "$PATIENCE" "$agent" "$rounds" "${loads[@]}"
+}
+
+# Symbols are half of a program's size, and the disk is written anew each time.
+put_agent() {
+  case $1 in
+    rubelet) strip --strip-debug -o "$work/rubelet" "${RUBELET:-$(built_rubelet)}" && files+=(-c "$work/rubelet:/usr/bin/rubelet") ;;
+    upstream) files+=(-c "$("$ENV_DIR/k8s-build.sh" kubelet)/kubelet:/usr/bin/kubelet") ;;
+    *) die "no such agent: $1 (rubelet, upstream)" ;;
+  esac
+}
+
+node_files() {
+  local plugin file
   for file in "$CACHE"/containerd-2.1/usr/bin/{containerd,containerd-shim-runc-v2,ctr} "$CACHE/runc/usr/sbin/runc"; do
     files+=(-c "$file:/usr/bin/${file##*/}")
   done
@@ -28,11 +62,16 @@ main() {
     files+=(-c "$CACHE/cni/usr/lib/cni/$plugin:/opt/cni/bin/$plugin")
   done
   mkdir "$work/vm"
-  cp "$CACHE"/images/{pause,busybox}.tar "$HERE/vm-api.sh" "$REPO/packaging/kubelet.service" "$work/vm"
+  cp "$CACHE"/images/{pause,busybox}.tar "$HERE/vm-api.sh" "$HERE/vm-inside.sh" "$REPO/packaging/kubelet.service" "$work/vm"
   containerd_config >"$work/vm/containerd.toml"
   network >"$work/vm/network.conflist"
-  "$HERE/vm.sh" -t $((PATIENCE * 5)) -m 2048 "${files[@]}" -c "$work/rubelet:/usr/bin/rubelet" -c "$work/vm:/vm" \
-    -c "$work/linux-tests:/vm/linux-tests" -c "$HERE/vm-node.sh:/vm/node.sh" bash /vm/node.sh "$PATIENCE"
+}
+
+# `in_vm SECONDS [-c …]… PROGRAM ARGUMENT…`
+in_vm() {
+  local seconds=$1
+  shift
+  "$HERE/vm.sh" -t "$seconds" -m 2048 "${files[@]}" -c "$work/vm:/vm" "$@"
 }
 
 # As a node has it: nothing but the driver and the image of the sandbox differs from containerd's defaults.

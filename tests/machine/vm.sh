@@ -13,8 +13,8 @@ set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 usage="usage: vm.sh [-t SECONDS] [-m MEGABYTES] [-c PATH[:PATH-INSIDE]]… PROGRAM [ARGUMENT…]"
-# Modules of the cloud kernel that containers and systemd need; systemd loads autofs itself.
-MODULES=(overlay bridge veth autofs4)
+# Modules of the cloud kernel that containers, systemd and small disks need; systemd loads autofs itself.
+MODULES=(overlay bridge veth autofs4 loop)
 # What only costs time here: no clock to set, no hardware to find, no file system to check.
 ARGUMENTS="psi=1 quiet fsck.mode=skip systemd.show_status=false systemd.unified_cgroup_hierarchy=1"
 seconds=120 megabytes=1536 files=()
