@@ -397,7 +397,8 @@ node_stayed() {
   kill "$watcher" 2>/dev/null || true
   watcher=''
   if grep -qvx True "$out/$node.$1.ready"; then verdict='not Ready'; fi
-  [[ $1 == agent-killed || $services == "$(services)" ]] || verdict+=', services changed'
+  # In these the agent is started again.
+  [[ $1 == @(agent-killed|images) || $services == "$(services)" ]] || verdict+=', services changed'
   [[ $verdict == right ]] && return
   say "$1: the node: $verdict"
   printf '%s\t%s\t-\t%s\tnone\t0\t-\t-\t-\n' "$agent" "$1" "$verdict" >>"$RESULTS"

@@ -69,6 +69,12 @@ pub(crate) struct Evictor {
     problem: Option<String>,
 }
 
+/// How long a runtime may take to free what a removed container had: containerd collects layers in the background. It is the
+/// time after which upstream's kubelet looks again.
+const FREED_WITHIN: Duration = Duration::from_secs(10);
+/// How often the disk is looked at meanwhile.
+const FREED_YET: Duration = Duration::from_millis(500);
+
 /// What a round led to.
 enum Round {
     /// Look again after this.
@@ -224,12 +230,27 @@ impl Evictor {
             Some(victim) => {
                 self.problem = None;
                 self.end(vec![victim], resource).await;
+                if matches!(resource, Starved::EphemeralStorage | Starved::Inodes) {
+                    self.until_freed(threshold).await;
+                }
                 Relief::PodEnded
             }
             None => {
                 self.complain(format!("the node is short of {resource}, and no pod can be evicted"));
                 Relief::None
             }
+        }
+    }
+
+    /// Waits until the disk has enough room, or for as long as what the last pod had may still be on its way out.
+    async fn until_freed(&mut self, threshold: &Threshold) {
+        let until = self.world.clock.mono() + FREED_WITHIN;
+        while self.world.clock.mono() < until {
+            let look = self.looks.look(Purpose::Watch).await;
+            if look.is_ok_and(|look| EvictionState::is_relieved(threshold, &look.seen)) {
+                return;
+            }
+            tokio::time::sleep(FREED_YET).await;
         }
     }
 
