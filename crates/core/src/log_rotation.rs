@@ -25,10 +25,13 @@ const LOG: &str = ".log";
 const STAMP: &str = "%Y%m%d-%H%M%S";
 const STAMP_LEN: usize = 15;
 
-/// The shortest pause between two looks at one log, and so between two rotations of it.
-const SHORTEST: Duration = Duration::from_millis(100);
-/// The longest pause between two looks at a log that grows: what was slow may become fast.
-const WHILE_GROWING: Duration = Duration::from_secs(1);
+/// The shortest pause between two looks at one log, and so between two rotations of it: the time in which a container that
+/// writes 100 MB/s fills a fifth of upstream's default size.
+const SHORTEST: Duration = Duration::from_millis(20);
+/// The longest pause between two looks at a log: what is quiet now may write 100 MB in the next second.
+const LONGEST: Duration = Duration::from_secs(1);
+/// The first look after that at a new log.
+const FIRST: Duration = Duration::from_millis(100);
 
 /// How large logs may become.
 #[doc(alias = "LogRotatePolicy")]
@@ -45,7 +48,7 @@ pub struct LogPolicy {
 pub struct LogRotation {
     /// How large logs may become.
     pub policy: LogPolicy,
-    /// How often a log that does not grow is looked at.
+    /// How long a log that could not be rotated is left alone.
     pub interval: Duration,
     /// Files compressed at the same time.
     pub workers: usize,
@@ -60,7 +63,7 @@ impl LogRotation {
                 max_size: u64::try_from(max_size).ok()?,
                 max_files: usize::try_from(config.container_log_max_files).unwrap_or(2).max(2),
             },
-            interval: config.container_log_monitor_interval.to_std().max(SHORTEST),
+            interval: config.container_log_monitor_interval.to_std().max(FIRST),
             workers: usize::try_from(config.container_log_max_workers).unwrap_or(1).max(1),
         })
     }
@@ -84,26 +87,45 @@ pub struct LogLook {
     pub at: Instant,
 }
 
-impl LogPolicy {
-    /// The log has to be rotated. An empty log never has: nothing is won by it.
-    pub fn is_due(&self, size: u64) -> bool {
-        size > 0 && size >= self.max_size
+/// How fast a log grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    bytes: u64,
+    within: Duration,
+}
+
+impl Growth {
+    /// Between two looks. A log that shrank was rotated or truncated: it grew from nothing.
+    pub fn between(before: LogLook, now: LogLook) -> Self {
+        let bytes = now.size.checked_sub(before.size).unwrap_or(now.size);
+        Self { bytes, within: now.at.since(before.at).max(Duration::from_nanos(1)) }
     }
 
-    /// How long after `now` to look again: half the time until the log is full if it goes on growing as between the two
-    /// looks, so that it is found near its limit however fast it grows.
-    pub fn pause(&self, before: Option<LogLook>, now: LogLook, interval: Duration) -> Duration {
-        let Some(before) = before else { return WHILE_GROWING.min(interval) };
-        // A log that shrank was rotated or truncated: it grew from nothing.
-        let grown = now.size.checked_sub(before.size).unwrap_or(now.size);
-        let nanos = now.at.since(before.at).as_nanos();
-        if grown == 0 || nanos == 0 {
-            return interval;
-        }
-        let left = u128::from(self.max_size.saturating_sub(now.size));
-        let until_full = left.saturating_mul(nanos) / u128::from(grown);
-        let half = Duration::from_nanos(u64::try_from(until_full / 2).unwrap_or(u64::MAX));
-        half.min(WHILE_GROWING).max(SHORTEST).min(interval)
+    fn in_time(&self, time: Duration) -> u64 {
+        let bytes = u128::from(self.bytes).saturating_mul(time.as_nanos()) / self.within.as_nanos().max(1);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    fn time_for(&self, bytes: u64) -> Duration {
+        let nanos = u128::from(bytes).saturating_mul(self.within.as_nanos()) / u128::from(self.bytes.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+impl LogPolicy {
+    /// The log has to be rotated: it is full, or it is at least half full and will be full before it is rotated at the next
+    /// look, if it goes on growing like that and a rotation takes so long. An empty log never has: nothing is won by it.
+    pub fn is_due(&self, size: u64, growth: Option<Growth>, rotation: Duration) -> bool {
+        let soon = growth.map_or(0, |growth| growth.in_time(rotation.saturating_add(SHORTEST)));
+        size > 0 && (size >= self.max_size || (size >= self.max_size / 2 && size.saturating_add(soon) > self.max_size))
+    }
+
+    /// How long to wait until the next look at a log of this size: half the time until it is full if it goes on growing
+    /// like that, so that it is found near its limit however fast it grows.
+    pub fn pause(&self, size: u64, growth: Option<Growth>) -> Duration {
+        let Some(growth) = growth else { return FIRST };
+        let until_full = growth.time_for(self.max_size.saturating_sub(size));
+        (until_full / 2).clamp(SHORTEST, LONGEST)
     }
 }
 

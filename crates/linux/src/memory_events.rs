@@ -1,10 +1,11 @@
 //! Wakes eviction when memory fills up (EV-04).
 //!
 //! What is in use is all but free memory and inactive page cache: the working set, which thresholds count. No event of the
-//! kernel is bound to an amount of it. So it is read at a pace that follows the distance: even memory that fills at several
-//! gigabytes a second is seen in time, and far from a threshold hardly anything is read. Two events end the wait earlier: on
-//! cgroup v1 an eventfd that becomes readable once `memory.usage_in_bytes` crosses an amount, which a cgroup whose page cache
-//! shrinks meanwhile does not; and near a threshold a pressure stall (PSI).
+//! kernel is bound to an amount of it. So it is read at a pace that follows the distance: even memory that every processor
+//! fills as fast as it can is seen in time, and far from a threshold hardly anything is read. Events make the next reading
+//! come at once: a pressure stall (PSI), and on cgroup v2 that the pods have reached their common limit. On cgroup v1 an
+//! eventfd becomes readable once `memory.usage_in_bytes` crosses an amount, which a cgroup whose page cache shrinks meanwhile
+//! does not. The events of v2 stay armed between two waits: to arm them costs more than a reading.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,41 +20,57 @@ use rubelet_engine::ports::{CgroupVersion, PressureEvents};
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::OnceCell;
 use tracing::debug;
 
 use crate::cgroups::Layout;
 
-/// Memory that fills faster than this in a second is seen late.
-const FASTEST: u64 = 4 << 30;
+/// What one processor fills in a second. Memory that fills faster is seen late.
+const FASTEST_OF_ONE: u64 = 4 << 30;
+/// What all processors fill in a second: as much as the buses of large machines carry.
+const FASTEST_OF_ALL: u64 = 32 << 30;
 /// The shortest and the longest pause between two readings.
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
 /// Stalls count this near to a mark. Further away they come from containers at limits of their own.
 const NEAR: u64 = 2 << 30;
-/// A stall of this many microseconds within a second wakes eviction.
-const TRIGGER: &str = "some 100000 1000000";
+/// Stalls that lead to a reading: so many microseconds of so many. The second is all that a process without
+/// `CAP_SYS_RESOURCE` may ask for. The kernel takes the last byte for the end of the text, whatever it is.
+const TRIGGERS: [&str; 2] = ["some 25000 500000\0", "some 100000 2000000\0"];
+/// The shortest time between two readings that stalls lead to.
+const BETWEEN_STALLS: Duration = Duration::from_millis(50);
 /// What the kernel compares on cgroup v1.
 const USAGE_V1: &str = "memory.usage_in_bytes";
 /// Pressure stalls of memory, below `/proc`.
 const PSI: &str = "pressure/memory";
+/// Counts on cgroup v2 how often a cgroup has reached limits of its own.
+const LIMIT_EVENTS: &str = "memory.events.local";
 
 /// The memory of this machine, and of all its pods.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct KernelMemoryEvents {
     version: CgroupVersion,
     /// The cgroup of the node, and that of all pods: the directory with the files of the memory controller.
     node: PathBuf,
     pods: PathBuf,
     proc: PathBuf,
+    /// What may be filled in a second.
+    fastest: u64,
+    /// `None` where there are no such events.
+    stalls: OnceCell<Option<Armed>>,
+    limit: OnceCell<Option<Armed>>,
 }
 
 impl KernelMemoryEvents {
-    /// Of the cgroups in `layout`; `pods` is the path of the cgroup of all pods from the root. `None` without a memory
-    /// controller.
-    pub fn new(layout: &Layout, pods: &str, proc: &Path) -> Option<Self> {
+    /// Of the cgroups in `layout`; `pods` is the path of the cgroup of all pods from the root. The machine has so many
+    /// `processors`. `None` without a memory controller.
+    pub fn new(layout: &Layout, pods: &str, proc: &Path, processors: u32) -> Option<Self> {
         let root = layout.memory_root()?;
         let pods = root.join(pods.trim_start_matches('/'));
-        Some(Self { version: layout.version(), node: root, pods, proc: proc.to_owned() })
+        let fastest = FASTEST_OF_ONE.saturating_mul(processors.into()).clamp(FASTEST_OF_ONE, FASTEST_OF_ALL);
+        let version = layout.version();
+        let (stalls, limit) = (OnceCell::new(), OnceCell::new());
+        Some(Self { version, node: root, pods, proc: proc.to_owned(), fastest, stalls, limit })
     }
 
     fn dir(&self, of: MemoryOf) -> &Path {
@@ -75,22 +92,40 @@ impl KernelMemoryEvents {
         wait_for_any(&armed).await
     }
 
-    /// Reads what is used now and then, sooner the nearer a mark is, until one is reached.
+    /// Reads what is used now and then, sooner the nearer a mark is, until one is reached. A stall leads to a reading at once,
+    /// and near a mark to a look.
     async fn grown(&self, marks: &[MemoryMark]) -> io::Result<()> {
+        let mut stalled = false;
         loop {
-            let mut nearest = u64::MAX;
-            for mark in marks {
-                let mut left = mark.at.saturating_sub(self.at_most(mark.of).await?);
-                if pause(left) < LONGEST {
-                    left = mark.at.saturating_sub(self.in_use(mark.of).await?);
-                }
-                nearest = nearest.min(left);
-            }
-            if nearest == 0 {
+            let left = self.left(marks).await?;
+            if left == 0 || (stalled && left < NEAR) {
                 return Ok(());
             }
-            tokio::time::sleep(pause(nearest)).await;
+            let mut pause = pause(left, self.fastest);
+            if stalled {
+                tokio::time::sleep(BETWEEN_STALLS).await;
+                pause = pause.saturating_sub(BETWEEN_STALLS);
+            }
+            stalled = tokio::select! {
+                biased;
+                () = self.stalled() => true,
+                () = self.limited(marks) => true,
+                () = tokio::time::sleep(pause) => false,
+            };
         }
+    }
+
+    /// How much may be used until the nearest mark is reached.
+    async fn left(&self, marks: &[MemoryMark]) -> io::Result<u64> {
+        let mut nearest = u64::MAX;
+        for mark in marks {
+            let mut left = mark.at.saturating_sub(self.at_most(mark.of).await?);
+            if pause(left, self.fastest) < LONGEST {
+                left = mark.at.saturating_sub(self.in_use(mark.of).await?);
+            }
+            nearest = nearest.min(left);
+        }
+        Ok(nearest)
     }
 
     /// What is in use and not less, at little cost: what the pods use with all their page cache, for which the kernel need not
@@ -105,49 +140,89 @@ impl KernelMemoryEvents {
     }
 
     async fn in_use(&self, of: MemoryOf) -> io::Result<u64> {
-        let this = self.clone();
+        let (version, pods, meminfo) = (self.version, self.pods.clone(), self.proc.join("meminfo"));
         let read = move || match of {
-            MemoryOf::Node => used_of_node(&std::fs::read_to_string(this.proc.join("meminfo"))?),
+            MemoryOf::Node => used_of_node(&std::fs::read_to_string(meminfo)?),
             MemoryOf::Pods => {
-                let (usage, inactive) = match this.version {
+                let (usage, inactive) = match version {
                     CgroupVersion::V1 => (USAGE_V1, "total_inactive_file "),
                     CgroupVersion::V2 => ("memory.current", "inactive_file "),
                 };
-                used_of_cgroup(&this.pods, usage, inactive)
+                used_of_cgroup(&pods, usage, inactive)
             }
         };
         HOST.run("memory-events", read).await
     }
 
-    /// Waits for a stall if one of the marks is near; else for ever.
-    async fn stalled_near(&self, marks: &[MemoryMark]) {
-        for mark in marks {
-            let in_use = self.in_use(mark.of).await.unwrap_or_default();
-            if mark.at.saturating_sub(in_use) < NEAR {
-                return self.stalled().await;
-            }
-        }
-        std::future::pending().await
-    }
-
     /// Waits for a stall; for ever on a kernel without PSI.
     async fn stalled(&self) {
         let file = self.proc.join(PSI);
-        let trigger = HOST.run("memory-events", move || {
-            let mut file = File::options().read(true).write(true).open(file)?;
-            file.write_all(TRIGGER.as_bytes())?;
-            Ok::<_, io::Error>(OwnedFd::from(file))
+        next(&self.stalls, "pressure stalls", move || trigger(&file)).await;
+    }
+
+    /// Waits until the pods have reached their common limit, if there is a mark of theirs; for ever on cgroup v1, whose
+    /// eventfds come earlier.
+    async fn limited(&self, marks: &[MemoryMark]) {
+        if self.version == CgroupVersion::V1 || marks.iter().all(|mark| mark.of != MemoryOf::Pods) {
+            return std::future::pending().await;
+        }
+        let file = self.pods.join(LIMIT_EVENTS);
+        next(&self.limit, "the limit of all pods", move || Ok(File::open(file)?.into())).await;
+    }
+}
+
+/// A file of the kernel that announces events by priority: a trigger of PSI, or a file of a cgroup.
+#[derive(Debug)]
+struct Armed(AsyncFd<OwnedFd>);
+
+impl Armed {
+    fn new(file: OwnedFd) -> io::Result<Self> {
+        let armed = Self(register(file, Interest::PRIORITY)?);
+        armed.seen()?;
+        Ok(armed)
+    }
+
+    async fn next(&self) -> io::Result<()> {
+        self.0.ready(Interest::PRIORITY).await?.clear_ready();
+        self.seen()
+    }
+
+    /// A file of a cgroup announces the next event only after it was read. Neither kind of file waits for a disk.
+    fn seen(&self) -> io::Result<()> {
+        rustix::io::pread(self.0.get_ref(), &mut [0; 64], 0)?;
+        Ok(())
+    }
+}
+
+/// The next event of a file that is opened once; what cannot be followed then is not tried again.
+async fn next(armed: &OnceCell<Option<Armed>>, of: &str, open: impl FnOnce() -> io::Result<OwnedFd> + Send + 'static) {
+    let arm = async || {
+        let opened = HOST.run("memory-events", open).await.and_then(Armed::new);
+        opened.inspect_err(|err| debug!(%err, of, "These events cannot be followed")).ok()
+    };
+    let event = match armed.get_or_init(arm).await {
+        Some(armed) => armed.next().await,
+        None => std::future::pending().await,
+    };
+    if let Err(err) = event {
+        debug!(%err, of, "An event was lost");
+        std::future::pending().await
+    }
+}
+
+/// A trigger for stalls, the best that the kernel allows.
+fn trigger(file: &Path) -> io::Result<OwnedFd> {
+    let mut outcome = Err(io::ErrorKind::Unsupported.into());
+    for trigger in TRIGGERS {
+        outcome = File::options().read(true).write(true).open(file).and_then(|mut file| {
+            file.write_all(trigger.as_bytes())?;
+            Ok(OwnedFd::from(file))
         });
-        let wait = async {
-            let trigger = register(trigger.await?, Interest::PRIORITY)?;
-            let _ready = trigger.ready(Interest::PRIORITY).await?;
-            Ok::<(), io::Error>(())
-        };
-        if let Err(err) = wait.await {
-            debug!(%err, "No pressure stalls can be followed");
-            std::future::pending().await
+        if outcome.is_ok() {
+            break;
         }
     }
+    outcome
 }
 
 #[async_trait]
@@ -176,7 +251,6 @@ impl PressureEvents for KernelMemoryEvents {
             biased;
             grown = self.grown(marks) => grown,
             () = event => Ok(()),
-            () = self.stalled_near(marks) => Ok(()),
         };
         if let Err(err) = outcome {
             // The loop looks at its own pace then.
@@ -186,8 +260,8 @@ impl PressureEvents for KernelMemoryEvents {
     }
 }
 
-fn pause(left: u64) -> Duration {
-    let micros = u128::from(left).saturating_mul(1_000_000) / u128::from(FASTEST);
+fn pause(left: u64, fastest: u64) -> Duration {
+    let micros = u128::from(left).saturating_mul(1_000_000) / u128::from(fastest);
     Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)).clamp(SHORTEST, LONGEST)
 }
 
@@ -255,8 +329,11 @@ mod tests {
 
     #[test]
     fn ev_04_the_pause_follows_the_distance() {
-        let of = |left: u64| pause(left).as_millis();
-        assert_eq!((of(0), of(FASTEST / 10), of(FASTEST), of(100 * FASTEST)), (100, 100, 1000, 2000));
+        let of = |left: u64| pause(left, FASTEST_OF_ONE).as_millis();
+        assert_eq!(
+            (of(0), of(FASTEST_OF_ONE / 10), of(FASTEST_OF_ONE), of(100 * FASTEST_OF_ONE)),
+            (100, 100, 1000, 2000)
+        );
     }
 
     #[test]
@@ -266,6 +343,19 @@ mod tests {
         assert_eq!(used_of_node(meminfo).unwrap(), 600 * 1024);
         assert_eq!(used_of_node("").unwrap(), 0);
         assert!(used_of_node("MemFree: lots kB").is_err());
+    }
+
+    /// The kernel of this machine takes a trigger, if it counts stalls at all, and nothing is announced without a stall.
+    #[tokio::test]
+    async fn ev_04_node_the_kernel_takes_a_trigger_for_stalls() {
+        crate::testing::needs_node_tests();
+        let file = Path::new("/proc").join(PSI);
+        if std::fs::read(&file).is_err() {
+            return;
+        }
+        let armed = Armed::new(trigger(&file).expect("it takes one")).expect("it can be waited for");
+        let waited = tokio::time::timeout(Duration::from_millis(1), armed.next()).await;
+        assert!(waited.is_err() || waited.is_ok_and(|event| event.is_ok()), "an event or none, but no error");
     }
 
     /// cgroup v2, on files of ours: memory that grows is seen.
@@ -280,8 +370,8 @@ mod tests {
             std::fs::write(dir.path().join("kubepods/memory.stat"), stat).unwrap();
         };
         write(1 << 30, 0);
-        let events =
-            KernelMemoryEvents::new(&Layout::v2(dir.path().to_owned()), "/kubepods", dir.path()).expect("a controller");
+        let events = KernelMemoryEvents::new(&Layout::v2(dir.path().to_owned()), "/kubepods", dir.path(), 1)
+            .expect("a controller");
         assert_eq!(events.used().await, MemoryUsed { node: None, pods: Some(1 << 30) });
         let marks = [MemoryMark { of: MemoryOf::Pods, at: (1 << 30) + (100 << 20) }];
         let wait = |millis| tokio::time::timeout(Duration::from_millis(millis), events.filled(&marks));
@@ -309,11 +399,11 @@ mod tests {
         let tree =
             crate::cgroups::Hierarchy { root: dir.path().to_owned(), controllers: BTreeSet::from(["memory".into()]) };
         for layout in [Layout::v1(vec![tree]), Layout::v2(dir.path().to_owned())] {
-            let events = KernelMemoryEvents::new(&layout, "/kubepods", dir.path()).expect("a controller");
+            let events = KernelMemoryEvents::new(&layout, "/kubepods", dir.path(), 1).expect("a controller");
             let marks = [MemoryMark { of: MemoryOf::Node, at: 1 }];
             let waited = tokio::time::timeout(Duration::from_secs(60), events.filled(&marks)).await;
             assert!(waited.is_err());
         }
-        assert!(KernelMemoryEvents::new(&Layout::v1(Vec::new()), "/kubepods", dir.path()).is_none());
+        assert!(KernelMemoryEvents::new(&Layout::v1(Vec::new()), "/kubepods", dir.path(), 1).is_none());
     }
 }

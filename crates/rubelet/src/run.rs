@@ -192,6 +192,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
             pulls: None,
             probes: None,
             ended: None,
+            eviction: None,
         },
     };
     let ports = ports(&base, &host, runtime, cluster.as_ref(), (disk, events))?;
@@ -203,7 +204,7 @@ async fn start(loaded: &Loaded, log: &Log, ending: &Ending) -> anyhow::Result<Ru
         }
         None => (None, None),
     };
-    let eviction = eviction(loaded, &host.files.proc, &settings.launch.tree)?;
+    let eviction = eviction(loaded, &host, &settings.launch.tree)?;
     let parts = Parts {
         ports,
         facts: host.facts,
@@ -248,15 +249,17 @@ fn shutdown(loaded: &Loaded, tasks: &mut TaskGroup) -> Option<ShutdownParts> {
 }
 
 /// What evicts pods when the node runs short of memory, disk or process IDs (EV-01).
-fn eviction(loaded: &Loaded, proc: &Path, tree: &CgroupTree) -> anyhow::Result<EvictionParts> {
+fn eviction(loaded: &Loaded, host: &Host, tree: &CgroupTree) -> anyhow::Result<EvictionParts> {
     let ignored = loaded.flags.experimental_allocatable_ignore_eviction;
     let policy = EvictionPolicy::of(&loaded.config, ignored).context("thresholds of eviction")?;
+    let proc = &host.files.proc;
     let layout = Layout::discover(proc).context("read the cgroup mounts")?;
+    let processors = u32::try_from(host.facts.cpu_millis / 1000).unwrap_or(u32::MAX);
     let pods = match tree.driver() {
         CgroupDriver::Cgroupfs => tree.root().cgroupfs(),
         CgroupDriver::Systemd => tree.root().systemd(),
     };
-    let wakes: Arc<dyn PressureEvents> = match KernelMemoryEvents::new(&layout, &pods, proc) {
+    let wakes: Arc<dyn PressureEvents> = match KernelMemoryEvents::new(&layout, &pods, proc, processors) {
         Some(events) => Arc::new(events),
         None => Arc::new(NoPressureEvents),
     };

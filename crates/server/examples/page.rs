@@ -492,6 +492,7 @@ fn agent(fiction: &Arc<Fiction>) -> Agent {
             pulls: None,
             probes: None,
             ended: None,
+            eviction: None,
         },
     }
 }

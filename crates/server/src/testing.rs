@@ -114,6 +114,7 @@ pub(crate) fn insight(usage: Option<Arc<dyn UsageReader>>) -> Insight {
         pulls: None,
         probes: None,
         ended: None,
+        eviction: None,
     }
 }
 

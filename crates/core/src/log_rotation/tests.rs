@@ -65,19 +65,32 @@ fn log_04_the_name_of_a_rotated_log_is_its_time_and_sorts_last() {
 #[test]
 fn log_04_a_log_is_looked_at_when_it_may_be_half_way_to_its_limit() {
     let look = |size, millis| LogLook { size, at: Instant::from_millis(millis) };
-    let interval = Duration::from_secs(10);
-    let pause = |before, now| POLICY.pause(before, now, interval).as_millis();
-    assert_eq!(pause(None, look(0, 0)), 1000);
-    assert_eq!(pause(Some(look(5, 0)), look(5, 10_000)), 10_000, "nothing was written");
-    assert_eq!(pause(Some(look(0, 0)), look(1, 10_000)), 1000, "it grows slowly, and may grow fast soon");
-    assert_eq!(pause(Some(look(0, 0)), look(500, 1000)), 500);
-    assert_eq!(pause(Some(look(0, 0)), look(999, 1000)), 100);
-    assert_eq!(pause(Some(look(0, 0)), look(1_000_000, 1)), 100);
-    assert_eq!(pause(Some(look(900, 0)), look(100, 1000)), 1000, "it was truncated, and grew from nothing");
-    assert_eq!(pause(Some(look(900, 0)), look(0, 1000)), 10_000);
-    assert_eq!(POLICY.pause(None, look(0, 0), Duration::from_millis(500)).as_millis(), 500);
-    assert!(POLICY.is_due(1000) && !POLICY.is_due(999));
-    assert!(!LogPolicy { max_size: 0, max_files: 2 }.is_due(0));
+    let grown = |before, now| Some(Growth::between(before, now));
+    let pause = |before, now: LogLook| POLICY.pause(now.size, grown(before, now)).as_millis();
+    assert_eq!(POLICY.pause(0, None).as_millis(), 100, "nothing is known of it");
+    assert_eq!(pause(look(5, 0), look(5, 10_000)), 1000, "nothing was written");
+    assert_eq!(pause(look(0, 0), look(1, 10_000)), 1000, "it grows slowly, and may grow fast soon");
+    assert_eq!(pause(look(0, 0), look(500, 1000)), 500);
+    assert_eq!(pause(look(0, 0), look(999, 1000)), 20);
+    assert_eq!(pause(look(0, 0), look(1_000_000, 1)), 20);
+    assert_eq!(pause(look(0, 0), look(1_000_000, 0)), 20, "no time passed");
+    assert_eq!(pause(look(900, 0), look(100, 1000)), 1000, "it was truncated, and grew from nothing");
+    assert_eq!(pause(look(900, 0), look(0, 1000)), 1000);
+}
+
+#[test]
+fn log_04_a_log_that_would_be_beyond_its_limit_at_the_next_look_is_rotated() {
+    let look = |size, millis| LogLook { size, at: Instant::from_millis(millis) };
+    let due = |size, growth| POLICY.is_due(size, growth, Duration::from_millis(80));
+    assert!(due(1000, None) && !due(999, None));
+    // A tenth of a second: the rotation, and the pause before the next look.
+    let fast = Some(Growth::between(look(0, 0), look(1000, 1000)));
+    assert!(due(901, fast) && !due(900, fast));
+    let faster = Some(Growth::between(look(0, 0), look(1000, 10)));
+    assert!(due(500, faster) && !due(499, faster), "half of a log is worth a rotation, less is not");
+    let quiet = Some(Growth::between(look(999, 0), look(999, 1000)));
+    assert!(!due(999, quiet));
+    assert!(!LogPolicy { max_size: 0, max_files: 2 }.is_due(0, faster, Duration::ZERO));
 }
 
 #[test]

@@ -54,14 +54,13 @@ impl Looks {
         Self { reader, clock, memory, cache, disks: None, in_flight: JoinSet::new() }
     }
 
-    /// Measures the node anew: cgroups and disks at the same time, so that a disk which is slow for being full makes memory no
-    /// later than it must. Memory and processes are weighed without waiting for disks at all.
+    /// Measures the node anew. Nobody who is short of memory waits for a disk.
     pub(super) async fn look(&mut self, purpose: Purpose) -> Result<Look, Unmeasured> {
         let reader = Arc::clone(&self.reader);
-        let cgroups = tokio::time::timeout(PATIENCE, measure(reader, purpose));
+        let measuring = tokio::time::timeout(PATIENCE, measure(reader.as_ref(), purpose));
         let answer = match purpose {
-            Purpose::Watch | Purpose::WeighDisks => tokio::join!(cgroups, self.look_at_disks()).0,
-            Purpose::WeighMemory | Purpose::WeighProcesses => cgroups.await,
+            Purpose::Watch | Purpose::WeighDisks => tokio::join!(measuring, self.look_at_disks()).0,
+            Purpose::WeighMemory | Purpose::WeighProcesses => measuring.await,
         };
         let usage = answer.unwrap_or_else(|_| Err(Unmeasured(format!("no answer within {PATIENCE:?}"))))?;
         let now = self.clock.mono();
@@ -71,21 +70,32 @@ impl Looks {
         Ok(Look { usage, seen })
     }
 
+    /// Waits for the answer to a question of this look. One that is late already is taken when it comes.
     async fn look_at_disks(&mut self) {
-        if self.in_flight.is_empty() {
-            let (reader, clock) = (Arc::clone(&self.reader), self.clock.clone());
-            self.in_flight.spawn(timed("eviction-disks", async move {
-                let at = clock.mono();
-                (reader.disks(Duration::ZERO).await, at)
-            }));
+        if let Some(Ok(late)) = self.in_flight.try_join_next() {
+            self.learn(late);
         }
-        if let Ok(Some(Ok((Ok(disks), at)))) = tokio::time::timeout(DISK_PATIENCE, self.in_flight.join_next()).await {
+        if !self.in_flight.is_empty() {
+            return;
+        }
+        let (reader, clock) = (Arc::clone(&self.reader), self.clock.clone());
+        self.in_flight.spawn(timed("eviction-disks", async move {
+            let at = clock.mono();
+            (reader.disks(Duration::ZERO).await, at)
+        }));
+        if let Ok(Some(Ok(answer))) = tokio::time::timeout(DISK_PATIENCE, self.in_flight.join_next()).await {
+            self.learn(answer);
+        }
+    }
+
+    fn learn(&mut self, (disks, at): (Result<NodeDisks, Unmeasured>, Instant)) {
+        if let Ok(disks) = disks {
             self.disks = Some((disks, at));
         }
     }
 }
 
-async fn measure(reader: Arc<dyn UsageReader>, purpose: Purpose) -> Result<Arc<NodeUsage>, Unmeasured> {
+async fn measure(reader: &dyn UsageReader, purpose: Purpose) -> Result<Arc<NodeUsage>, Unmeasured> {
     let (detail, disks) = match purpose {
         Purpose::Watch => return reader.node().await,
         Purpose::WeighMemory => (Detail::Usage, false),

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::EvictionParts;
-use super::handle::EvictionView;
+use super::handle::{EvictionView, Trend};
 use super::look::{Looks, Purpose};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
@@ -61,6 +61,7 @@ pub(crate) struct Evictor {
     reclaim: Arc<dyn Reclaimer>,
     world: World,
     before: Observations,
+    trend: Trend,
     marks: Vec<MemoryMark>,
     /// Pods that were asked to end and had not ended in time: the next round takes another.
     stuck: BTreeSet<PodUid>,
@@ -107,6 +108,7 @@ impl Evictor {
             reclaim,
             world,
             before: Observations::default(),
+            trend: Trend::default(),
             marks: Vec::new(),
             stuck: BTreeSet::new(),
             limits_due: Instant::START,
@@ -178,7 +180,9 @@ impl Evictor {
 
     fn publish(&mut self, seen: &Observations, pressure: Pressure) {
         let thresholds = self.state.thresholds().cloned();
-        let view = EvictionView::new(self.world.clock.now(), pressure, thresholds, (seen, &self.before));
+        let now = self.world.clock.now();
+        let view = EvictionView::new(now, pressure, thresholds, seen, &self.trend);
+        self.trend.note(seen, now.mono);
         self.before = seen.clone();
         self.world.view.send_replace(Some(Arc::new(view)));
         self.world.pressure.send_if_modified(|known| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_core::id::{ContainerId, PodUid};
-use rubelet_core::log_rotation::{LogLook, LogRotation};
+use rubelet_core::log_rotation::{Growth, LogLook, LogRotation};
 use rubelet_core::observe::{ContainerStateKind, PodSummary};
 use rubelet_core::time::Instant;
 use tokio::sync::{mpsc, watch};
@@ -21,7 +21,8 @@ use crate::pleg::Listed;
 use crate::ports::{FileError, LogFiles, LogId, LogSize, Runtime};
 use crate::task::timed;
 
-/// Logs that are due within this time of each other are looked at in one pass.
+/// Logs that are due within this time of each other are looked at in one pass: so quiet ones, each due a second after its
+/// last look, come together.
 const TOGETHER: Duration = Duration::from_millis(50);
 /// Rotations at the same time: each is a few renames and one call to the runtime.
 const ROTATIONS: usize = 16;
@@ -55,6 +56,10 @@ struct Watched {
     /// Since when the log is known: an older list cannot show its container.
     since: Instant,
     last: Option<LogLook>,
+    /// How fast it grew between the last two looks.
+    growth: Option<Growth>,
+    /// When its rotation began, and how long the last one took.
+    rotation: (Instant, Duration),
     /// When to look next; `None` while it is looked at or rotated.
     due: Option<Instant>,
     /// Why it could not be rotated the last time.
@@ -158,7 +163,16 @@ impl LogRotator {
         // Before the first list it is not known what the runtime has forgotten.
         let keep = self.keep.filter(|_| self.listed.borrow().began.is_some());
         let (world, tidied) = (self.world.clone(), log.clone());
-        self.logs.insert(id, Watched { log, since: now, last: None, due: Some(now), problem: None });
+        let watched = Watched {
+            log,
+            since: now,
+            last: None,
+            growth: None,
+            rotation: (now, Duration::ZERO),
+            due: Some(now),
+            problem: None,
+        };
+        self.logs.insert(id, watched);
         self.work.spawn(timed("log-rotation", async move {
             let outcome = world.tidy(&tidied, &busy, &known, keep).await;
             Done::Tidied(tidied, outcome)
@@ -242,12 +256,13 @@ impl LogRotator {
             LogSize::Bytes(size) => {
                 let look = LogLook { size, at };
                 let policy = &self.rotation.policy;
-                if policy.is_due(size) {
+                watched.growth = watched.last.replace(look).map(|before| Growth::between(before, look));
+                if policy.is_due(size, watched.growth, watched.rotation.1) {
+                    watched.rotation.0 = at;
                     self.rotate(id);
                     return;
                 }
-                watched.due = Some(at + policy.pause(watched.last, look, self.rotation.interval));
-                watched.last = Some(look);
+                watched.due = Some(at + policy.pause(size, watched.growth));
             }
             LogSize::Missing => self.reopen(id),
             LogSize::Unknown(err) => self.failed(&id, Chain(&err).to_string()),
@@ -300,7 +315,8 @@ impl LogRotator {
         if watched.problem.take().is_some() {
             info!(pod = %watched.log.pod, container = watched.log.container, "The log is rotated again");
         }
-        watched.due = Some(now + 2 * TOGETHER);
+        watched.rotation.1 = now.since(watched.rotation.0);
+        watched.due = Some(now + self.rotation.policy.pause(0, watched.growth));
         watched.last = Some(LogLook { size: 0, at: now });
         let log = watched.log.clone();
         self.queue(&log, compress);

@@ -369,7 +369,10 @@ async fn ev_01_what_cannot_be_measured_ends_no_pod_and_delays_no_other_signal() 
     sim.loaded.fail(false);
     sim.pass(30).await;
     assert_eq!(condition(&node, "MemoryPressure").0, "False");
+    let began = sim.clock.elapsed();
     uses(&sim, &api, "hog", memory(50));
+    sim.until(2, "the hog to be stopped", async |sim| sim.runtime.running("hog").is_empty()).await;
+    assert!(sim.clock.elapsed() - began < Duration::from_millis(500), "nobody waits for the disk");
     sim.until(12, "the eviction", async |_| evicted(&api, "hog")).await;
     sim.pass(60).await;
     assert_eq!(all_evicted(&api), ["hog"]);

@@ -76,7 +76,8 @@ async fn findings(options: &RunOptions) -> Vec<Finding> {
     let used = kubeconfig.good().map(|good| &good.kubeconfig);
     let cert_dir = Path::new(&options.flags.cert_dir);
     found.extend(certificates::findings(config, used, cert_dir, Clock::real().wall()));
-    found.push(eviction::finding(config, eviction::Capacity::read(Path::new("/proc"))));
+    let capacity = eviction::Capacity::read(Path::new("/proc"), Path::new(&options.flags.root_dir)).await;
+    found.push(eviction::finding(config, capacity));
     found.push(configuration::not_yet());
     found
 }

@@ -31,7 +31,7 @@ fn render(story: &NodeStory, style: Style) -> String {
     let headings = ["RESOURCE", "CAPACITY", "RESERVED", "ALLOCATABLE", "REQUESTED", "USED"].map(str::to_owned);
     text += &section("Resources", headings, story.resources.iter().map(resource).collect(), style);
     if !story.thresholds.is_empty() {
-        let headings = ["SIGNAL", "EVICTS BELOW", "AVAILABLE", "LEFT", "STATE"].map(str::to_owned);
+        let headings = ["SIGNAL", "EVICTS BELOW", "AVAILABLE", "LEFT", "TREND", "STATE"].map(str::to_owned);
         text += &section("Eviction thresholds", headings, story.thresholds.iter().map(threshold).collect(), style);
     }
     if !story.disks.is_empty() {
@@ -76,7 +76,7 @@ fn resource(resource: &ResourceDocument) -> (Tone, [String; 6]) {
     (Tone::Good, row)
 }
 
-fn threshold(threshold: &ThresholdDocument) -> (Tone, [String; 5]) {
+fn threshold(threshold: &ThresholdDocument) -> (Tone, [String; 6]) {
     let show = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| amount(whole(n), threshold.unit));
     let limit = match threshold.threshold {
         Some(_) if threshold.configured.ends_with('%') => {
@@ -97,7 +97,19 @@ fn threshold(threshold: &ThresholdDocument) -> (Tone, [String; 5]) {
         ThresholdState::Crossed => (Tone::Bad, "crossed"),
         ThresholdState::Unknown => (Tone::Faint, "not measured"),
     };
-    (tone, [clean(&threshold.signal), limit + &soft, show(threshold.available), show(left), state.to_owned()])
+    let available = show(threshold.available);
+    (tone, [clean(&threshold.signal), limit + &soft, available, show(left), trend(threshold), state.to_owned()])
+}
+
+/// Changes of less than a thousandth of the whole in a minute are noise.
+fn trend(threshold: &ThresholdDocument) -> String {
+    let Some((taken, capacity)) = threshold.taken_per_minute.zip(threshold.capacity) else { return "-".to_owned() };
+    let size = amount(whole(taken.unsigned_abs()), threshold.unit);
+    match taken {
+        _ if taken.unsigned_abs() <= capacity / 1000 => "steady".to_owned(),
+        1.. => format!("-{size}/min"),
+        _ => format!("+{size}/min"),
+    }
 }
 
 fn disk_use(disk: &DiskUseDocument, style: Style) -> String {

@@ -133,6 +133,7 @@ fn agent(loaded: &Loaded, engine: &EngineHandle, served: &Served) -> Agent {
             pulls: Some(engine.puller.clone()),
             probes: Some(engine.prober.clone()),
             ended: Some(engine.ended.clone()),
+            eviction: Some(engine.eviction.clone()),
             ..served.insight.clone()
         },
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rubelet_core::lifecycle::Stage;
 use rubelet_core::resources::{Amount, Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, pod_requests};
 use rubelet_core::usage::{FsStats, NodeUsage, PodUsage};
+use rubelet_engine::eviction::{EvictionView, SignalView};
 use rubelet_engine::sync_loop::NodeView;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +103,8 @@ pub struct ThresholdDocument {
     pub capacity: Option<u64>,
     /// How it stands.
     pub state: ThresholdState,
+    /// How much less is available each minute, by the evictor's last looks; negative if it is more.
+    pub taken_per_minute: Option<i64>,
 }
 
 /// How a threshold stands.
@@ -184,6 +187,8 @@ pub struct NodeFigures<'a> {
     pub usage: Result<&'a NodeUsage, &'a str>,
     /// The use of disks, which is measured less often.
     pub disks: Option<&'a NodeUsage>,
+    /// The evictor's last look, with trends.
+    pub eviction: Option<&'a EvictionView>,
 }
 
 /// The node in words.
@@ -296,6 +301,10 @@ fn threshold(figures: &NodeFigures<'_>, (signal, text, hard): (&String, &String,
             (Some(threshold), Some(available), Some(capacity)) => state(threshold, available, capacity),
             (_, _, _) => ThresholdState::Unknown,
         },
+        taken_per_minute: figures.eviction.and_then(|view| {
+            let of_signal = |one: &&SignalView| one.threshold.signal.as_str() == signal;
+            view.signals.iter().find(of_signal)?.per_minute
+        }),
     }
 }
 

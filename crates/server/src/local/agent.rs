@@ -8,6 +8,7 @@ use rubelet_core::id::PodUid;
 use rubelet_core::qos::{CgroupDriver, CgroupTree};
 use rubelet_core::time::Now;
 use rubelet_engine::ended::EndedHandle;
+use rubelet_engine::eviction::EvictionHandle;
 use rubelet_engine::images::PullerHandle;
 use rubelet_engine::node_lease::Heartbeat;
 use rubelet_engine::node_now::NodeNow;
@@ -72,6 +73,8 @@ pub struct Insight {
     pub probes: Option<ProberHandle>,
     /// Knows the pods that have ended lately.
     pub ended: Option<EndedHandle>,
+    /// Knows how fast what eviction watches is taken.
+    pub eviction: Option<EvictionHandle>,
 }
 
 impl Insight {

@@ -130,6 +130,7 @@ impl Routes {
     async fn with_figures(&self, show: impl FnOnce(&NodeFigures<'_>) -> Answer) -> Answer {
         let (usage, disks) = tokio::join!(self.usage(false), self.usage(true));
         let allocatable = self.agent.now.borrow().allocatable.clone();
+        let eviction = self.agent.insight.eviction.as_ref().and_then(|eviction| eviction.view());
         show(&NodeFigures {
             node: &self.agent.node_name,
             version: &self.agent.version,
@@ -137,6 +138,7 @@ impl Routes {
             allocatable: &allocatable,
             usage: usage.as_deref().map_err(String::as_str),
             disks: disks.as_deref().ok(),
+            eviction: eviction.as_deref(),
         })
     }
 

@@ -26,6 +26,7 @@ fn story() -> NodeStory {
             available,
             capacity,
             state,
+            taken_per_minute: None,
         }
     };
     let memory = [Some(100 << 20), Some(2 << 30), Some(8 << 30)];
@@ -39,17 +40,24 @@ fn story() -> NodeStory {
             resource("vendor.example/gpu", Unit::Count, [0, 0, 0, 0], None),
         ],
         thresholds: vec![
-            threshold("memory.available", "100Mi", memory, ThresholdState::Far),
-            threshold(
-                "nodefs.available",
-                "10%",
-                [Some(10 << 30), Some(9 << 30), Some(100 << 30)],
-                ThresholdState::Crossed,
-            ),
+            ThresholdDocument {
+                taken_per_minute: Some(64 << 20),
+                ..threshold("memory.available", "100Mi", memory, ThresholdState::Far)
+            },
+            ThresholdDocument {
+                taken_per_minute: Some(-(1 << 30)),
+                ..threshold(
+                    "nodefs.available",
+                    "10%",
+                    [Some(10 << 30), Some(9 << 30), Some(100 << 30)],
+                    ThresholdState::Crossed,
+                )
+            },
             threshold("imagefs.available", "15%", [None; 3], ThresholdState::Unknown),
             ThresholdDocument {
                 hard: false,
                 grace: Some("1m30s".into()),
+                taken_per_minute: Some(5 << 20),
                 ..threshold("memory.available", "2Gi", [Some(2 << 30), memory[1], memory[2]], ThresholdState::Near)
             },
         ],
@@ -93,11 +101,11 @@ fn the_node_is_explained() {
           vendor.example/gpu         0         0            0           0           -
 
         Eviction thresholds
-          SIGNAL              EVICTS BELOW  AVAILABLE   LEFT         STATE
-          memory.available           100Mi        2Gi  1.9Gi           far
-          nodefs.available      10Gi (10%)        9Gi      0       crossed
-          imagefs.available            15%          -      -  not measured
-          memory.available   2Gi for 1m30s        2Gi      0          near
+          SIGNAL              EVICTS BELOW  AVAILABLE   LEFT      TREND         STATE
+          memory.available           100Mi        2Gi  1.9Gi  -64Mi/min           far
+          nodefs.available      10Gi (10%)        9Gi      0   +1Gi/min       crossed
+          imagefs.available            15%          -      -          -  not measured
+          memory.available   2Gi for 1m30s        2Gi      0     steady          near
 
         File systems
           DISK              SIZE  USED  AVAILABLE  FREE INODES

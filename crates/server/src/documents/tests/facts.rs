@@ -212,6 +212,7 @@ fn the_node_is_counted_and_its_thresholds_stand_somewhere() {
         allocatable: &insight.limits.capacity,
         usage,
         disks: usage.ok(),
+        eviction: None,
     };
     let story = node_story(&view, &figures(Ok(&usage)));
     let resources: Vec<_> =

@@ -227,7 +227,9 @@
       const text = one.available == null ? "below " + one.configured + " · not measured"
         : one.state === "crossed" ? amount(one.available) + " left, below " + one.configured
         : amount(one.available - one.threshold) + " until " + one.configured;
-      say(left, text + (one.hard ? "" : " (soft)"));
+      const taken = one.taken_per_minute ?? 0;
+      const trend = Math.abs(taken) <= (one.capacity ?? 0) / 1000 ? "" : " · " + (taken > 0 ? "−" : "+") + amount(Math.abs(taken)) + " a minute";
+      say(left, text + trend + (one.hard ? "" : " (soft)"));
       const used = one.capacity ? (one.capacity - one.available) / (one.capacity - one.threshold || 1) : 0;
       parts(bar, [{ className: "use", size: used }]);
       mark(bar, "role", "meter"); mark(bar, "aria-label", one.signal); mark(bar, "aria-valuetext", text);
