@@ -28,7 +28,7 @@ const STAMP_LEN: usize = 15;
 /// The shortest pause between two looks at one log, and so between two rotations of it: the time in which a container that
 /// writes 100 MB/s fills a fifth of upstream's default size.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// The longest pause between two looks at a log: what is quiet now may write 100 MB in the next second.
+/// The longest pause between two looks at a log that grows: what is slow now may write 100 MB in the next second.
 const LONGEST: Duration = Duration::from_secs(1);
 /// The first look after that at a new log.
 const FIRST: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ pub struct LogPolicy {
 pub struct LogRotation {
     /// How large logs may become.
     pub policy: LogPolicy,
-    /// How long a log that could not be rotated is left alone.
+    /// How often a log that has long been quiet is looked at, and how long one that could not be rotated is left alone.
     pub interval: Duration,
     /// Files compressed at the same time.
     pub workers: usize,
@@ -121,9 +121,13 @@ impl LogPolicy {
     }
 
     /// How long to wait until the next look at a log of this size: half the time until it is full if it goes on growing
-    /// like that, so that it is found near its limit however fast it grows.
-    pub fn pause(&self, size: u64, growth: Option<Growth>) -> Duration {
+    /// like that, so that it is found near its limit however fast it grows. For a log that did not grow the pause doubles up to
+    /// the interval: a look costs more than a log that nobody writes is worth.
+    pub fn pause(&self, size: u64, growth: Option<Growth>, interval: Duration) -> Duration {
         let Some(growth) = growth else { return FIRST };
+        if growth.bytes == 0 {
+            return growth.within.saturating_mul(2).max(LONGEST).min(interval);
+        }
         let until_full = growth.time_for(self.max_size.saturating_sub(size));
         (until_full / 2).clamp(SHORTEST, LONGEST)
     }

@@ -66,16 +66,18 @@ fn log_04_the_name_of_a_rotated_log_is_its_time_and_sorts_last() {
 fn log_04_a_log_is_looked_at_when_it_may_be_half_way_to_its_limit() {
     let look = |size, millis| LogLook { size, at: Instant::from_millis(millis) };
     let grown = |before, now| Some(Growth::between(before, now));
-    let pause = |before, now: LogLook| POLICY.pause(now.size, grown(before, now)).as_millis();
-    assert_eq!(POLICY.pause(0, None).as_millis(), 100, "nothing is known of it");
-    assert_eq!(pause(look(5, 0), look(5, 10_000)), 1000, "nothing was written");
+    let pause = |before, now: LogLook| POLICY.pause(now.size, grown(before, now), Duration::from_secs(10)).as_millis();
+    assert_eq!(POLICY.pause(0, None, Duration::from_secs(10)).as_millis(), 100, "nothing is known of it");
+    assert_eq!(pause(look(5, 0), look(5, 100)), 1000, "nothing was written");
+    assert_eq!(pause(look(5, 0), look(5, 3000)), 6000, "still nothing");
+    assert_eq!(pause(look(5, 0), look(5, 10_000)), 10_000);
     assert_eq!(pause(look(0, 0), look(1, 10_000)), 1000, "it grows slowly, and may grow fast soon");
     assert_eq!(pause(look(0, 0), look(500, 1000)), 500);
     assert_eq!(pause(look(0, 0), look(999, 1000)), 20);
     assert_eq!(pause(look(0, 0), look(1_000_000, 1)), 20);
     assert_eq!(pause(look(0, 0), look(1_000_000, 0)), 20, "no time passed");
     assert_eq!(pause(look(900, 0), look(100, 1000)), 1000, "it was truncated, and grew from nothing");
-    assert_eq!(pause(look(900, 0), look(0, 1000)), 1000);
+    assert_eq!(pause(look(900, 0), look(0, 1000)), 2000);
 }
 
 #[test]

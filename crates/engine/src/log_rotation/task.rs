@@ -21,8 +21,8 @@ use crate::pleg::Listed;
 use crate::ports::{FileError, LogFiles, LogId, LogSize, Runtime};
 use crate::task::timed;
 
-/// Logs that are due within this time of each other are looked at in one pass: so quiet ones, each due a second after its
-/// last look, come together.
+/// Logs that are due within this time of each other are looked at in one pass: so quiet ones, which are due after the same
+/// pause, come together.
 const TOGETHER: Duration = Duration::from_millis(50);
 /// Rotations at the same time: each is a few renames and one call to the runtime.
 const ROTATIONS: usize = 16;
@@ -262,7 +262,7 @@ impl LogRotator {
                     self.rotate(id);
                     return;
                 }
-                watched.due = Some(at + policy.pause(size, watched.growth));
+                watched.due = Some(at + policy.pause(size, watched.growth, self.rotation.interval));
             }
             LogSize::Missing => self.reopen(id),
             LogSize::Unknown(err) => self.failed(&id, Chain(&err).to_string()),
@@ -316,7 +316,7 @@ impl LogRotator {
             info!(pod = %watched.log.pod, container = watched.log.container, "The log is rotated again");
         }
         watched.rotation.1 = now.since(watched.rotation.0);
-        watched.due = Some(now + self.rotation.policy.pause(0, watched.growth));
+        watched.due = Some(now + self.rotation.policy.pause(0, watched.growth, self.rotation.interval));
         watched.last = Some(LogLook { size: 0, at: now });
         let log = watched.log.clone();
         self.queue(&log, compress);
