@@ -95,8 +95,8 @@ mod tests {
         let found = [
             of(&[("memory.available", "100Mi"), ("nodefs.available", "10%"), ("pid.available", "10%")]),
             of(&[("memory.available", "8Gi"), ("pid.available", "100k")]),
-            of(&[("nodefs.available", "20Gi"), ("nodefs.inodesFree", "100%")]),
-            on((10 << 30, 0), &[("nodefs.inodesFree", "5%")]),
+            of(&[("nodefs.available", "20Gi"), ("nodefs.inodesFree", "1000")]),
+            on((10 << 30, 0), &[("nodefs.available", "10%"), ("nodefs.inodesFree", "5%")]),
             of(&[]),
         ];
         expect![[r#"
@@ -105,7 +105,7 @@ mod tests {
             evictionHard pid.available<100k: this machine has 32Ki in all, so pods are evicted for ever
               fix: lower these thresholds, or give the machine more
             Warn eviction: evictionHard nodefs.available<20Gi: this machine has 10Gi in all, so pods are evicted for ever
-            evictionHard nodefs.inodesFree<1000: this machine has 1000 in all, so pods are evicted for ever
+            evictionHard nodefs.inodesFree<1k: this machine has 1k in all, so pods are evicted for ever
               fix: lower these thresholds, or give the machine more
             Ok eviction: 2 thresholds; nodefs.inodesFree is never met: the file system has no fixed number of inodes
             Warn eviction: no thresholds: the kernel kills processes once memory is used up
