@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs programs that the tests and the demo need and the machine lacks. `install.sh
-# [runtime|cluster|metrics|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]`
+# [runtime|cluster|metrics|proxy|dns|vm|machine|browser|tools|lint|package|mutants|all|mirror]`
 #
 #   runtime  containerd (two versions, side by side), runc, CNI plugins, busybox: unpacked into the cache,
 #            never installed, so that no service starts and no package of the machine moves
@@ -10,6 +10,7 @@
 #   dns      dig and nc, for the images of sig-network's specs; no part of `all`
 #   vm       QEMU (a package of the machine) and a kernel with cgroup v2 for it (unpacked into the cache)
 #   machine  debootstrap and what else the machines of tests/machine need; no part of `all`
+#   browser  Chromium, for the page for people; no part of `all`
 #   tools    cargo-nextest, if not on PATH (built once, some minutes)
 #   lint     cargo-deny and shellcheck, if not on PATH
 #   package  what packs a program: dpkg-deb, objdump, xz
@@ -57,13 +58,14 @@ main() {
     dns) programs dig:bind9-dnsutils nc.openbsd:netcat-openbsd ss:iproute2 getent:libc-bin ;;
     vm) vm ;;
     machine) programs debootstrap:debootstrap ip:iproute2 nsenter:util-linux pivot_root:mount jq:jq mkfs.ext4:e2fsprogs socat:socat ;;
+    browser) programs chromium:chromium ;;
     mirror) mirror ;;
     tools) nextest ;;
     lint) lint ;;
     package) programs dpkg-deb:dpkg objdump:binutils xz:xz-utils jq:jq ;;
     mutants) nextest && cargo_tool cargo-mutants "$MUTANTS_VERSION" ;;
     all) runtime && cluster && vm && nextest && lint ;;
-    *) die "usage: install.sh [runtime|cluster|metrics|proxy|dns|vm|machine|tools|lint|package|mutants|all|mirror]" ;;
+    *) die "usage: install.sh [runtime|cluster|metrics|proxy|dns|vm|machine|browser|tools|lint|package|mutants|all|mirror]" ;;
   esac
 }
 
