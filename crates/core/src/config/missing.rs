@@ -53,11 +53,7 @@ pub const MISSING: &[Missing] = &[
         "programs that look for these chains do not find them",
         &["makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit"],
     ),
-    by_default(
-        "profiles over HTTPS (/debug/pprof/profile, /debug/pprof/heap)",
-        "perf has to be run on the node",
-        &["enableContentionProfiling"],
-    ),
+    asked("profiles of locks (/debug/pprof/block)", "they answer 501", &["enableContentionProfiling"]),
     asked(
         "CPU, memory and topology managers",
         "no container has exclusive CPUs or memory",
