@@ -199,7 +199,7 @@ impl Housekeeping {
 
     pub(super) fn surveyed(&mut self, survey: &Survey, node: &Arc<Node>) {
         self.surveying = false;
-        // What only the start needed is given back, pods or not.
+        // Memory that only the start needed returns to the kernel, with pods or without.
         if std::mem::take(&mut self.starting) {
             self.start(Chore::Trim, node);
         }
